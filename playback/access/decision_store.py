@@ -1,16 +1,8 @@
-"""Store of access decisions (SQLite), its schema, and values that follow its changes.
+"""Store of access decisions (SQLite), and values that follow its changes.
 
-version    one row: a number that every change increments
-takedowns  `playback.access.takedowns`; rows are never deleted. ``changed`` is the version before
-           the row's last change, so that readers fetch only what is new.
-erasures   one row for each record whose payload was erased for a take-down.
-levels     `playback.access.levels`, with level_rights and stored_levels; append-only
-verdicts   `playback.access.holds`
-url_lists  `playback.access.threat_lists`
-
-Times are integer Unix milliseconds. A decision takes effect when it is written, on every route and
-in every process (P-22): servers cache what they read in a `WatchedValue` and check the version before
-each response. A store that exists but cannot be read is an error, never an empty store.
+The tables are described in ``decisions.sql``. A decision takes effect when it is written, on every
+route and in every process (P-22): servers cache what they read in a `WatchedValue` and check the
+version before each response. A store that exists but cannot be read is an error, never an empty store.
 """
 
 import re
@@ -29,74 +21,7 @@ from core.errors import TransientError
 from core.layout import Layout
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
 
-VERSION_DDL = """
-CREATE TABLE IF NOT EXISTS decision_version (id INTEGER PRIMARY KEY CHECK (id = 1), n BIGINT NOT NULL);
-INSERT INTO decision_version (id, n) VALUES (1, 1) ON CONFLICT DO NOTHING;
-"""
-TAKEDOWNS_DDL = """
-CREATE TABLE IF NOT EXISTS takedowns (
-    number BIGINT PRIMARY KEY,
-    kind TEXT NOT NULL,
-    what TEXT NOT NULL,
-    timestamp TEXT NOT NULL,
-    effect TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    ticket TEXT NOT NULL,
-    actor TEXT NOT NULL,
-    decided_ms BIGINT NOT NULL,
-    expires_ms BIGINT,
-    lifted_ms BIGINT,
-    lifted_by TEXT NOT NULL,
-    lifted_reason TEXT NOT NULL,
-    changed BIGINT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS takedowns_by_change ON takedowns (changed);
-CREATE TABLE IF NOT EXISTS erasures (
-    record_id TEXT NOT NULL,
-    takedown BIGINT NOT NULL,
-    filename TEXT NOT NULL,
-    url TEXT NOT NULL,
-    captured_ms BIGINT NOT NULL,
-    erased_ms BIGINT NOT NULL,
-    actor TEXT NOT NULL,
-    PRIMARY KEY (record_id, takedown)
-);
-"""
-# `skipped` is the reason why the payload was not scanned; `threat` is then an earlier scan's.
-VERDICTS_DDL = """
-CREATE TABLE IF NOT EXISTS verdicts (
-    digest TEXT NOT NULL PRIMARY KEY,
-    threat TEXT NOT NULL,
-    scanner TEXT NOT NULL,
-    scanned_ms BIGINT NOT NULL,
-    skipped TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS verdicts_of_threats ON verdicts (digest) WHERE threat <> '';
-"""
-LISTS_DDL = """
-CREATE TABLE IF NOT EXISTS url_lists (
-    name TEXT NOT NULL PRIMARY KEY,
-    file TEXT NOT NULL,
-    effect TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    entries BIGINT NOT NULL,
-    added_ms BIGINT NOT NULL
-);
-"""
-_DECIDED = """actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
-    reason TEXT NOT NULL"""
-_RULE = f"""scope TEXT NOT NULL, wiki TEXT NOT NULL, what TEXT NOT NULL, level TEXT NOT NULL,
-    {_DECIDED}"""
-LEVELS_DDL = f"""
-CREATE TABLE IF NOT EXISTS levels (number BIGINT PRIMARY KEY, {_RULE});
-CREATE TABLE IF NOT EXISTS stored_levels (number BIGINT PRIMARY KEY, {_RULE});
-CREATE TABLE IF NOT EXISTS level_rights (
-    number BIGINT PRIMARY KEY, wiki TEXT NOT NULL, editor TEXT NOT NULL, scope TEXT NOT NULL,
-    most TEXT NOT NULL, {_DECIDED}
-);
-"""
-TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL, VERDICTS_DDL, LISTS_DDL, LEVELS_DDL))
-
+TABLES = Path(__file__).with_name("decisions.sql").read_text("utf-8")
 
 Values = Mapping[str, Any]
 T = TypeVar("T")

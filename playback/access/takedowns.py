@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from core.digests import Digest
 from core.errors import BadUrlError, InputError, TransientError
-from core.timestamps import parse_timestamp14, unix_milliseconds
+from core.timestamps import unix_milliseconds
 from core.url_keys import replay_key
 from playback.access.decision_store import DecisionStore, numbered_row, record_of, row_values
 
@@ -221,12 +221,6 @@ def normalize_target(kind: TakedownKind, text: str) -> str:
             f"{url[:200]!r} is no prefix, for it has a query: name the path, or each URL."
         )
     return url
-
-
-def check_timestamp(text: str) -> str:
-    """Return the 14-digit timestamp of a capture; raise InputError when it is not valid."""
-    parse_timestamp14(text)
-    return text
 
 
 def takedown_key(takedown: Takedown) -> str:

@@ -26,6 +26,7 @@ import json
 import mmap
 import os
 import re
+import socket
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -43,6 +44,8 @@ _WITH_SLASHES = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://", re.DOTALL)
 _PORT = re.compile(rb":\d*\Z")
 _ESCAPED = re.compile(rb"[\x00-\x20\x7f-\xff#%]")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
+_NUMBERS = re.compile(rb"[0-9a-fx.]+")
+_BARE_HEX = re.compile(rb"\b0x(?=\.|\Z)")  # zero
 _MOST_HOST_PARTS = 5
 _MOST_PATHS = 4
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
@@ -143,29 +146,11 @@ def _host(host: bytes) -> tuple[bytes, bool]:
         with suppress(UnicodeError):  # it is no name of the DNS, and its bytes are escaped
             host = host.decode().encode("idna")
     host = re.sub(rb"\.{2,}", b".", host).strip(b".").lower()
-    number = _ipv4(host)
-    return (host, False) if number is None else (str(ipaddress.IPv4Address(number)).encode(), True)
-
-
-def _ipv4(host: bytes) -> int | None:
-    """Parse the host as IPv4 address in any notation of inet_aton(3); None if it is not one."""
-    fields = host.split(b".")
-    if len(fields) > 4:
-        return None
-    numbers = []
-    for field in fields:
-        if re.fullmatch(rb"0x[0-9a-f]*", field):
-            numbers.append(int(field[2:] or b"0", 16))
-        elif re.fullmatch(rb"0[0-7]*", field):
-            numbers.append(int(field, 8))
-        elif re.fullmatch(rb"[1-9][0-9]{0,14}", field):
-            numbers.append(int(field))
-        else:
-            return None
-    *heads, last = numbers
-    if any(head > 255 for head in heads) or last >= 1 << 8 * (5 - len(fields)):
-        return None
-    return last + sum(head << 8 * (3 - place) for place, head in enumerate(heads))
+    if _NUMBERS.fullmatch(host):
+        with suppress(OSError):  # it is no address in any notation of inet_aton(3)
+            number = socket.inet_aton(_BARE_HEX.sub(b"0x0", host).decode())
+            return str(ipaddress.IPv4Address(number)).encode(), True
+    return host, False
 
 
 def _escape(data: bytes) -> bytes:

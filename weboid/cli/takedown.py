@@ -1,6 +1,5 @@
 """`weboid takedown`: add, list and remove take-downs."""
 
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.timestamps import parse_timestamp14
 from playback.access import takedowns as book
 from playback.access.control import PageFacts
 from playback.access.takedowns import (
@@ -17,7 +17,6 @@ from playback.access.takedowns import (
     TakedownKind,
     TakedownSet,
     TakedownSubject,
-    check_timestamp,
     normalize_target,
 )
 from playback.takedown_coverage import TakedownCoverage, digest_aliases
@@ -27,7 +26,7 @@ from weboid.cli.support.commands import CommandGroup, argument, cli_command, opt
 from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
-from weboid.cli.takedown_enforcement import erase_command, open_takedown_stores, prove_command
+from weboid.cli.takedown_enforcement import erase_command, prove_command
 
 _CLOCK = SystemClock()
 _MOST_SHOWN = 20  # entries of one `add` that are listed individually
@@ -93,11 +92,13 @@ def add_command(
     words = [*names, *(line for line in lines if line and not line.startswith("#"))]
     if not words:
         raise InputError("Name what to take down: a URL, or --list FILE.")
+    if capture is not None:
+        parse_timestamp14(capture)
     model = Takedown(
         number=0,
         kind=kinds[0] if kinds else TakedownKind.URL,
         what="",
-        timestamp="" if capture is None else check_timestamp(capture),
+        timestamp=capture or "",
         effect=TakedownEffect.HIDE if hide else TakedownEffect.BLOCK,
         reason=reason.strip(),
         ticket=ticket.strip(),
@@ -105,12 +106,11 @@ def add_command(
         decided_at=now,
         expires_at=None if until is None else end_moment(until, now=now, option="--until"),
     )
-    with ExitStack() as stack:
-        at = open_takedown_stores(stack, stores)
-        wanted = _takedowns(at.database, model, words)
+    with stores.index() as database, stores.decisions() as decisions:
+        wanted = _takedowns(database, model, words)
         in_force = {
             _same(each)
-            for each in book.list_takedowns(at.decisions)
+            for each in book.list_takedowns(decisions)
             if each.holds(now) and _lasts_as_long(each, model)
         }
         made = [each for each in wanted if _same(each) not in in_force]
@@ -118,7 +118,7 @@ def add_command(
         quiet = output.is_json or len(made) < _MOST_SHOWN
         with progress_bar("looking", len(made), quiet=quiet) as step:
             for each in made:
-                coverage = TakedownCoverage(at.database, each, now)
+                coverage = TakedownCoverage(database, each, now)
                 pages, captures = (
                     sum(1 for _ in of) for of in (coverage.pages(), coverage.captures())
                 )
@@ -127,13 +127,13 @@ def add_command(
         framing = [
             page
             for each in made
-            for page in TakedownCoverage(at.database, each, now).embedding_pages()
+            for page in TakedownCoverage(database, each, now).embedding_pages()
         ]
         if not dry_run and made:
-            book.add_takedowns(at.decisions, made)
+            book.add_takedowns(decisions, made)
         entries = [
             each
-            for each in book.list_takedowns(at.decisions)
+            for each in book.list_takedowns(decisions)
             if each.holds(now) and each.decided_at >= now.replace(microsecond=0)
         ]
     numbers = {_same(each): each.number for each in entries}
@@ -151,8 +151,8 @@ def list_command(
 ) -> None:
     """Show the take-downs."""
     now = _CLOCK.now()
-    with ExitStack() as stack:
-        entries = book.list_takedowns(open_takedown_stores(stack, stores).decisions)
+    with stores.decisions() as decisions:
+        entries = book.list_takedowns(decisions)
     shown = [each for each in entries if with_past or each.holds(now)]
     if url is not None:
         subject = normalize_target(TakedownKind.URL, url)
@@ -184,8 +184,7 @@ def remove_command(
 ) -> None:
     """Lift take-downs, by their numbers or by what they name; they stay in the history."""
     now = _CLOCK.now()
-    with ExitStack() as stack:
-        decisions = open_takedown_stores(stack, stores).decisions
+    with stores.decisions() as decisions:
         standing = [each for each in book.list_takedowns(decisions) if each.lifted_at is None]
         chosen: dict[int, Takedown] = {}
         for name in names:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from core.timestamps import parse_warc_date, unix_milliseconds, warc_date
 from crawler.collection import open_collection
 from playback.access import takedowns as book
 from playback.access.control import AccessControl
-from playback.access.decision_store import DecisionStore
+from playback.access.decision_store import DecisionStore, insert_row
 from playback.access.takedowns import Takedown, TakedownKind, normalize_target
 from playback.playback_server import serve
 from playback.replay.made_cache import clear_cache
@@ -32,6 +32,7 @@ from playback.takedown_audit import (
     traces_of,
 )
 from playback.takedown_coverage import TakedownCoverage, revisits_of
+from playback.web.asgi_app import WebOptions
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
 from qa.check_run import erase_check_results
@@ -49,29 +50,8 @@ from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, with_database
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
 
-
-@dataclass(frozen=True, slots=True)
-class TakedownStores:
-    """Index and decisions of a collection, closed by the stack that opened them."""
-
-    database: IndexDatabase
-    decisions: DecisionStore
-
-
-def open_takedown_stores(stack: ExitStack, stores: CollectionStores) -> TakedownStores:
-    """Open index and decisions of a collection."""
-    return TakedownStores(
-        stack.enter_context(stores.index()), stack.enter_context(stores.decisions())
-    )
-
-
 _CLOCK = SystemClock()
 _MOST_SHOWN = 50
-_KEEP = """
-INSERT INTO erasures (record_id, takedown, filename, url, captured_ms, erased_ms, actor)
-VALUES (:record_id, :takedown, :filename, :url, :captured_ms, :erased_ms, :actor)
-ON CONFLICT DO NOTHING
-"""
 
 
 @cli_command("erase")
@@ -96,15 +76,12 @@ def erase_command(
 
     async def erase() -> None:
         async with open_collection(stores.root, clock=_CLOCK) as opened:
-            with ExitStack() as stack:
-                at = open_takedown_stores(stack, stores)
-                erasure = _Erasure(
-                    opened.layout, at.decisions, stores.database_url, actor_name(actor)
-                )
+            with stores.index() as index, stores.decisions() as decisions:
+                erasure = _Erasure(opened.layout, decisions, stores.database_url, actor_name(actor))
                 erased = (
                     erasure.finish()
                     if number is None
-                    else _erase(erasure, at, number, yes=yes, output=output)
+                    else _erase(erasure, index, number, yes=yes, output=output)
                 )
             if erased is not None:
                 records = [
@@ -121,19 +98,19 @@ def erase_command(
 
 
 def _erase(
-    erasure: "_Erasure", at: TakedownStores, number: int, *, yes: bool, output: CommandOutput
+    erasure: "_Erasure", index: IndexDatabase, number: int, *, yes: bool, output: CommandOutput
 ) -> list[ErasedRecord] | None:
     """Print what is erased, and erase it if `yes` is set; None otherwise."""
     if is_interrupted(erasure.layout):
         raise InputError("An erasing was interrupted: end it first, with --finish.")
-    takedowns = book.list_takedowns(at.decisions)
+    takedowns = book.list_takedowns(erasure.decisions)
     takedown = next((each for each in takedowns if each.number == number), None)
     if takedown is None:
         raise InputError(f"There is no take-down {number}; `weboid takedown ls` shows them.")
     if not takedown.holds(_CLOCK.now()):
         raise InputError(f"Take-down {number} was lifted or is over, so nothing is erased.")
-    captures = list(TakedownCoverage(at.database, takedown, _CLOCK.now()).captures())
-    lost = revisits_of(at.database, captures)
+    captures = list(TakedownCoverage(index, takedown, _CLOCK.now()).captures())
+    lost = revisits_of(index, captures)
     if not output.is_json:
         for each in lost[:_MOST_SHOWN]:
             click.echo(
@@ -224,7 +201,9 @@ class _Erasure:
             }
             for each in erased
         ]
-        self.decisions.change([(_KEEP, row) for row in rows])
+        self.decisions.change(
+            [insert_row("erasures", row, then="ON CONFLICT DO NOTHING") for row in rows]
+        )
 
 
 _MOST_LEAKS = 50
@@ -320,13 +299,10 @@ class _ProofOptions(NamedTuple):
 
 def _prove(options: _ProofOptions, front: str, replay: str) -> AuditReport:
     now, before, layout = _CLOCK.now(), options.before, options.stores.layout
-    with ExitStack() as stack:
-        at = open_takedown_stores(stack, options.stores)
-        permits = AccessControl(
-            at.decisions, at.database.rows, lambda: now, show_logins=options.show_logins
-        )
+    with options.stores.index() as index, options.stores.decisions() as decisions:
+        permits = AccessControl(decisions, index.rows, lambda: now, show_logins=options.show_logins)
         named = normalize_target(TakedownKind.URL, options.url)
-        cases = cases_of(at.database, None if before else permits, named, now)
+        cases = cases_of(index, None if before else permits, named, now)
         if not cases:
             raise InputError(
                 f"Nothing was captured at {named}."
@@ -334,9 +310,9 @@ def _prove(options: _ProofOptions, front: str, replay: str) -> AuditReport:
                 else f"No take-down covers a capture of {named}, and none was made with a login;"
                 " `weboid takedown ls` shows the take-downs."
             )
-        sought = traces_of(layout, at.database, cases, permits, now)
-        cases += [] if before else embedding_cases(at.database, permits, cases)
-        app = every_route(at.database, at.decisions, replay)
+        sought = traces_of(layout, index, cases, permits, now)
+        cases += [] if before else embedding_cases(index, permits, cases)
+        app = every_route(index, decisions, replay)
         with closing(TakedownAuditor(front, replay)) as prover:
             return prover.prove(cases, sought, app, options.warm)
 
@@ -352,8 +328,10 @@ async def _prove_own_server(options: _ProofOptions) -> AuditReport:
                 replay_port=port,
                 on_ready=ready.set_result,
                 index_url=options.stores.database_url,
-                show_logins=options.show_logins,
-                access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])),
+                options=WebOptions(
+                    access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])),
+                    show_logins=options.show_logins,
+                ),
             )
         )
         try:
