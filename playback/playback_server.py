@@ -30,14 +30,9 @@ from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
 from playback.replay.full.text_rewriter import find_pywb_python
 from playback.url_paths import FULL_SECRET, LOCAL, FullOrigins, full_pattern, http_origin
-from playback.web.asgi_app import SiteMount, WebOptions, create_app
-from playback.web.copy_lookup import QueueStatusReader
-from playback.web.i18n import SOURCE, check_language
-from playback.web.machine_api import CLOSED, MachineAccess
-from playback.web.rate_limits import RateLimitPolicy
+from playback.web.asgi_app import DEFAULTS, WebOptions, create_app
+from playback.web.i18n import check_language
 from playback.web.reader_page import FullCopyAccess
-from playback.web.registry.registry_service import LinkRegistry
-from playback.web.site_pages import NOBODY, Crawler
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import open_database
 from warc.index.outback import CAPTURES_INDEX, parse_outback_url
@@ -125,20 +120,13 @@ async def serve(  # noqa: PLR0913 independent options
     with_replay: bool = True,  # False: a replay that runs separately serves the copies
     workers: int = 1,  # number of replay processes; 0: one per core, at most four
     full: str = "",  # origins of full copies: https://*.copies.example, or `LOCAL`; empty: none
-    status: QueueStatusReader | None = None,  # reads the crawl queue
-    language: str = SOURCE,  # for readers whose browser accepts no available language
     unscanned: UnscannedPolicy = UnscannedPolicy.ALLOW,
-    openness: MachineAccess = CLOSED,  # indexing and CDX
     window_days: float = 30.0,  # maximum distance in time of a subresource from its page (P-10)
     captures_index: str = "",  # OutbackCDX collection with additional captures, cdx+http://…
     fonts: bool = False,  # load the archived fonts of copies at the level `images`
-    show_logins: bool = False,  # show captures made with a login to all readers
-    links: LinkRegistry | None = None,  # owned by the caller; None: none is shown
-    mounts: Sequence[SiteMount] = (),  # parts of the site of packages above playback
-    access: RateLimitPolicy | None = None,  # None: that of the registry, or the default
-    crawler: Crawler = NOBODY,  # for the page about the crawler
     signals: bool = True,  # stop at SIGTERM
     cached: bool = True,  # False: rewrite every copy and cache none
+    options: WebOptions = DEFAULTS,  # of the front; records, holds and full copies are added here
 ) -> None:
     """Serve front and replay until cancelled or SIGTERM, then stop both.
 
@@ -149,6 +137,7 @@ async def serve(  # noqa: PLR0913 independent options
             use.
     """
     _check(host, origins, full, with_replay=with_replay)
+    check_language(options.language)
     pywb_python = find_pywb_python() if full and with_replay else None
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
@@ -164,18 +153,12 @@ async def serve(  # noqa: PLR0913 independent options
             if copies:
                 full_origins = FullOrigins(copies, secret.encode())
                 full_copies = FullCopyAccess(full_origins, LevelStore(decisions))
-            around = WebOptions(
+            around = replace(
+                options,
                 records=ArtifactReader(layout),
-                status=status,
-                language=check_language(language),
                 full=full_copies,
                 holds=HoldIndex(decisions, lists_folder(layout.decisions_db), unscanned=unscanned),
-                openness=replace(openness, replay_inside=inside),
-                links=links,
-                mounts=mounts,
-                access=access or (links.access if links is not None else RateLimitPolicy()),
-                crawler=crawler,
-                show_logins=show_logins,
+                openness=replace(options.openness, replay_inside=inside),
             )
             return create_app(
                 database, decisions, replay_origin=replay_origin, origin=front, around=around
@@ -204,7 +187,7 @@ async def serve(  # noqa: PLR0913 independent options
                 *("--unscanned", unscanned),
                 *("--window-days", str(window_days)),
                 *(["--fonts"] if fonts else []),
-                *(["--show-logins"] if show_logins else []),
+                *(["--show-logins"] if options.show_logins else []),
                 *([] if cached else ["--cache-bytes", "0"]),
             ]
             if origins is not None:

@@ -35,6 +35,7 @@ from playback.url_paths import (
     page_path,
     unescape_url,
 )
+from playback.web.asgi_app import WebOptions
 from playback.web.page_store import CapturedPage, PageStore
 from qa.copy_view import CopyAddress
 from qa.holdings import ROWS_OF_PAGE, ROWS_OF_PAYLOAD, HoldingsRow, HoldingsVerifier
@@ -100,7 +101,8 @@ async def running_replay(
             index_url=database_url,
             full=LOCAL if full else "",
             fonts=fonts,
-            show_logins=True,  # checked like all others; no page links to this URL
+            # Captures with a login are checked like all others; no page links to this URL.
+            options=WebOptions(show_logins=True),
             signals=False,  # they are for the command around it
             cached=cached,
         )
@@ -251,27 +253,15 @@ class CollectionReplay:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
 class StoredPage:
-    """Stored artifacts of one page. Thread-safe; a damaged artifact raises PermanentError.
+    """Stored artifacts of one page. Thread-safe; a damaged artifact raises PermanentError."""
 
-    Attributes:
-        withheld: reason for which it must not be shown at the level, a sentence; empty: it may.
-        address: address of its copy.
-    """
-
-    def __init__(
-        self,
-        page: CapturedPage,
-        withheld: str,
-        address: CopyAddress,
-        store: PageStore,
-        records: ArtifactReader,
-    ) -> None:
-        self._page = page
-        self.withheld = withheld
-        self.address = address
-        self._store = store
-        self._records = records
+    _page: CapturedPage
+    withheld: str  # reason for which it must not be shown at the level, a sentence; empty: it may
+    address: CopyAddress  # of its copy
+    _store: PageStore
+    _records: ArtifactReader
 
     def manifest(self) -> PageInfo | None:
         """Return its manifest; None when none was stored."""

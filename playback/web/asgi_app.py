@@ -4,7 +4,7 @@ import logging
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -118,7 +118,7 @@ class WebOptions:
     show_logins: bool = False  # show captures made with a login to all readers
 
 
-_NOTHING = WebOptions()
+DEFAULTS: Final = WebOptions()
 
 
 def create_app(
@@ -128,7 +128,7 @@ def create_app(
     replay_origin: str,
     origin: str | None = None,
     clock: Clock | None = None,
-    around: WebOptions = _NOTHING,
+    around: WebOptions = DEFAULTS,
 ) -> Starlette:
     """Create the ASGI application of reader pages; the caller closes `database` and `decisions`."""
     clock = clock or SystemClock()

@@ -44,12 +44,9 @@ from warc.index.database import IndexDatabase
 from warc.index.queries import CaptureQueries
 
 _VARY = {"Vary": "accept-datetime", "Cache-Control": "no-cache"}
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # RFC 7089, 2.1.1: the fixed-length form of RFC 1123, in GMT alone.
 _DATE = re.compile(
-    rf"(?:{'|'.join(_DAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT",
-    re.ASCII,
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT", re.ASCII
 )
 
 
@@ -61,13 +58,10 @@ def accepted_moment(text: str) -> datetime | None:
     >>> accepted_moment("Sun, 30 Feb 2026 12:00:00 GMT"), accepted_moment("2026-03-01")
     (None, None)
     """
-    match = _DATE.fullmatch(text.strip())
-    if match is None:
+    if _DATE.fullmatch(text.strip()) is None:
         return None
-    day, month, year, hour, minute, second = match.groups()
-    date = int(year), _MONTHS.index(month) + 1, int(day)
     try:
-        return datetime(*date, int(hour), int(minute), int(second), tzinfo=UTC)
+        return datetime.strptime(text.strip(), "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
     except ValueError:
         return None
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, LevelActor, target_of
 from playback.playback_server import serve
+from playback.web.asgi_app import WebOptions
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
 from tests.support.services.ports import free_port
@@ -457,6 +458,8 @@ def serving(
     """The real `playback.playback_server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
+    names = {each.name for each in fields(WebOptions)}
+    web = {"access": UNLIMITED} | {name: more[name] for name in more.keys() & names}
 
     async def run() -> None:
         await serve(
@@ -465,7 +468,8 @@ def serving(
             on_ready=ready.put,
             index_url=index_url,
             full=full,
-            **{"access": UNLIMITED, **more},
+            options=WebOptions(**web),
+            **{name: value for name, value in more.items() if name not in names},
         )
 
     with asyncio.Runner() as runner:
@@ -610,7 +614,15 @@ _LAST = b"the connection of the test itself"
 
 
 @pytest.fixture
-def leaks() -> Iterator[Leaks]:
+def leaks(leak_listener: Leaks) -> Leaks:
+    """The listener, which forgets what it received before the test."""
+    assert isinstance(leak_listener.requests, list)  # those of before were read
+    leak_listener.received.clear()
+    return leak_listener
+
+
+@pytest.fixture(scope="session")
+def leak_listener() -> Iterator[Leaks]:
     """Accepts connections, notes their first bytes, answers nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         found = Leaks(server.getsockname()[1])

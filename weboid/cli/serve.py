@@ -20,6 +20,7 @@ from links.feedback.reporter_limits import limits_of
 from playback.access.holds import UnscannedPolicy
 from playback.playback_server import ServerOrigins, serve
 from playback.url_paths import LOCAL
+from playback.web.asgi_app import WebOptions
 from playback.web.client_address import ClientAddresses, parse_networks
 from playback.web.i18n import SOURCE
 from playback.web.machine_api import MachineAccess, SearchIndexing
@@ -220,8 +221,6 @@ def command(
             asyncio.run(
                 serve(
                     layout,
-                    status=status,
-                    language=language,
                     host=host,
                     port=port,
                     replay_port=replay_port_for(port, replay_port),
@@ -233,13 +232,18 @@ def command(
                     unscanned=UnscannedPolicy(unscanned),
                     workers=workers,
                     full=full_origin or (LOCAL if full else ""),
-                    openness=MachineAccess(SearchIndexing(indexing), cdx_hosts=cdx_hosts),
                     window_days=window_days,
                     fonts=fonts,
-                    show_logins=show_logins,
-                    links=LinkRegistry(registry, access, reports, layout),
-                    mounts=[QualityContext(layout, reviewer_rules)],
-                    crawler=Crawler(operator.contact, operator.addresses, operator.name),
+                    options=WebOptions(
+                        status=status,
+                        language=language,
+                        openness=MachineAccess(SearchIndexing(indexing), cdx_hosts=cdx_hosts),
+                        links=LinkRegistry(registry, access, reports, layout),
+                        mounts=[QualityContext(layout, reviewer_rules)],
+                        access=access,
+                        crawler=Crawler(operator.contact, operator.addresses, operator.name),
+                        show_logins=show_logins,
+                    ),
                 )
             )
     except KeyboardInterrupt:

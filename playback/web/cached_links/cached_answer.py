@@ -65,26 +65,38 @@ class LinkEvidence:
         return self.link is not None and self.link.is_unreachable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CachedLink:
     """Answer for one link; the fields are those of docs/how-to/embedding.md."""
 
     url: str
+    spelling: str | None = None  # how the page has it, as far as the registry knows
     answer: CopyState
     href: str | None = None
     copy: str | None = None
     date: datetime | None = None
+    service: str | None = None
     state: str | None = None
     group: str = Group.UNKNOWN.value
     is_dead: bool = False
     mime: str | None = None  # an unusual type's short name
     kib: int | None = None  # that file's length
     words: str = ""
-    service: str | None = None
+    label: str = ""  # shown next to the link; empty without one
     is_new: bool = False  # it may soon be on its way
     next_at: datetime | None = None  # queued: no attempt before
     checked: Day | None = None  # last check of the link
-    spelling: str | None = None  # how the page has it, as far as the registry knows
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {name: _plain(getattr(self, name)) for name in self.__slots__}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+    return value.isoformat() if isinstance(value, date) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +127,8 @@ def answer_link(facts: LinkEvidence, leading: AnswerOrigins) -> CachedLink:
     """Return the answer in the request's language."""
     text, spelled, fragment = facts.asked.text, facts.asked.spelled, facts.asked.fragment
     if spelled is None:
-        return CachedLink(text, CopyState.NONE, words=_capital(_never_words(facts.never)))
+        words = _capital(_never_words(facts.never))
+        return CachedLink(url=text, answer=CopyState.NONE, words=words)
     offer, elsewhere = facts.offer, facts.elsewhere
     answer = CopyState.COPY
     found: dict[str, Any]
@@ -163,7 +176,9 @@ def answer_link(facts: LinkEvidence, leading: AnswerOrigins) -> CachedLink:
             "kib": link.kib,
             "spelling": link.spelling or link.url,
         }
-    return CachedLink(text, answer, words=words, **found)
+    label = _DEAD if facts.is_dead and answer is CopyState.COPY else _LABELS.get(answer)
+    found["label"] = translate(label) if label else ""
+    return CachedLink(url=text, answer=answer, words=words, **found)
 
 
 def _per_language(make: Callable[..., str]) -> Callable[..., str]:
@@ -322,12 +337,6 @@ def _words(facts: LinkEvidence, what: str) -> str:
 
 _standing = _per_language(standing_of)
 _TOLD_GROUPS = (Group.UNREACHABLE, Group.DOUBTFUL)
-
-
-def label_of(answer: CopyState, *, is_dead: bool = False) -> str:
-    """Return the label shown next to the link; empty without one."""
-    text = _DEAD if is_dead and answer is CopyState.COPY else _LABELS.get(answer)
-    return translate(text) if text else ""
 
 
 # Translators: a word or two, which stands beside a link in small letters.

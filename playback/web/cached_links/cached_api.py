@@ -22,9 +22,7 @@ from links.registry.wikis import WikiName
 from playback.access.levels import check_wiki
 from playback.web.cached_links.cached_answer import (
     AnswerOrigins,
-    CachedLink,
     answer_link,
-    label_of,
     max_age_s,
 )
 from playback.web.cached_links.cached_lookup import LinkEvidenceReader
@@ -146,7 +144,7 @@ class CachedLinks:
             "fresh_s": max_age_s(links, self._means.clock.now(), is_watched=found.is_watched),
             "is_whole": found.is_whole,
             "page": about,
-            "links": [cached_link_data(link) for link in links],
+            "links": [link.data for link in links],
         }
         noting = None
         if page is not None and not page.is_observed and question.wiki is not None:
@@ -164,26 +162,3 @@ class CachedLinks:
             return named if named and self._means.offers.speak_of(named) else ""
         except (InputError, TransientError):
             return ""
-
-
-def cached_link_data(link: CachedLink) -> Data:
-    """Convert an answer to its JSON form."""
-    return {
-        "url": link.url,
-        "spelling": link.spelling,
-        "answer": link.answer.value,
-        "href": link.href,
-        "copy": link.copy,
-        "date": f"{link.date:%Y-%m-%dT%H:%M:%SZ}" if link.date else None,
-        "service": link.service,
-        "state": link.state,
-        "group": link.group,
-        "is_dead": link.is_dead,
-        "mime": link.mime,
-        "kib": link.kib,
-        "words": link.words,
-        "label": label_of(link.answer, is_dead=link.is_dead),
-        "is_new": link.is_new,
-        "next_at": f"{link.next_at:%Y-%m-%dT%H:%M:%SZ}" if link.next_at else None,
-        "checked": link.checked.isoformat() if link.checked else None,
-    }
