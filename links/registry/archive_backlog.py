@@ -202,20 +202,9 @@ def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> lis
                 first_day,
                 spelling,
             ) in rows:
-                backlog.append(
-                    BacklogRow(
-                        page,
-                        url_id,
-                        datetime.fromtimestamp(since, UTC),
-                        datetime.fromtimestamp(due, UTC),
-                        attempts,
-                        ArchivePriority(rank),
-                        title or "",
-                        gone_day,
-                        first_day is not None,
-                        spelling or "",
-                    )
-                )
+                times = (datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(due, UTC))
+                link = (page, url_id, *times, attempts, ArchivePriority(rank), title or "")
+                backlog.append(BacklogRow(*link, gone_day, first_day is not None, spelling or ""))
     return backlog
 
 

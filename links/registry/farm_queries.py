@@ -23,20 +23,13 @@ COUNT_PAGES_OF_WIKI = SqlStatement(
         select(pages.c.id).where(pages.c.wiki_id == one("wiki")).limit(one("limit")).subquery()
     )
 )
+_CURRENT = (refs.c.page >= one("first"), refs.c.page < one("beyond"), refs.c.gone_day.is_(None))
 COUNT_LINKS_OF_WIKI = SqlStatement(
     select(func.count()).select_from(
-        select(refs.c.page)
-        .where(refs.c.page >= one("first"), refs.c.page < one("beyond"), refs.c.gone_day.is_(None))
-        .limit(one("limit"))
-        .subquery()
+        select(refs.c.page).where(*_CURRENT).limit(one("limit")).subquery()
     )
 )
-LINKS_OF = SqlStatement(
-    select(refs.c.url_id)
-    .where(refs.c.page >= one("first"), refs.c.page < one("beyond"), refs.c.gone_day.is_(None))
-    .distinct()
-    .limit(one("limit"))
-)
+LINKS_OF = SqlStatement(select(refs.c.url_id).where(*_CURRENT).distinct().limit(one("limit")))
 
 
 def count_pages(reader: Reader, wiki_id: int, *, limit: int) -> int:
@@ -47,24 +40,18 @@ def count_pages(reader: Reader, wiki_id: int, *, limit: int) -> int:
 
 def count_links(reader: Reader, wiki_id: int, *, limit: int) -> int:
     """Count the links of its pages, a URL once for each page, up to `limit`."""
-    parameters = {
-        "first": number_of(wiki_id, 0),
-        "beyond": number_of(wiki_id + 1, 0),
-        "limit": limit,
-    }
-    found: int = COUNT_LINKS_OF_WIKI.rows(reader, parameters)[0][0]
+    found: int = COUNT_LINKS_OF_WIKI.rows(reader, _within(wiki_id, limit))[0][0]
     return found
 
 
 def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
     """Return up to `limit` URLs that the wiki's pages have now, each once."""
-    parameters = {
-        "first": number_of(wiki_id, 0),
-        "beyond": number_of(wiki_id + 1, 0),
-        "limit": limit,
-    }
-    ids = [number for (number,) in LINKS_OF.rows(reader, parameters)]
+    ids = [number for (number,) in LINKS_OF.rows(reader, _within(wiki_id, limit))]
     return list(urls_by_id(reader, ids).values())
+
+
+def _within(wiki_id: int, limit: int) -> dict[str, int]:
+    return {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
 
 
 class ExternalCopy(NamedTuple):

@@ -11,7 +11,7 @@ Read from a wiki's settings: ``servers``, its server names; ``excluded_domains``
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -20,13 +20,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 
 from core.errors import InputError
-from links.registry.schema import farms, hosts, pages, refs, spam_hits, spam_lists, urls, wikis
+from links.registry.schema import farms, pages, refs, spam_hits, spam_lists, wikis
 from links.registry.statements import batches
 from links.rules.exclusion_list import exclusions_of, warning_for
 from links.rules.link_class import ClassifiedLink, OwnHosts, WikiRules
 from links.rules.link_pattern import LinkPattern
 from links.rules.spam_list import SpamLine, SpamList, SpamListKind, SpamLists
-from links.url_parts import SCHEMES, UrlParts, key_of
+from links.url_parts import key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,6 @@ def forget_spam_hits(rows: Connection, *, before_day: int) -> int:
     return rows.execute(delete(spam_hits).where(spam_hits.c.last_day < before_day)).rowcount
 
 
-URLS_AT_ONCE = 2_000
-
-
 def mark_pages_stale(rows: Connection, wiki_ids: Iterable[int], url_ids: Iterable[int]) -> int:
     """Mark the pages of these wikis that have one of the URLs; return the number."""
     having = select(refs.c.page).where(refs.c.url_id.in_(list(url_ids)), refs.c.gone_day.is_(None))
@@ -146,28 +143,6 @@ def mark_pages_of_entry(rows: Connection, wiki_id: int, entry: str) -> int:
         .values(is_stale=True)
     )
     return found.rowcount
-
-
-def known_urls(reading: Callable[[int], list[tuple[int, str]]]) -> Iterator[list[tuple[int, str]]]:
-    """Yield all URLs of the registry in parts, by their numbers; `reading` runs `urls_behind`."""
-    last = 0
-    while part := reading(last):
-        yield part
-        last = part[-1][0]
-
-
-def urls_behind(rows: Connection, last: int) -> list[tuple[int, str]]:
-    """Return the next URLs after that number: numbers and identity keys."""
-    found = rows.execute(
-        select(urls.c.id, urls.c.scheme, hosts.c.name, urls.c.port, urls.c.path)
-        .where(urls.c.id > last, hosts.c.id == urls.c.host_id)
-        .order_by(urls.c.id)
-        .limit(URLS_AT_ONCE)
-    )
-    return [
-        (row.id, UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url)
-        for row in found.all()
-    ]
 
 
 FARM_WIDE = 0  # the wiki of a list that is the farm's

@@ -7,7 +7,7 @@ from links.registry.link_search import search_links
 from links.registry.schema import pages
 from links.rules.exclusion_list import suggest_exclusions
 from links.rules.link_pattern import parse_link_pattern
-from links.rules.wiki_rules import known_urls, mark_pages_of_entry, mark_pages_stale, urls_behind
+from links.rules.wiki_rules import mark_pages_of_entry, mark_pages_stale
 from tests.links.rows import Rows
 
 
@@ -69,15 +69,3 @@ def test_pages_that_an_entry_kept_links_out_of_are_marked(store: RegistryStore) 
 
     assert marked == 1
     assert stale(store) == [2]
-
-
-def test_all_links_can_be_walked(store: RegistryStore) -> None:
-    """In parts, each link once."""
-    filled(store)
-    with store.reading() as connection:
-        walked = [
-            url for part in known_urls(lambda last: urls_behind(connection, last)) for url in part
-        ]
-
-    assert len(walked) == len(set(walked)) == 14
-    assert "https://cc.org/by" in dict(walked).values()

@@ -13,19 +13,18 @@ from core.hosts import canonical_host, registrable
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.link_additions import KEEP_DAYS, additions_of, domain_spreads
+from links.registry.lookups import list_urls
 from links.registry.wikis import all_farms, all_wikis
 from links.rules.link_class import LinkClass, classify_link
 from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, SpamLists, list_kind
 from links.rules.wiki_rules import (
     FARM_WIDE,
     RuleBook,
-    known_urls,
     lists_kept,
     mark_pages_stale,
     put_list,
     remove_list,
     spam_on,
-    urls_behind,
 )
 from links.url_parts import key_of
 from weboid.app.text_table import clean, table, width
@@ -36,6 +35,7 @@ from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki
 
 _CLOCK = SystemClock()
 _PROBLEMS_TOLD = 10
+_URLS_AT_ONCE = 2_000
 _WIKI_OPTION = option("Whose.", required=True, metavar="DBNAME@FARM")
 
 
@@ -252,18 +252,19 @@ def run_command(
             found = wiki_named(rows, wiki)
             rules = RuleBook().rules_of(rows, found.id)
 
-        def reading(last: int) -> list[tuple[int, str]]:
-            with store.reading() as rows:
-                return urls_behind(rows, last)
-
-        looked_at, marked = 0, 0
+        looked_at, marked, last = 0, 0, 0
         named: dict[str, str] = {}
         with search_progress("links checked", quiet=False) as progress:
             task = progress.add_task("")
-            for part in known_urls(reading):
+            while True:
+                with store.reading() as rows:
+                    part = list_urls(rows, limit=_URLS_AT_ONCE, after=last)
+                if not part:
+                    break
+                last = part[-1].id
                 looked_at += len(part)
                 progress.update(task, completed=looked_at)
-                sorted_ = {url_id: classify_link(url, rules) for url_id, url in part}
+                sorted_ = {row.id: classify_link(row.url, rules) for row in part}
                 spam = {key: each for key, each in sorted_.items() if each.sort is LinkClass.SPAM}
                 named |= {each.identity: each.note for each in spam.values()}
                 if spam and not dry_run:
