@@ -1,4 +1,4 @@
-"""Address policy of outgoing connections: public addresses, `[egress] allow` and `refuse`.
+"""Policy of outgoing connections by `[egress]`: refused hosts and ports, given and permitted addresses.
 
 An address is judged by the possible destinations of a packet to it: some forms of IPv6 carry an IPv4
 address that a translator or tunnel unpacks. Python's `is_global` follows IANA's registries of special
@@ -11,15 +11,26 @@ import ipaddress
 import socket
 from collections.abc import Callable, Iterable
 
-from net.connect_errors import BlockedAddressError
+from core.config.settings import EgressSettings
+from core.hosts import (
+    BAD_PORTS,
+    HostPatterns,
+    is_local_name,
+    parse_endpoint,
+    parse_upstream_proxy,
+    resolve_key,
+)
+from net.connect_errors import BlockedAddressError, BlockedHostError, BlockedPortError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Addresses = tuple[Address, ...]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052; the private one, RFC 8215, is no web
 _ALLOCATED = ipaddress.IPv6Network("2000::/3")  # IANA: the only global unicast there is
 _ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214 6.1: the upper half of the interface identifier
 _LOW = 0xFFFFFFFF
+_LOOPBACK: Addresses = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 _NEVER: tuple[Network, ...] = tuple(  # is_global calls some of these global; none is a web server
     ipaddress.ip_network(text)
     for text in (
@@ -89,20 +100,40 @@ def is_own(address: Address) -> bool:
     return source == address or source.is_loopback
 
 
-class AddressPolicy:
-    """Decision on addresses by `[egress] allow` and `refuse`."""
+class EgressPolicy:
+    """Decision on hosts, ports and addresses by `[egress]`."""
 
     def __init__(
-        self,
-        *,
-        allow: Iterable[str],
-        refuse: Iterable[str],
-        is_own: Callable[[Address], bool] = is_own,
+        self, settings: EgressSettings, *, is_own: Callable[[Address], bool] = is_own
     ) -> None:
-        """Store the networks, and the predicate for this machine's own addresses."""
-        self._allow = tuple(ipaddress.ip_network(network) for network in allow)
-        self._refuse = tuple(ipaddress.ip_network(network) for network in refuse)
+        """Parse the settings; `is_own` is the predicate for this machine's own addresses."""
+        self._allow = tuple(ipaddress.ip_network(network) for network in settings.allow)
+        self._refuse = tuple(ipaddress.ip_network(network) for network in settings.refuse)
+        self._block = HostPatterns(dict.fromkeys(settings.block, True))
+        self._given = {
+            resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()
+        }
+        self.via = HostPatterns(
+            {host: parse_upstream_proxy(text) for host, text in settings.via.items()}
+        )
         self._is_own = is_own
+
+    def check_target(self, host: str, port: int | None) -> None:
+        """Raise BlockedHostError or BlockedPortError for a canonical host or a port that is refused."""
+        if self._block.of(host):
+            raise BlockedHostError(f"[egress] block names {host}.")
+        if port in BAD_PORTS:
+            raise BlockedPortError(f"{host}:{port} is refused, as browsers refuse it.")
+
+    def known_addresses(self, host: str, port: int) -> tuple[Addresses, int] | None:
+        """Return addresses and port that need no look-up: given, literal, or by RFC 6761."""
+        given = self._given.get(f"{host}:{port}") or self._given.get(host)
+        if given is not None:
+            return (ipaddress.ip_address(given[0]),), given[1] or port
+        if is_local_name(host):
+            return tuple(filter(self.allows, _LOOPBACK)) or _LOOPBACK, port
+        literal = literal_address(host)
+        return None if literal is None else ((literal,), port)
 
     def allows(self, address: Address) -> bool:
         """Return True if a setting allows the address and none refuses it."""
@@ -135,6 +166,14 @@ class AddressPolicy:
         if reason:
             raise BlockedAddressError(reason)
         return unmap_ipv4(address)
+
+
+def literal_address(host: str) -> Address | None:
+    """Return the address that the host is, IPv6 also in brackets; None for a name."""
+    try:
+        return ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None
 
 
 def _is_public_itself(address: Address) -> bool:

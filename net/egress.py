@@ -18,31 +18,30 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product, zip_longest
-from typing import ClassVar
 
 from core.config.settings import EgressSettings
 from core.errors import BadUrlError
 from core.hosts import (
-    BAD_PORTS,
-    HostPatterns,
     UpstreamProxy,
     UpstreamProxyScheme,
     canonical_host,
-    is_local_name,
-    parse_endpoint,
-    parse_upstream_proxy,
-    resolve_key,
 )
-from net.address_policy import Address, AddressPolicy, destinations, is_own
+from net.address_policy import (
+    Address,
+    Addresses,
+    EgressPolicy,
+    destinations,
+    is_own,
+    literal_address,
+)
 from net.connect_errors import (
     BlockedAddressError,
     BlockedHostError,
-    BlockedPortError,
     ConnectError,
     TunnelRefusedError,
     UnknownHostError,
 )
-from net.system_resolver import Addresses, Lookup, Resolver, system_lookup
+from net.system_resolver import Lookup, Resolver, system_lookup
 from net.timeouts import CancellableTimeout
 from net.upstream_proxy import open_http_tunnel, open_socks_tunnel, socket_timeout
 
@@ -152,11 +151,6 @@ class EgressConnection:
 class Egress:
     """Factory of outgoing connections. Thread-safe."""
 
-    _LOOPBACK: ClassVar[Addresses] = (
-        ipaddress.IPv4Address("127.0.0.1"),
-        ipaddress.IPv6Address("::1"),
-    )
-
     def __init__(
         self,
         settings: EgressSettings,
@@ -166,14 +160,7 @@ class Egress:
         is_own: Callable[[Address], bool] = is_own,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._rules = AddressPolicy(allow=settings.allow, refuse=settings.refuse, is_own=is_own)
-        self._resolve = {
-            resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()
-        }
-        self._block = HostPatterns(dict.fromkeys(settings.block, True))
-        self._via = HostPatterns(
-            {host: parse_upstream_proxy(text) for host, text in settings.via.items()}
-        )
+        self._policy = EgressPolicy(settings, is_own=is_own)
         self._via_unknown_names = settings.via_unknown_names
         self._via_absolute_form = settings.via_absolute_form
         self._connect_timeout_s = connect_timeout_s
@@ -200,9 +187,9 @@ class Egress:
         it, UnknownHostError, ConnectError, or WaitCancelledError.
         """
         host = self._permitted(host, port)
-        via = self._via.of(host)
+        via = self._policy.via.of(host)
         if via is None:
-            addresses, real_port = self._without_lookup(host, port) or (
+            addresses, real_port = self._policy.known_addresses(host, port) or (
                 self._resolver.addresses(host, port, patience=patience),
                 port,
             )
@@ -215,7 +202,7 @@ class Egress:
         if via.scheme is UpstreamProxyScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
         # By SOCKS5: to a checked address, or with ``socks5h`` to the name.
-        given = self._without_lookup(host, port)
+        given = self._policy.known_addresses(host, port)
         if given is not None:
             addresses, port = given
         elif via.scheme is UpstreamProxyScheme.SOCKS5:
@@ -240,8 +227,8 @@ class Egress:
     def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
         host = self._permitted(host, HTTPS_PORT)
-        via = self._via.of(host)
-        given = self._without_lookup(host, HTTPS_PORT)
+        via = self._policy.via.of(host)
+        given = self._policy.known_addresses(host, HTTPS_PORT)
         if given is not None:
             addresses = given[0]
         elif via is None or via.scheme is UpstreamProxyScheme.SOCKS5:
@@ -256,10 +243,7 @@ class Egress:
             canonical = canonical_host(host)
         except BadUrlError as error:
             raise BlockedHostError(str(error)) from error
-        if self._block.of(canonical):
-            raise BlockedHostError(f"[egress] block names {canonical}.")
-        if port in BAD_PORTS:
-            raise BlockedPortError(f"{canonical}:{port} is refused, as browsers refuse it.")
+        self._policy.check_target(canonical, port)
         return canonical
 
     def _through_http(
@@ -276,7 +260,7 @@ class Egress:
         With absolute form the proxy would resolve the name again, to an unchecked address;
         `[egress] via_absolute_form` allows it.
         """
-        configured = self._without_lookup(host, port)
+        configured = self._policy.known_addresses(host, port)
         addresses: Addresses
         if configured is not None:
             addresses, port = self._checked(host, *configured), configured[1]
@@ -319,25 +303,19 @@ class Egress:
 
     def _reach(self, via: UpstreamProxy, patience: CancellableTimeout) -> socket.socket:
         """Connect to the proxy. Its address is configured by the operator and not checked."""
-        literal = _literal(via.host)
+        literal = literal_address(via.host)
         try:
-            addresses = literal or self._resolver.addresses(via.host, via.port, patience=patience)
+            addresses = (
+                self._resolver.addresses(via.host, via.port, patience=patience)
+                if literal is None
+                else (literal,)
+            )
             return ConnectionRace(patience).run(addresses, via.port)
         except (OSError, UnknownHostError) as error:
             raise ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
 
-    def _without_lookup(self, host: str, port: int) -> tuple[Addresses, int] | None:
-        """Return addresses and port that need no lookup: configured, literal, or by RFC 6761."""
-        configured = self._resolve.get(f"{host}:{port}") or self._resolve.get(host)
-        if configured is not None:
-            return (ipaddress.ip_address(configured[0]),), configured[1] or port
-        if is_local_name(host):
-            return tuple(filter(self._rules.allows, self._LOOPBACK)) or self._LOOPBACK, port
-        literal = _literal(host)
-        return None if literal is None else (literal, port)
-
     def _checked(self, host: str, addresses: Addresses, port: int) -> Addresses:
-        checked = tuple(self._rules.check(host, each) for each in addresses)
+        checked = tuple(self._policy.check(host, each) for each in addresses)
         listeners = [listener for listener, own_port in self._listeners if port == own_port]
         for address, listener in product(checked, listeners):
             ends = (address, *destinations(address))
@@ -352,10 +330,3 @@ class Egress:
 
 def _spelled(address: Address) -> str:
     return f"[{address}]" if address.version == 6 else str(address)
-
-
-def _literal(host: str) -> Addresses | None:
-    try:
-        return (ipaddress.ip_address(host.strip("[]")),)
-    except ValueError:
-        return None

@@ -15,12 +15,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from net.address_policy import Address
+from net.address_policy import Addresses
 from net.connect_errors import UnknownHostError
 from net.timeouts import CancellableTimeout
 
 Lookup = Callable[[str, int], list[str]]
-Addresses = tuple[Address, ...]
 
 FOUND_S = 60.0  # browsers keep an answer as long; the address is checked on every use all the same
 NOT_FOUND_S = 5.0

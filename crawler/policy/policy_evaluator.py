@@ -12,7 +12,6 @@ but more specific blacklist entries, and addresses outside the public web.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import AsyncIterator, Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
@@ -22,20 +21,17 @@ from urllib.parse import urlsplit
 
 from core.config.settings import EgressSettings, PolicySettings, Settings
 from core.errors import BadUrlError
-from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
 from core.url_patterns import PatternTarget, pattern_target
 from core.urls import identity_key
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.policy.blocklists import BlocklistCache
 from crawler.policy.policy_entries import Ask, PolicyEntry, PolicyEntryCache
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
-from net.address_policy import Address, AddressPolicy
-from net.connect_errors import BlockedAddressError
+from net.address_policy import EgressPolicy
+from net.connect_errors import BlockedError
 
 if TYPE_CHECKING:
     from crawler.policy.robots_cache import OriginRobots, RobotsRecord
-
-_LOCAL: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 
 
 class AddressCheck:
@@ -43,39 +39,22 @@ class AddressCheck:
 
     def __init__(self, settings: EgressSettings) -> None:
         self.settings = settings
-        self._block = HostPatterns(dict.fromkeys(settings.block, True))
-        self._given = {resolve_key(name): to for name, to in settings.resolve.items()}
         # The proxy checks for its machine's own addresses, which may be another machine.
-        self._rules = AddressPolicy(
-            allow=settings.allow, refuse=settings.refuse, is_own=lambda _address: False
-        )
+        self._policy = EgressPolicy(settings, is_own=lambda _address: False)
 
     def against(self, target: PatternTarget) -> str:
         """Return why the URL must not be requested, a constant first; empty when nothing is known."""
         try:
             port = urlsplit(target.text).port or (443 if target.scheme == "https" else 80)
-            if self._block.of(target.host):
-                return f"host: [egress] block names {target.host}"
-            if port in BAD_PORTS:
-                return f"port: {port} is refused, as browsers refuse it"
-            address = self._literal(target.host, port)
-            if address is not None:
-                self._rules.check(target.host, address)
-        except (BlockedAddressError, BadUrlError, ValueError) as error:
+            self._policy.check_target(target.host, port)
+            addresses, _ = self._policy.known_addresses(target.host, port) or ((), port)
+            for address in addresses:
+                self._policy.check(target.host, address)
+        except BlockedError as error:
+            return f"{error.reason}: {error}".removesuffix(".")
+        except (BadUrlError, ValueError) as error:
             return f"address: {error}".removesuffix(".")
         return ""
-
-    def _literal(self, host: str, port: int) -> Address | None:
-        """Return the host's literal or configured address; None when it must be resolved."""
-        endpoint = self._given.get(f"{host}:{port}") or self._given.get(host)
-        if endpoint is not None:
-            return ipaddress.ip_address(parse_endpoint(endpoint)[0])
-        if is_local_name(host):  # the proxy takes whichever is allowed
-            return None if any(self._rules.allows(each) for each in _LOCAL) else _LOCAL[0]
-        try:
-            return ipaddress.ip_address(host.strip("[]"))
-        except ValueError:
-            return None
 
 
 _SETTING_TYPES: dict[str, Callable[[str], Any]] = {

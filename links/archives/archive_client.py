@@ -9,7 +9,6 @@ reach the local network (SSRF). A key is sent only to its own host and never wit
 """
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -29,8 +28,8 @@ from core.urls import authority_of, fetch_key, host_of
 from core.web_dates import parse_retry_after
 from links.checker.connection import EgressRules
 from links.checker.dns_resolver import DnsResolver
-from links.checker.fetch_errors import NoAnswerError
-from net.address_policy import Address, unmap_ipv4
+from links.checker.fetch_errors import FetchFailure, NoAnswerError
+from net.address_policy import Address, literal_address
 from net.tls_client import strict_context
 
 ANSWER_BYTES: Final = 8_000_000  # TimeMaps of famous pages have tens of thousands of lines
@@ -268,11 +267,11 @@ class HttpFetch:
             ) as answer:
                 limit = _LITTLE_BYTES if request.is_head_enough else request.limit_bytes
                 body = await _read(answer.content, limit, cut=request.is_head_enough)
-                found: dict[str, str] = {}
+                joined: dict[str, str] = {}
                 for header, value in answer.headers.items():
                     name = header.lower()
-                    found[name] = f"{found[name]}, {value}" if name in found else value
-                return ArchiveResponse(answer.status, url, found, body)
+                    joined[name] = f"{joined[name]}, {value}" if name in joined else value
+                return ArchiveResponse(answer.status, url, joined, body)
         except NoReplyError:
             raise
         except TimeoutError as error:
@@ -325,47 +324,39 @@ class _CheckedResolver(AbstractResolver):
             self._rules.check(host, target.port)
         except NoAnswerError as error:
             raise NoReplyError(ArchiveFailure.REFUSED, error.detail) from error
-        try:
-            address = ipaddress.ip_address(host.strip("[]"))
-        except ValueError:
-            return target
-        why = "" if is_trusted else self._rules.policy.against(host, address)
+        address = literal_address(host)
+        why = ""
+        if address is not None and not is_trusted:
+            why = self._rules.policy.against(host, address)
         if why:
             raise NoReplyError(ArchiveFailure.REFUSED, why.rstrip("."))
         return target
 
     async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 aiohttp passes "any"
     ) -> list[ResolveResult]:
         """Resolve a name to its permitted addresses; OSError when there is none."""
+        is_trusted = (host, port) in self._trusted
         try:
-            addresses, port = await self._rules.addresses(host, port)
+            addresses, port = await self._rules.addresses(host, port, is_trusted=is_trusted)
         except NoAnswerError as error:
-            raise OSError(f"{host} has no address: {error}") from error
-        permitted, refusal = [], ""
-        for address in addresses:
-            is_trusted = (host, port) in self._trusted
-            why = "" if is_trusted else self._rules.policy.against(host, address)
-            refusal = refusal or why
-            if not why and family in (socket.AF_UNSPEC, _family(address)):
-                plain = unmap_ipv4(address)
-                permitted.append(
-                    ResolveResult(
-                        hostname=host,
-                        host=str(plain),
-                        port=port,
-                        family=_family(plain),
-                        proto=socket.IPPROTO_TCP,
-                        flags=socket.AI_NUMERICHOST,
-                    )
-                )
-        if not permitted:
-            raise OSError(refusal or f"{host} has no address that can be asked.")
-        return permitted
+            is_refused = error.trouble is FetchFailure.ADDRESS
+            text = error.detail if is_refused else f"{host} has no address: {error}"
+            raise OSError(text) from error
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address),
+                port=port,
+                family=socket.AF_INET if address.version == 4 else socket.AF_INET6,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in addresses
+        ]
 
     async def close(self) -> None:
         """Keep the resolver open; it belongs to the caller."""
-
-
-def _family(address: Address) -> socket.AddressFamily:
-    return socket.AF_INET if unmap_ipv4(address).version == 4 else socket.AF_INET6

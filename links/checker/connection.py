@@ -8,7 +8,6 @@ the link. `[egress] via` is not supported: such a host is reported as blocked.
 
 import asyncio
 import errno
-import ipaddress
 import re
 import socket
 import ssl
@@ -19,11 +18,11 @@ from functools import lru_cache
 import aiohappyeyeballs
 
 from core.config.settings import EgressSettings
-from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
 from core.urls import host_of
-from links.checker.dns_resolver import Addresses, DnsResolver
+from links.checker.dns_resolver import DnsResolver
 from links.checker.fetch_errors import NO_FILES, FetchFailure, NoAnswerError
-from net.address_policy import Address, AddressPolicy, unmap_ipv4
+from net.address_policy import Address, Addresses, EgressPolicy, unmap_ipv4
+from net.connect_errors import BlockedHostError, BlockedPortError
 from net.tls_client import (
     OLD_VERSIONS,
     TlsFault,
@@ -58,7 +57,6 @@ CONNECT_S = 15.0  # a connection with its handshakes
 TRIED = 4  # addresses of one host
 STAGGER_S = 0.25  # RFC 8305, 5
 BUFFER = 16_384  # half of what a connection may hold unread
-_LOOPBACK: Addresses = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 _OURS = frozenset(
     (
         *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),
@@ -108,41 +106,41 @@ class HostConnection:
 
 
 class EgressRules:
-    """What `[egress]` says of a host: refusals, given addresses, and the policy for all others."""
+    """The policy of `[egress]` with look-ups; refusals are `NoAnswerError`."""
 
     def __init__(
         self, egress: EgressSettings, names: DnsResolver, is_own: Callable[[Address], bool]
     ) -> None:
-        self.policy = AddressPolicy(allow=egress.allow, refuse=egress.refuse, is_own=is_own)
+        self.policy = EgressPolicy(egress, is_own=is_own)
         self._names = names
-        self._block = HostPatterns(dict.fromkeys(egress.block, True))
-        self._via = HostPatterns({host: text != "direct" for host, text in egress.via.items()})
-        self._given = {
-            resolve_key(name): parse_endpoint(text) for name, text in egress.resolve.items()
-        }
 
     def check(self, host: str, port: int | None) -> None:
         """Raise NoAnswerError when the host or the port is refused, before any look-up."""
-        if self._block.of(host):
-            raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] block names {host}")
-        if self._via.of(host):
+        try:
+            self.policy.check_target(host, port)
+        except BlockedPortError as error:
+            raise NoAnswerError(FetchFailure.PORT, str(error).removesuffix(".")) from error
+        except BlockedHostError as error:
+            raise NoAnswerError(FetchFailure.BLOCKED, str(error).removesuffix(".")) from error
+        if self.policy.via.of(host) is not None:
             raise NoAnswerError(
                 FetchFailure.BLOCKED, f"[egress] via names a way to {host} that checks lack"
             )
-        if port in BAD_PORTS:
-            raise NoAnswerError(FetchFailure.PORT, f"{port} is no port of the web")
 
-    async def addresses(self, host: str, port: int) -> tuple[Addresses, int]:
-        """Return the host's addresses and port as set, literal, or looked up; NoAnswerError if none."""
-        override = self._given.get(f"{host}:{port}") or self._given.get(host)
-        if override is not None:
-            return (ipaddress.ip_address(override[0]),), override[1] or port
-        if is_local_name(host):
-            return _LOOPBACK, port
-        try:
-            return (ipaddress.ip_address(host.strip("[]")),), port
-        except ValueError:
-            return await self._names.addresses(host), port
+    async def addresses(
+        self, host: str, port: int, *, is_trusted: bool = False
+    ) -> tuple[Addresses, int]:
+        """Return the host's permitted addresses and its port; NoAnswerError when there is none.
+
+        With `is_trusted` all its addresses are permitted.
+        """
+        known = self.policy.known_addresses(host, port)
+        addresses, port = known or (await self._names.addresses(host), port)
+        refusals = ["" if is_trusted else self.policy.against(host, each) for each in addresses]
+        permitted = [unmap_ipv4(a) for a, why in zip(addresses, refusals, strict=True) if not why]
+        if not permitted:
+            raise NoAnswerError(FetchFailure.ADDRESS, refusals[0])
+        return tuple(permitted), port
 
 
 class ConnectionOpener:
@@ -191,20 +189,10 @@ class ConnectionOpener:
 
     async def _addresses(self, target: RequestTarget) -> tuple[Addresses, int]:
         """Return the permitted addresses and the port; NoAnswerError when there is none."""
-        host = target.host
-        self._rules.check(host, target.port)
-        addresses, port = await self._rules.addresses(host, target.port)
-        fine: list[Address] = []
-        refusal = ""
-        for address in addresses:
-            why = self._rules.policy.against(host, address)
-            refusal = refusal or why
-            if not why:
-                fine.append(unmap_ipv4(address))
-        if not fine:
-            raise NoAnswerError(FetchFailure.ADDRESS, refusal)
+        self._rules.check(target.host, target.port)
+        fine, port = await self._rules.addresses(target.host, target.port)
         # Both families have a turn within the first few.
-        first = fine[:TRIED]
+        first = list(fine[:TRIED])
         others = [each for each in fine[TRIED:] if each.version != first[0].version]
         if others and len({each.version for each in first}) == 1:
             first[-1] = others[0]

@@ -26,9 +26,8 @@ import dns.resolver
 
 from core.errors import ConfigError
 from links.checker.fetch_errors import NO_FILES, FetchFailure, NoAnswerError
-from net.address_policy import Address
+from net.address_policy import Address, Addresses
 
-Addresses = tuple[Address, ...]
 LookupResult = Addresses | NoAnswerError
 Hosts = Mapping[str, Addresses]
 
