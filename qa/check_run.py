@@ -9,7 +9,6 @@ without a fault removes those of the previous one.
 """
 
 import asyncio
-import io
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -18,11 +17,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from PIL import Image
-
 from core.clock import Clock
 from core.config.settings import BrowserSettings
-from core.errors import InputError, PictureError
+from core.errors import InputError
 from core.layout import Layout
 from core.playback_check import (
     PICTURES,
@@ -37,14 +34,13 @@ from playback.access.levels import Level
 from qa.check_store import delete_checks, store_checks
 from qa.check_table import CheckedPage
 from qa.checker import CheckOutcome, PlaybackChecker, open_checkers
-from qa.compare.picture_decoder import decode_picture
+from qa.compare.picture_decoder import shrink_picture
 from qa.local_replay import open_browsers
 from qa.sample import SampledPage
 
 WIDEST_PX = 1_280
 TALLEST_PX = 6_000
 _QUALITY = 75
-_METHOD = 2  # of 0 to 6; 4 takes three times as long for a twentieth less
 _KEPT_FOR = frozenset({QaVerdict.BROKEN, QaVerdict.DOUBTFUL})
 _ANY_LEVEL = "images"
 
@@ -65,7 +61,11 @@ def store_check(
     wanted = checked.pictures if check.verdict in _KEPT_FOR and not checked.is_withheld else {}
     for kind in PICTURES:
         path = folder / picture_name(check.page_id, check.level, kind)
-        data = _small(wanted[kind]) if kind in wanted else None
+        data = None
+        if kind in wanted:
+            data = shrink_picture(
+                wanted[kind], widest=WIDEST_PX, tallest=TALLEST_PX, quality=_QUALITY
+            )
         if data is None:
             path.unlink(missing_ok=True)
         else:
@@ -73,22 +73,6 @@ def store_check(
     if not checked.is_withheld:
         with store.writing() as rows:
             store_checks(rows, [CheckedPage(check, page.host, page.page_class)], now)
-
-
-def _small(picture: bytes) -> bytes | None:
-    """Encode the top of a picture as WebP of a bounded size; None when it is no picture."""
-    try:
-        image = Image.fromarray(decode_picture(picture))
-    except PictureError:
-        return None
-    if image.width > WIDEST_PX:
-        height = max(1, round(image.height * WIDEST_PX / image.width))
-        image = image.resize((WIDEST_PX, height), Image.Resampling.BOX, reducing_gap=2.0)
-    if image.height > TALLEST_PX:
-        image = image.crop((0, 0, image.width, TALLEST_PX))
-    out = io.BytesIO()
-    image.save(out, "WEBP", quality=_QUALITY, method=_METHOD)
-    return out.getvalue()
 
 
 def write_atomically(path: Path, data: bytes) -> None:

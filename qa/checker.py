@@ -97,16 +97,14 @@ class _CaptureEvidence:
     lost: list[LostPart] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
 class PlaybackChecker:
-    """Checker of pages, several at a time; `lend` lends a browser for one view, `pool` compares."""
+    """Checker of pages, several at a time."""
 
-    def __init__(
-        self, playback: CollectionReplay, lend: LendBrowser, pool: Executor, clock: Clock
-    ) -> None:
-        self._playback = playback
-        self._lend = lend
-        self._pool = pool
-        self._clock = clock
+    _playback: CollectionReplay
+    _lend: LendBrowser  # for one view
+    _pool: Executor  # compares
+    _clock: Clock
 
     async def check(self, page: SampleCandidate) -> CheckOutcome:
         """Check the page.

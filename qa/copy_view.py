@@ -13,6 +13,7 @@ import binascii
 import io
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 
 from PIL import Image
 
@@ -33,27 +34,10 @@ from render.screenshot import PUT_ON, capture_full_page, capture_view, picture_s
 from render.settle import NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 MOST_FRAMES = 20
-_FAR = """(most) => {
-  const frames = [...Document.prototype.querySelectorAll.call(document, "iframe")];
-  const boxes = frames.map((frame) => Element.prototype.getBoundingClientRect.call(frame));
-  const isFar = (box) => box.bottom > innerHeight && box.width >= 1 && box.height >= 1;
-  return [...boxes.keys()].filter((number) => isFar(boxes[number])).slice(0, most);
-}"""
-# Return the visible part in page coordinates: [x, y, width, height], in CSS pixels.
-_SHOW = """async (number) => {
-  const frame = Document.prototype.querySelectorAll.call(document, "iframe")[number];
-  if (!frame) return null;
-  Element.prototype.scrollIntoView.call(frame, { block: "center", behavior: "instant" });
-  await new Promise((drawn) => {
-    setTimeout(drawn, 500);
-    requestAnimationFrame(() => requestAnimationFrame(drawn));
-  });
-  const box = Element.prototype.getBoundingClientRect.call(frame);
-  const [left, top] = [Math.max(box.left, 0), Math.max(box.top, 0)];
-  const [right, bottom] = [Math.min(box.right, innerWidth), Math.min(box.bottom, innerHeight)];
-  if (right - left < 1 || bottom - top < 1) return null;
-  return [left + scrollX, top + scrollY, right - left, bottom - top];
-}"""
+_FAR, _SHOW = (
+    Path(__file__).with_name(name).read_text(encoding="utf-8")
+    for name in ("far_frames.js", "frame_box.js")
+)
 _TOP = "() => scrollTo({ left: 0, top: 0, behavior: 'instant' })"
 
 
@@ -151,7 +135,6 @@ class CopyView:
     requests: tuple[RequestLog, ...] = field(default=(), repr=False)
     restless: tuple[str, ...] = ()  # as `render.settle.SettleResult.restless`
     timings: dict[str, float] = field(default_factory=dict)  # seconds by step
-    seconds: float = 0.0  # duration of the whole view
 
 
 def screen_at_capture(page: PageInfo) -> PageScreen:
@@ -272,7 +255,6 @@ class _CopyVisit:
             self._page.log.entries() if self._page is not None else (),
             tuple(self._rest.restless),
             dict(self._steps.timings),
-            self._steps.spent_s,
         )
 
     async def _look(self, context: BrowserContext, proxy: ProxyEndpoint) -> None:

@@ -102,7 +102,6 @@ class ResourceComparison:
     seen: int  # number of parts that were loaded at capture and are needed by the copy
     shown: int  # how many of these were loaded at playback
     lost: tuple[LostPart, ...]
-    lost_sheets: int = 0  # number of style sheets among them
     main: str = ""
 
 
@@ -154,7 +153,6 @@ def compare_resources(
         seen=len(needed),
         shown=len(needed) - len(lost),
         lost=tuple(LostPart(had[key].url, reasons[key]) for key in lost),
-        lost_sheets=sum(had[key].kind == "Stylesheet" for key in lost),
         main=next((had[key].url for key in lost if key in certain and is_main(had[key])), ""),
     )
 

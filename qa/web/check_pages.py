@@ -87,22 +87,15 @@ ACTION_MESSAGES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class QualityPages:
     """HTML pages and JSON API of checks. Synchronous handlers run in threads."""
 
-    def __init__(
-        self,
-        results: VisibleChecks,
-        pictures: CheckPictureFolder,
-        acts: ReviewActions,
-        gate: ReviewGate,
-        context: WebContext,
-    ) -> None:
-        self._results = results
-        self._pictures = pictures
-        self._acts = acts
-        self._gate = gate
-        self._context = context
+    _results: VisibleChecks
+    _pictures: CheckPictureFolder
+    _acts: ReviewActions
+    _gate: ReviewGate
+    _context: WebContext
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""

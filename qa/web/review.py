@@ -62,23 +62,17 @@ class ReviewerRules:
         return "" if within(self.readers.address_of(request), self.networks) else None
 
 
+@dataclass(frozen=True, slots=True)
 class ReviewGate:
     """Authorization of requests, and tokens of forms. Thread-safe.
 
     UnavailableError means that the key of tokens can neither be read nor created.
     """
 
-    def __init__(
-        self,
-        reviewers: ReviewerRules,
-        reporters: Callable[[], ReporterDigests],
-        door: RateLimiter,
-        clock: Clock,
-    ) -> None:
-        self.reviewers = reviewers
-        self._reporters = reporters
-        self._door = door
-        self._clock = clock
+    reviewers: ReviewerRules
+    _reporters: Callable[[], ReporterDigests]
+    _door: RateLimiter
+    _clock: Clock
 
     def name_of(self, request: Request) -> str | None:
         """Return the reviewer's user name, maybe empty; None: not authorized."""

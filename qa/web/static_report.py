@@ -57,14 +57,12 @@ class CheckReport:
         return sha256(source.encode("utf-8", "replace")).hexdigest()[:16]
 
 
+@dataclass(frozen=True, slots=True)
 class CheckReportWriter:
     """Writer of one report."""
 
-    def __init__(
-        self, pictures: CheckPictureFolder, shows_pictures: Callable[[CapturedPage], bool]
-    ) -> None:
-        self._pictures = pictures
-        self._shows_pictures = shows_pictures
+    _pictures: CheckPictureFolder
+    _shows_pictures: Callable[[CapturedPage], bool]
 
     def write(self, report: CheckReport, results: Iterable[VisibleCheck], out: TextIO) -> int:
         """Write the report; return the number of results."""

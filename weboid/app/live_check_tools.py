@@ -3,10 +3,10 @@
 Priorities are unchanged where the system does not list a process's children or forbids the change.
 """
 
-import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
-from pathlib import Path
+
+import psutil
 
 from core.clock import Clock
 from core.config.settings import QualitySettings, Settings
@@ -28,34 +28,11 @@ NICENESS = 15  # of 19; at equal load such a process gets a thirtieth of what ot
 
 def lower_priority(pid: int) -> None:
     """Set the process and its descendants to low priority; later children inherit it."""
-    for each in process_tree(pid):
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, each, NICENESS)
-
-
-def process_tree(pid: int) -> Iterator[int]:
-    """Yield the process and all its current descendants."""
-    yield pid
-    for child in _children(pid):
-        yield from process_tree(child)
-
-
-def children_matching(pid: int, word: str) -> list[int]:
-    """Return children of the process that have the word in their command line."""
-    matches = []
-    for child in _children(pid):
-        with suppress(OSError):
-            if word.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
-                matches.append(child)
-    return matches
-
-
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            children += map(int, path.read_text().split())
-    return children
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            with suppress(psutil.Error):
+                each.nice(NICENESS)
 
 
 _LEVELS = (DEFAULT_LEVEL, Level.FULL)
@@ -91,8 +68,10 @@ async def open_check_tools(
             open_browsers(settings.browser, clock=clock) as lend,
             open_checkers(layout, url, levels, _low_priority(lend), clock=clock) as checkers,
         ):
-            for replay in children_matching(os.getpid(), "playback.replay"):
-                lower_priority(replay)
+            for child in psutil.Process().children():
+                with suppress(psutil.Error):
+                    if "playback.replay" in child.cmdline():
+                        lower_priority(child.pid)
             by_name = {str(level): checker for level, checker in checkers.items()}
 
             def levels_of(page: PageInfo) -> list[str]:

@@ -4,7 +4,7 @@ import heapq
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
@@ -218,27 +218,20 @@ class QaRunEnd:
     is_well: bool  # nothing is missing, and every broken copy has a better one
 
 
+@dataclass
 class QaRun:
     """Single run over a collection with its captures index and registry open."""
 
-    def __init__(
-        self,
-        options: QaOptions,
-        repair: RepairRunOptions,
-        database_url: str,
-        database: IndexDatabase,
-        store: RegistryStore,
-    ) -> None:
-        self._options = options
-        self._repair = repair
-        self._database_url = database_url
-        self._database = database
-        self._store = store
-        self._missing: list[str] = []  # named URLs without a capture
-        self._forbidden: list[str] = []  # named URLs that no level rule shows so
-        self._known: list[CheckedPage] = []  # named URLs that were checked already
-        self._unlisted: list[UnlistedVisit] = []
-        self._broken: list[str] = []  # page ids
+    _options: QaOptions
+    _repair: RepairRunOptions
+    _database_url: str
+    _database: IndexDatabase
+    _store: RegistryStore
+    _missing: list[str] = field(default_factory=list)  # named URLs without a capture
+    _forbidden: list[str] = field(default_factory=list)  # named URLs that no level rule shows so
+    _known: list[CheckedPage] = field(default_factory=list)  # named URLs that were checked already
+    _unlisted: list[UnlistedVisit] = field(default_factory=list)
+    _broken: list[str] = field(default_factory=list)  # page ids
 
     def plan(self, *, as_json: bool) -> bool:
         """Print what would be checked at which level; False when a named URL has no capture."""

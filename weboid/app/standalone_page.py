@@ -1,17 +1,14 @@
 """Self-contained HTML pages without scripts, among them the baseline report."""
 
 import base64
-import io
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import jinja2
-from PIL import Image
 
-from core.errors import PermanentError
 from qa.baseline import AFTER, BEFORE, BaselineFolder, BaselineHeader
-from qa.compare.picture_decoder import decode_picture
+from qa.compare.picture_decoder import shrink_picture
 from qa.page_changes import PlaybackRegression, RegressionKind, compare_playback, count_by_kind
 from weboid.app.text_table import clean
 
@@ -32,17 +29,10 @@ def picture_data_url(picture: bytes | None) -> str:
     """
     if picture is None:
         return ""
-    try:
-        image = Image.fromarray(decode_picture(picture))
-    except PermanentError:
+    small = shrink_picture(picture, widest=_WIDEST_PX, tallest=_TALLEST_PX, quality=_QUALITY)
+    if small is None:
         return ""
-    if image.width > _WIDEST_PX:
-        height = max(1, round(image.height * _WIDEST_PX / image.width))
-        image = image.resize((_WIDEST_PX, height), Image.Resampling.BOX)
-    image = image.crop((0, 0, image.width, min(image.height, _TALLEST_PX)))
-    written = io.BytesIO()
-    image.save(written, "WEBP", quality=_QUALITY, method=2)
-    return "data:image/webp;base64," + base64.b64encode(written.getvalue()).decode("ascii")
+    return "data:image/webp;base64," + base64.b64encode(small).decode("ascii")
 
 
 @cache

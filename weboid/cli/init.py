@@ -23,46 +23,7 @@ from weboid.cli.setup import check_profiles, presets_command, print_settings
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 
-_TEMPLATE = """\
-# Configuration of this collection; every command that works on it reads this file.
-# Check it with `weboid config check`; `weboid config show` prints all settings that hold.
-# Order of precedence: command line, environment (WEBOID_…), this file, the preset, defaults.
-
-# The preset below this file: {presets}.
-extends = {preset}
-
-[operator]
-# Sent to every site that robots visit: a page or a mail address where you can be reached.
-{contact}
-
-# Crawls start here: `weboid crawl` without arguments. Each seed has its own scope and limits.
-# [[seed]]
-# url = "https://example.org/docs/"
-# scope = "prefix"        # {scopes}
-# depth = 5
-# page_limit = 1000
-# size_limit = "5GB"
-# time_limit = "2h"
-
-[policy]
-# Robots that follow links or archive citations: "obey" robots.txt, or "ignore" it on your own sites.
-{robots}
-
-[visit]
-# timeout_s = "60s"       # for a page, everything included
-# language = "en-US,en"
-
-[links]
-# Other archives that are asked for copies of dead links; the first is preferred.
-{archives}
-
-# Options of `weboid serve`, as on its command line.
-[serve]
-# listen = "127.0.0.1:8080"
-# origin = "https://archive.example.org"
-# replay_origin = "https://copies.example.org"
-# behind = ["127.0.0.1"]
-"""
+_TEMPLATE = Path(__file__).with_name("new_collection.toml")  # of a collection's weboid.toml
 
 
 @cli_command("init")
@@ -107,7 +68,7 @@ def command(
             archives = tuple(names.replace(",", " ").split())
     check_operator(OperatorIdentity(contact=contact or ""))
     check_archive_names(archives)
-    text = _TEMPLATE.format(
+    text = _TEMPLATE.read_text(encoding="utf-8").format(
         presets=", ".join(builtin_profiles()),
         preset=toml_value(preset or "default"),
         scopes=", ".join(SCOPE_KINDS),

@@ -4,8 +4,8 @@ import asyncio
 import heapq
 import json
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -22,7 +22,7 @@ from core.urls import fetch_key
 from crawler.collection import read_collection
 from crawler.profiles import load_profile
 from crawler.run.crawl_run import RunConfig, archive_urls
-from playback.web.page_store import CapturedPage
+from links.registry.statements import batches
 from playback.web.text_diff import DiffKind, TextDifference, TextRun, compare_texts
 from qa.page_changes import PageChanges, PageDrift, PageSnapshot, changes_as_json, compare_snapshots
 from qa.snapshot_reader import SnapshotReader, open_snapshots
@@ -46,6 +46,7 @@ from weboid.cli.support.stores import STORES, CollectionStores
 _CLOCK = SystemClock()
 _ROWS_SHOWN = 40  # paragraphs, for people
 _URLS_SHOWN = 10
+_BATCH = 16  # pages for each thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,29 +145,21 @@ def compare_command(
                 f"There is no other capture of {url} to compare that one with: --live makes one."
             )
         older, newer = sorted((then, now), key=lambda page: page.captured_at)
-        compared = compare_captures(
-            snapshots, older, newer, heat=heat is not None or out is not None
-        )
+        before, after = snapshots.pair(older, newer)
+    difference = None
+    if before.text is not None and after.text is not None:
+        difference = compare_texts(before.text, after.text)
+    changes = compare_snapshots(before, after, heat=heat is not None or out is not None)
+    compared = ComparedCaptures(before, after, changes, difference)
     if heat is not None:
-        picture = compared.changes.picture
+        picture = changes.picture
         if picture is None or picture.heat is None:
             raise PermanentError("There is no heat map: a picture is missing or damaged.")
         heat.write_bytes(picture.heat)
     if out is not None:
         out.write_text(comparison_page(compared), encoding="utf-8", errors="replace")
     _print_changes(compared, output=output)
-    return ExitCode.SOME_FAILED if compared.changes.drift is PageDrift.UNKNOWN else ExitCode.OK
-
-
-def compare_captures(
-    snapshots: SnapshotReader, older: CapturedPage, newer: CapturedPage, *, heat: bool = False
-) -> ComparedCaptures:
-    """Return all differences between two captures."""
-    then, now = snapshots.pair(older, newer)
-    difference = None
-    if then.text is not None and now.text is not None:
-        difference = compare_texts(then.text, now.text)
-    return ComparedCaptures(then, now, compare_snapshots(then, now, heat=heat), difference)
+    return ExitCode.SOME_FAILED if changes.drift is PageDrift.UNKNOWN else ExitCode.OK
 
 
 def _capture(url: str, root: Path, settings: Settings) -> None:
@@ -281,15 +274,6 @@ def _plain(pieces: tuple[TextRun, ...]) -> str:
 _DIFFERING = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class DriftedPage:
-    """Page and its distance; the order is by distance."""
-
-    distance: float  # as `qa.page_changes.PageChanges.distance`
-    url: str
-    facts: dict[str, Any] = field(compare=False)
-
-
 def _print_drifted(
     *,
     since: timedelta | None,
@@ -308,17 +292,17 @@ def _print_drifted(
             urls = sample_urls(urls, sample, seed)
         drifted = _most_drifted(snapshots, urls, limit=limit, jobs=jobs, quiet=output.is_json)
     if output.is_json:
-        for each in drifted:
-            click.echo(json.dumps(each.facts, ensure_ascii=False))
+        for facts in drifted:
+            click.echo(json.dumps(facts, ensure_ascii=False))
         return
     rows = [
         (
-            each.facts["drift"],
-            _share(each.facts["text"]),
-            _share(each.facts["picture"]),
-            clean(each.url + (f"  ({each.facts['reason']})" if each.facts["reason"] else "")),
+            facts["drift"],
+            _share(facts["text"]),
+            _share(facts["picture"]),
+            clean(facts["url"] + (f"  ({facts['reason']})" if facts["reason"] else "")),
         )
-        for each in drifted
+        for facts in drifted
     ]
     head = ("became", "text>", "picture>", "page")
     click.echo("\n".join(table(head, rows, columns=width())))
@@ -344,40 +328,28 @@ def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
 
 def _most_drifted(
     snapshots: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
-) -> list[DriftedPage]:
-    most: list[DriftedPage] = []
+) -> list[dict[str, Any]]:
+    """Return the changes of the pages that changed most, as JSON objects, the furthest first."""
+
+    def compare(url: str) -> tuple[float, dict[str, Any]] | None:
+        """Compare the page's newest capture with its first good one; None unless there are both."""
+        older, newer = snapshots.oldest_good(url), snapshots.newest(url)
+        if older is None or newer is None or older.captured_at >= newer.captured_at:
+            return None
+        then, now = snapshots.pair(older, newer)
+        changes = compare_snapshots(then, now)
+        return changes.distance, changes_as_json(changes, then, now)
+
+    def compare_all() -> Iterator[tuple[float, dict[str, Any]]]:
+        for batch in batches(urls, _BATCH * jobs):
+            for changed in threads.map(compare, batch):
+                step(1)
+                if changed is not None:
+                    yield changed
+
     with progress_bar("Comparing", None, quiet=quiet) as step, ThreadPoolExecutor(jobs) as threads:
-        for page in _compare_all(threads, snapshots, urls, jobs):
-            step(1)
-            if page is None:
-                continue
-            if len(most) < limit:
-                heapq.heappush(most, page)
-            else:
-                heapq.heappushpop(most, page)
-    return sorted(most, key=lambda each: (-each.distance, each.url))
-
-
-def _compare_all(
-    threads: ThreadPoolExecutor, snapshots: SnapshotReader, urls: Iterable[str], jobs: int
-) -> Iterator[DriftedPage | None]:
-    running: set[Future[DriftedPage | None]] = set()
-    for url in urls:
-        running.add(threads.submit(_compare_with_first, snapshots, url))
-        if len(running) > jobs:
-            ended, running = wait(running, return_when=FIRST_COMPLETED)
-            yield from (each.result() for each in ended)
-    yield from (each.result() for each in running)
-
-
-def _compare_with_first(snapshots: SnapshotReader, url: str) -> DriftedPage | None:
-    """Compare the page's newest capture with its first good one; None unless there are both."""
-    older, newer = snapshots.oldest_good(url), snapshots.newest(url)
-    if older is None or newer is None or older.captured_at >= newer.captured_at:
-        return None
-    then, now = snapshots.pair(older, newer)
-    changes = compare_snapshots(then, now)
-    return DriftedPage(changes.distance, now.url, changes_as_json(changes, then, now))
+        most = heapq.nsmallest(limit, compare_all(), key=lambda each: (-each[0], each[1]["url"]))
+    return [facts for _, facts in most]
 
 
 def _share(value: float | None) -> str:

@@ -50,7 +50,7 @@ _FILTER_OPTIONS: dict[str, Any] = {
         type=click.Choice([*filter(None, map(str, QaVerdict)), UNCHECKED]),
     ),
     "host": option("Only pages of that host.", metavar="HOST"),
-    "page_class": option(
+    "class": option(
         "Only visits of this class: " + ", ".join(filter(None, map(str, PageClass))) + ".",
         "--class",
         metavar="CLASS",
@@ -65,15 +65,7 @@ _FILTER_OPTIONS: dict[str, Any] = {
 
 def filter_from_options(values: dict[str, Any]) -> CheckFilter:
     """Return the filter that the options' values name."""
-    named = {
-        "verdict": values["verdict"],
-        "host": values["host"],
-        "class": values["page_class"],
-        "fault": values["fault"],
-        "below": values["below"],
-        "level": values["level"],
-        "unreviewed": "1" if values["unreviewed"] else "",
-    }
+    named = {**values, "unreviewed": "1" if values["unreviewed"] else ""}
     return parse_check_filter({name: value or "" for name, value in named.items()})
 
 
