@@ -21,6 +21,7 @@ from core.config.settings import BrowserSettings, Settings, VisitSettings
 from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture
+from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyClient, ProxyVisit
 from render.browser import Browser
 from render.chromium import find_browser
@@ -50,21 +51,20 @@ Take = Callable[..., Awaitable[PageInfo]]
 
 
 @dataclass
-class Lender:
-    """Lends one proxy and one browser, as a supervisor does."""
+class Lent:
+    """Pool of one proxy or one browser."""
 
-    client: ProxyClient
-    browsing: Browser
-
-    @asynccontextmanager
-    async def proxy(self) -> AsyncIterator[ProxyClient]:
-        """The proxy."""
-        yield self.client
+    value: ProxyClient | Browser
 
     @asynccontextmanager
-    async def browser(self) -> AsyncIterator[Browser]:
-        """The browser."""
-        yield self.browsing
+    async def lend(self) -> AsyncIterator[ProxyClient | Browser]:
+        """The only one."""
+        yield self.value
+
+
+def pool_of(client: ProxyClient, browser: Browser) -> ResourcePool:
+    """Lends this proxy and this browser."""
+    return ResourcePool(Lent(client), Lent(browser))  # type: ignore[arg-type]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -99,7 +99,7 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
 
         captured = await capture(
             CaptureRequest(SITE + path, "p", last_attempt=True),
-            supervisor=Lender(proxies[0].client, browser),  # type: ignore[arg-type]
+            supervisor=pool_of(proxies[0].client, browser),
             settings=chosen,
             clock=CLOCK,
             before_manifest=nothing,

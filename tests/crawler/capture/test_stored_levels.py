@@ -13,7 +13,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture
 from render.browser import Browser
 from render.chromium import find_browser
-from tests.crawler.capture.test_page_capture import PNG, Lender
+from tests.crawler.capture.test_page_capture import PNG, pool_of
 from tests.support.proxy_fixtures import (
     Origin,
     Proxy,
@@ -113,7 +113,7 @@ async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
         browser.icons.clear()
         captured = await capture(
             CaptureRequest(url, f"{level} {url}", last_attempt=True, stored=level),
-            supervisor=Lender(proxy.client, browser),  # type: ignore[arg-type]
+            supervisor=pool_of(proxy.client, browser),
             settings=replace(settings, visit=quick),
             clock=CLOCK,
             before_manifest=nothing,
