@@ -147,10 +147,7 @@ def with_escaped_query(text: str, charset: str) -> str:
 
 
 def all_origins(urls: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct origins of addresses.
-
-    Raises ConfigError: one is not an http(s) address.
-    """
+    """Return the distinct origins of addresses. Raises ConfigError: one is not an http(s) address."""
     results: dict[str, None] = {}
     for url in urls:
         matched = re.match(r"(https?://[^/?#\\@\s]+)(?=[/?#]|$)", url, re.IGNORECASE)

@@ -405,10 +405,7 @@ async def serve_proxy(
     listener: socket.socket,
     on_ready: Callable[[], object],
 ) -> None:
-    """Serve until the process receives a stop signal.
-
-    Raises ConfigError: the wiki's address is invalid.
-    """
+    """Serve until the process receives a stop signal. Raises ConfigError: the wiki's address is invalid."""
     proxy = EmbeddingProxy(settings, marking, lookup, clock=clock)
     # A page being passed on takes a second descriptor, to the wiki.
     limits = ConnectionLimits(connection_limit(_MOST_CONNECTIONS, files_each=2))

@@ -101,22 +101,15 @@ def archivable_url(url: str, rules: WikiRules, own: Collection[str] = ()) -> str
     return link.identity if link.is_watched else ""
 
 
+@dataclass(frozen=True)
 class HandOver:
     """Hand-over of one wiki's links to the archiver."""
 
-    def __init__(
-        self,
-        store: RegistryStore,
-        wiki_id: int,
-        name: WikiName,
-        archive: LinkArchiver,
-        rules: RuleBook,
-    ) -> None:
-        self._store = store
-        self._rules = rules
-        self._wiki_id = wiki_id
-        self._name = name
-        self._archive = archive
+    store: RegistryStore
+    wiki_id: int
+    name: WikiName
+    archive: LinkArchiver
+    rules: RuleBook
 
     async def hand_on(
         self,
@@ -137,7 +130,7 @@ class HandOver:
             raise
         except Exception:
             if len(rows) <= 1:
-                log.exception("%s: links cannot be handed on", self._name)
+                log.exception("%s: links cannot be handed on", self.name)
                 await asyncio.to_thread(self._put_off, rows, [], now)
                 return HandOverResult(put_off=len(rows))
         parts = [await self.hand_on([row], now=now, days=days, own=own) for row in rows]
@@ -153,9 +146,9 @@ class HandOver:
             fresh = await self._fresh(wanted, now - timedelta(days=days))
             results = [each for _, each in wanted if each.url not in fresh]
             if results:
-                await self._archive.take(results)
+                await self.archive.take(results)
         except WeboidError as error:
-            log.warning("%s: the archive does not take %s links: %s", self._name, len(there), error)
+            log.warning("%s: the archive does not take %s links: %s", self.name, len(there), error)
             await asyncio.to_thread(self._put_off, there, gone, now)
             return HandOverResult(gone=len(gone), put_off=len(there))
         await asyncio.to_thread(self._forget, rows)
@@ -172,11 +165,11 @@ class HandOver:
         links = await asyncio.to_thread(self._living, page_ids, day_of(now), own)
         if not links:
             return 0
-        there = set(await self._archive.archived(list(dict.fromkeys(links.values())), _EARLIEST))
+        there = set(await self.archive.archived(list(dict.fromkeys(links.values())), _EARLIEST))
         lacking = [link for link, url in links.items() if url not in there]
 
         def write() -> None:
-            with self._store.writing() as connection:
+            with self.store.writing() as connection:
                 want_links(connection, lacking, priority=ArchivePriority.LACKING, now=now)
 
         if lacking:
@@ -188,13 +181,13 @@ class HandOver:
     ) -> dict[LinkRef, str]:
         """Return the pages' archivable links and the URL for each, except those queued today."""
         numbers = [
-            number_of(self._wiki_id, page_id) for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID
+            number_of(self.wiki_id, page_id) for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID
         ]
-        with self._store.snapshot() as reader:
+        with self.store.snapshot() as reader:
             links = standing_links(reader, numbers, before=day)
             urls = urls_by_id(reader, [link.url_id for link in links])
-        with self._store.reading() as connection:
-            rules = self._rules.rules_of(connection, self._wiki_id)
+        with self.store.reading() as connection:
+            rules = self.rules.rules_of(connection, self.wiki_id)
         results = {
             link: archivable_url(urls[link.url_id].url, rules, own)
             for link in links
@@ -215,17 +208,17 @@ class HandOver:
                 and (is_lacking or each.archived_days)
             )
             if urls:
-                results |= set(await self._archive.archived(list(urls), moment))
+                results |= set(await self.archive.archived(list(urls), moment))
         return results
 
     def _named(
         self, rows: Sequence[BacklogRow], days: int, own: Collection[str]
     ) -> list[tuple[BacklogRow, DueLink]]:
-        with self._store.snapshot() as reader:
+        with self.store.snapshot() as reader:
             urls = urls_by_id(reader, [row.url_id for row in rows])
-        with self._store.reading() as connection:
-            rules = self._rules.rules_of(connection, self._wiki_id)
-            wiki = wiki_of(connection, self._wiki_id)
+        with self.store.reading() as connection:
+            rules = self.rules.rules_of(connection, self.wiki_id)
+            wiki = wiki_of(connection, self.wiki_id)
         results = {number: archivable_url(each.url, rules, own) for number, each in urls.items()}
         return [
             (
@@ -234,7 +227,7 @@ class HandOver:
                     (row.spelling or results[row.url_id])
                     if results[row.url_id] == urls[row.url_id].url
                     else results[row.url_id],
-                    self._name,
+                    self.name,
                     row.page_id,
                     row.title,
                     row.since,
@@ -249,13 +242,13 @@ class HandOver:
         ]
 
     def _forget(self, rows: Sequence[BacklogRow]) -> None:
-        with self._store.writing() as connection:
+        with self.store.writing() as connection:
             forget_links(connection, [LinkRef(row.page, row.url_id) for row in rows])
 
     def _put_off(
         self, there: Sequence[BacklogRow], gone: Sequence[BacklogRow], now: datetime
     ) -> None:
-        with self._store.writing() as connection:
+        with self.store.writing() as connection:
             forget_links(connection, [LinkRef(row.page, row.url_id) for row in gone])
             for row in there:
                 pause = min(_FIRST_PAUSE * 2 ** min(row.attempts, 10), _LONGEST_PAUSE)

@@ -12,8 +12,7 @@ be fetched stays unchanged, and is fetched again later.
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -27,7 +26,7 @@ from links.registry.sync_state import feeds_of, put_cursor, release_feed_lease, 
 from links.registry.wikis import Wiki, all_wikis, wiki_of
 from links.rules.spam_list import SpamList, list_kind
 from links.rules.wiki_rules import FARM_WIDE, RuleBook, has_list, put_list, remove_list
-from wiki.api.models import SiteFacts
+from wiki.api.models import SiteFacts, WikiPage, split_batches
 from wiki.settings import FeedSettings, WikiSettings
 from wiki.sync import page_criteria
 from wiki.sync.archive_queue import LinkArchiver
@@ -38,6 +37,7 @@ from wiki.sync.page_criteria import (
     are_trees_due,
     category_title,
     compile_criteria,
+    parse_cursor,
     read_trees,
 )
 from wiki.sync.page_import import (
@@ -217,6 +217,24 @@ class FeedContext:
         missing = await missing_targets(self.source, read.pages, self.facts.interwikis, farm)
         return replace(read, missing_targets=missing)
 
+    async def import_pages(
+        self,
+        *,
+        ids: Iterable[int] = (),
+        titles: Iterable[str] = (),
+        priority: ArchivePriority = ArchivePriority.SAVED,
+    ) -> tuple[ImportResult, list[WikiPage]]:
+        """Read and write any number of pages, in batches; return the counts and the pages."""
+        outcome, pages = ImportResult(), list[WikiPage]()
+        batches: list[tuple[Sequence[int], Sequence[str]]]
+        batches = [(some, ()) for some in split_batches(ids)]
+        batches += [((), some) for some in split_batches(titles)]
+        for some_ids, some_titles in batches:
+            read = await self.read(ids=some_ids, titles=some_titles)
+            outcome = outcome.plus(await self.write(read, {}, priority=priority))
+            pages += read.pages
+        return outcome, pages
+
     async def write(
         self,
         read: PageBatch,
@@ -300,9 +318,7 @@ class FeedContext:
     async def _refresh_trees(self, now: datetime) -> None:
         if not are_trees_due(self._trees, self.feed, now=now, is_changed=self._tree_is_changed):
             return
-        before: frozenset[str] | None = None
-        with suppress(ValueError, TypeError):
-            before = frozenset(json.loads(self.cursor(TREE)))
+        before: frozenset[str] | None = parse_cursor(self.cursor(TREE), frozenset, None)
         trees = await read_trees(self.source, self.feed, self.facts, now=now)
         if not trees.is_whole:
             log.warning("%s: the categories are too many; the rest is not observed", self.wiki.name)
@@ -337,10 +353,7 @@ def order_lists(
 
 def read_lists(text: str) -> list[tuple[str, str]]:
     """Parse the lists in the cursor of `ORDERED_LISTS`; empty when invalid."""
-    try:
-        return [(str(kind), str(title)) for kind, title in json.loads(text or "[]")]
-    except (ValueError, TypeError):
-        return []
+    return parse_cursor(text, lambda lists: [(str(kind), str(title)) for kind, title in lists], [])
 
 
 SPAM_CURSOR = "spam"
@@ -353,9 +366,7 @@ async def refresh_spam_lists(desk: FeedContext) -> int:
     Raises as `FeedContext.note`.
     """
     now = desk.now()
-    fetched_at = 0.0
-    with suppress(ValueError, TypeError, AttributeError):
-        fetched_at = float(json.loads(desk.cursor(SPAM_CURSOR) or "{}").get("at", 0))
+    fetched_at = parse_cursor(desk.cursor(SPAM_CURSOR), lambda known: float(known["at"]), 0.0)
     if now.timestamp() - fetched_at < SPAM_INTERVAL.total_seconds():
         return 0
     feed, changed = desk.feed, 0

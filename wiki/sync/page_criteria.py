@@ -15,10 +15,11 @@ notification. So these pages are read at once and again after `REPEAT_DELAYS`. T
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from wiki.api.models import SiteFacts, WikiPage
 from wiki.settings import FeedSettings, parse_statement
@@ -221,10 +222,7 @@ def are_trees_due(
 async def read_trees(
     source: WikiSource, settings: FeedSettings, facts: SiteFacts, *, now: datetime
 ) -> CategoryTrees:
-    """Read the current trees.
-
-    Raises WeboidError: the wiki is unavailable; the known trees stay.
-    """
+    """Read the current trees. Raises WeboidError: the wiki is unavailable; the known trees stay."""
     inside, is_whole = await categories_below(source, settings.categories, settings, facts)
     outside, is_other_whole = await categories_below(
         source, settings.not_categories, settings, facts
@@ -274,6 +272,17 @@ TASKS_LIMIT = 1_000
 _TITLE_LIMIT = 1_024
 
 
+_T = TypeVar("_T")
+
+
+def parse_cursor(text: str, read: Callable[[Any], _T], default: _T) -> _T:
+    """Read the JSON of a stored cursor; the default when it is empty or invalid."""
+    try:
+        return read(json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        return default
+
+
 @dataclass(frozen=True, slots=True)
 class ListTask:
     """List of pages to be read."""
@@ -289,10 +298,7 @@ class ListTask:
 
 def read_tasks(text: str) -> tuple[ListTask, ...]:
     """Parse the tasks in a cursor; invalid ones are left to the sweep."""
-    try:
-        return tuple(ListTask(**each) for each in json.loads(text or "[]"))
-    except (ValueError, TypeError):
-        return ()
+    return parse_cursor(text, lambda listed: tuple(ListTask(**each) for each in listed), ())
 
 
 def tasks_text(tasks: Iterable[ListTask]) -> str:

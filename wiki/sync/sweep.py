@@ -33,6 +33,7 @@ from wiki.sync.page_criteria import (
     PageCriteria,
     category_title,
     compile_criteria,
+    parse_cursor,
     read_trees,
 )
 from wiki.sync.page_import import ImportResult, no_citations, page_urls, read_page_batch
@@ -82,10 +83,7 @@ class SweepCursor:
     @classmethod
     def parse(cls, text: str) -> "SweepCursor | None":
         """Parse a stored cursor; None without one."""
-        try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError):
-            return None
+        return parse_cursor(text, lambda stored: cls(**stored), None)
 
 
 def is_sweep_due(sweep: SweepCursor | None, *, now: datetime, days: float) -> bool:

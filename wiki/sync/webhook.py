@@ -171,10 +171,7 @@ def parse_changes(document: Any) -> tuple[WikiName, tuple[int, ...]]:
 
 
 def parse_level(document: Any) -> LevelRequest:
-    """Parse the body of ``POST /level``.
-
-    Raises InputError: a field is missing or of the wrong type.
-    """
+    """Parse the body of ``POST /level``. Raises InputError: a field is missing or of the wrong type."""
     if not isinstance(document, dict):
         raise InputError("An object is needed.")
     texts = [document.get(name) for name in ("wiki", "user", "url", "reason")]

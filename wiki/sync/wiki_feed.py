@@ -89,11 +89,9 @@ def pages_changed(changes: Iterable[PageChange], namespaces: frozenset[int]) -> 
 
 def read_settling(text: str) -> dict[int, int]:
     """Parse the cursor of second reads: page id to due time (seconds since 1970)."""
-    try:
-        document = json.loads(text or "{}")
-        return {int(page): int(due) for page, due in document.items()}
-    except (ValueError, TypeError, AttributeError):
-        return {}
+    return page_criteria.parse_cursor(
+        text, lambda known: {int(page): int(due) for page, due in known.items()}, {}
+    )
 
 
 def settling_text(settling: Mapping[int, int]) -> str:
@@ -152,9 +150,7 @@ async def read_settling_pages(desk: FeedContext) -> ImportResult:
 async def read_stale_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
     """Read pages marked on request (W34) or after a template change; return counts, and if more are due."""
     rows = await desk.query(next_stale, limit=STALE_AT_ONCE)
-    outcome = ImportResult()
-    for some in split_batches(row.page_id for row in rows):
-        outcome = outcome.plus(await desk.write(await desk.read(ids=some), {}))
+    outcome, _ = await desk.import_pages(ids=[row.page_id for row in rows])
     return outcome, len(rows) == STALE_AT_ONCE
 
 
@@ -166,13 +162,10 @@ async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
             return page_requests.waiting_pages(connection, desk.wiki.id, limit=STALE_AT_ONCE)
 
     rows = await asyncio.to_thread(requested)
-    outcome, pages = ImportResult(), list[WikiPage]()
-    for some in split_batches(row.page_id for row in rows if row.page_id):
-        read = await desk.read(ids=some)
-        outcome, pages = outcome.plus(await desk.write(read, {})), [*pages, *read.pages]
-    for titles in split_batches(row.title for row in rows if not row.page_id):
-        read = await desk.read(titles=titles)
-        outcome, pages = outcome.plus(await desk.write(read, {})), [*pages, *read.pages]
+    outcome, pages = await desk.import_pages(
+        ids=[row.page_id for row in rows if row.page_id],
+        titles=[row.title for row in rows if not row.page_id],
+    )
     if rows:
         await asyncio.to_thread(_finish_requested, desk, rows, pages)
     return outcome, len(rows) == STALE_AT_ONCE
@@ -195,9 +188,8 @@ async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
             continue
         # A whole namespace must not go before what people save.
         priority = ArchivePriority.SWEPT if task.kind == "namespace" else ArchivePriority.SAVED
-        for some in split_batches(ids):  # pages that nobody knew are among them
-            read = await desk.read(ids=some)
-            outcome = outcome.plus(await desk.write(read, {}, priority=priority))
+        part, _ = await desk.import_pages(ids=ids, priority=priority)  # also unknown pages
+        outcome = outcome.plus(part)
         await desk.note(cursors)
     return outcome, True
 
@@ -366,8 +358,7 @@ class WikiFeed:
         if self.desk.feed.grace_h > 0:
             page_ids = list(dict.fromkeys(row.page_id for row in rows))
             looked = page_ids[:SECOND_READS]
-            for some in split_batches(looked):
-                await self.desk.write(await self.desk.read(ids=some), {})
+            await self.desk.import_pages(ids=looked)
             chosen = {(row.page, row.url_id) for row in rows if row.page_id in set(looked)}
             there = await self.desk.query(due_links, now=now, limit=BATCH)
             rows = [row for row in there if (row.page, row.url_id) in chosen]

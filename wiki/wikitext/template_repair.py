@@ -153,10 +153,7 @@ class _TemplateWriter:
 def repair_template(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
 ) -> None:
-    """Add the edits for a citation template to the draft.
-
-    Raises CannotRepairError: it is left unchanged.
-    """
+    """Add the edits for a citation template to the draft. Raises CannotRepairError: it is left unchanged."""
     writer = _writer(page, citation)
     if remedy.condition is LinkCondition.ALIVE:
         _revive(writer, remedy, draft)

@@ -22,13 +22,12 @@ from links.registry.database import RegistryStore
 from links.registry.sync_state import FeedHeldError
 from links.registry.wikis import Wiki, parse_wiki
 from weboid.app.text_table import clean
-from weboid.app.wiki_intake import FrontierArchive
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
-from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name, wiki_opener
+from weboid.cli.wiki.wiki_watch import sync_services, wiki_opener
 from wiki.settings import WikiSettings
-from wiki.sync.feed_context import SyncServices, citation_readers, order_lists
+from wiki.sync.feed_context import SyncServices, order_lists
 from wiki.sync.page_criteria import categories_below, category_title
 from wiki.sync.sweep import SweepSurvey, survey_wiki
 from wiki.sync.wiki_feed import FeedRound
@@ -84,15 +83,7 @@ def command(
             results = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
         else:
             frontier = stack.enter_context(where.frontier(make=True))
-            archive = FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout)
-            shared = SyncServices(
-                store,
-                archive,
-                _CLOCK,
-                lease_holder_name(),
-                citation_readers(_CLOCK),
-                is_gone=has_holder_ended,
-            )
+            shared = sync_services(where, store, frontier)
             results = [
                 _swept(wiki, shared, where.settings, progress, is_now=is_now, lists=lists)
                 for wiki in wikis

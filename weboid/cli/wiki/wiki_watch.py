@@ -17,6 +17,7 @@ import click
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import ConfigError, InputError
+from crawler.frontier.base import Frontier
 from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
 from links.registry.sync_state import use_signature
@@ -153,15 +154,7 @@ def command(
     with ExitStack() as stack:
         store = stack.enter_context(where.stores.registry(make=True))
         frontier = stack.enter_context(where.frontier(make=True))
-        archive = FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout)
-        shared = SyncServices(
-            store,
-            archive,
-            _CLOCK,
-            lease_holder_name(),
-            citation_readers(_CLOCK),
-            is_gone=has_holder_ended,
-        )
+        shared = sync_services(where, store, frontier)
         show = WatchReporter(as_json=output.is_json)
         watch = WikiWatcher(
             shared, wiki_opener(where.settings), names=wanted, on_report=show.report
@@ -247,6 +240,18 @@ def stream_listener(
             )
 
     return hear
+
+
+def sync_services(where: CommandTarget, store: RegistryStore, frontier: Frontier) -> SyncServices:
+    """Return what feeds of wikis share: registry, frontier and this process's name."""
+    return SyncServices(
+        store,
+        FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout),
+        _CLOCK,
+        lease_holder_name(),
+        citation_readers(_CLOCK),
+        is_gone=has_holder_ended,
+    )
 
 
 def wiki_opener(settings: Settings) -> Opener:
