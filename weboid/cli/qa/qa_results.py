@@ -50,7 +50,7 @@ _FILTER_OPTIONS: dict[str, Any] = {
         type=click.Choice([*filter(None, map(str, QaVerdict)), UNCHECKED]),
     ),
     "host": option("Only pages of that host.", metavar="HOST"),
-    "class": option(
+    "page_class": option(
         "Only visits of this class: " + ", ".join(filter(None, map(str, PageClass))) + ".",
         "--class",
         metavar="CLASS",
@@ -65,7 +65,8 @@ _FILTER_OPTIONS: dict[str, Any] = {
 
 def filter_from_options(values: dict[str, Any]) -> CheckFilter:
     """Return the filter that the options' values name."""
-    named = {**values, "unreviewed": "1" if values["unreviewed"] else ""}
+    flag = "1" if values["unreviewed"] else ""
+    named = {**values, "class": values["page_class"], "unreviewed": flag}
     return parse_check_filter({name: value or "" for name, value in named.items()})
 
 
