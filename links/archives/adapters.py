@@ -3,7 +3,7 @@
 docs/how-to/archives.md lists the names of the setting. Only services named in it are queried.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +16,6 @@ from core.errors import BadUrlError, ConfigError
 from core.timestamps import timestamp14
 from core.urls import authority_of, fetch_key
 from links.archives.archive_answers import (
-    AnswerFilter,
     ArchiveAdapter,
     ArchiveMemento,
     ListedCopy,
@@ -42,7 +41,7 @@ from links.archives.archive_client import (
     ArchiveUnavailableError,
 )
 from links.archives.archive_services import SERVICES
-from links.archives.archive_urls import is_same_page, make_archive_url, recognise
+from links.archives.archive_urls import is_copy_of, is_same_page, make_archive_url, recognise
 
 
 class HttpAdapter:
@@ -54,7 +53,7 @@ class HttpAdapter:
         self.name = name
         self._asker = asker
         self._template = template
-        self._filter = AnswerFilter(name, tuple(homes) or (template,))
+        self._homes = {authority_of(home) for home in homes or (template,)}
 
     async def _ask(self, request: ArchiveRequest, *statuses: int) -> ArchiveResponse | None:
         """Return an answer with one of the statuses; None when the archive has no copy."""
@@ -64,6 +63,36 @@ class HttpAdapter:
         expect_status(self.name, response, statuses)
         return response
 
+    def _copies(self, entries: Iterable[ListedCopy], url: str) -> list[ArchiveMemento]:
+        """Return the entries for `url`; each address once."""
+        copies: dict[str, ArchiveMemento] = {}
+        for entry in entries:
+            if entry.original and not is_same_page(entry.original, url):
+                continue
+            recognised = recognise(entry.address)
+            if recognised is not None and recognised.is_known:
+                # What does not say what it is of was listed by the archive that knows.
+                if not recognised.is_usable or is_copy_of(recognised, url) is False:
+                    continue
+                name, address, stamp = recognised.service, recognised.address, recognised.timestamp
+                if len(stamp) < 14 or stamp.endswith("0000000000"):  # padded
+                    stamp = entry.timestamp
+            else:
+                is_other = recognised is not None and not is_same_page(recognised.original, url)
+                if is_other or not self._is_at_home(entry.address):
+                    continue
+                name, address, stamp = self.name, fetch_key(entry.address), entry.timestamp
+            copy = ArchiveMemento(name, address, stamp, entry.status, entry.mime)
+            copies.setdefault(address, copy)
+        return list(copies.values())
+
+    def _is_at_home(self, address: str) -> bool:
+        """Return True when the address is at one of the archive's hosts."""
+        try:
+            return authority_of(fetch_key(address)) in self._homes
+        except BadUrlError:
+            return False
+
 
 class CdxAdapter(HttpAdapter):
     """Adapter for a CDX server: Internet Archive, pywb, arquivo.pt or another Weboid."""
@@ -71,7 +100,7 @@ class CdxAdapter(HttpAdapter):
     def __init__(self, asker: ArchiveClient, name: str, endpoint: str, *, copies: str = "") -> None:
         """Set the service and its CDX address; `copies` is a template of ``{ts}`` and ``{url}``."""
         super().__init__(asker, name, endpoint, homes=(copies or endpoint,))
-        self._copies = copies
+        self._copy_template = copies
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return captures with a good status; of a long list, those nearest to `at`."""
@@ -87,12 +116,13 @@ class CdxAdapter(HttpAdapter):
         placed = []
         for entry in entries:
             original = entry.original or url
-            address = self._copies.replace("{ts}", entry.timestamp).replace("{url}", original)
-            if not self._copies:
+            address = self._copy_template.replace("{ts}", entry.timestamp)
+            address = address.replace("{url}", original)
+            if not address:
                 with suppress(BadUrlError):
                     address = make_archive_url(self.name, original, entry.timestamp)
             placed.append(replace(entry, address=address))
-        return self._filter.copies(placed, url)
+        return self._copies(placed, url)
 
 
 PARTS_READ: Final = 3  # of a long TimeMap
@@ -106,28 +136,28 @@ class TimeMapAdapter(HttpAdapter):
         """Return all copies that the TimeMap lists; of a long one, those around `at`."""
         stamp = timestamp14(at) if at is not None else "29991231235959"
         address = self._template.replace("{ts}", stamp).replace("{url}", escape_for_path(url))
-        read = await self._read(address, url)
-        if read is None:
+        timemap = await self._read(address, url)
+        if timemap is None:
             return []
-        entries = list(read.entries)
-        for part in _nearest(read.parts, at):
+        entries = list(timemap.entries)
+        for part in _nearest(timemap.parts, at):
             if authority_of(part.address) != authority_of(self._template):
                 continue
             more = await self._read(part.address, url)
             entries += more.entries if more is not None else ()
-        return self._filter.copies(entries, url)
+        return self._copies(entries, url)
 
     async def _read(self, address: str, url: str) -> ParsedTimeMap | None:
         response = await self._ask(ArchiveRequest(address, hops=3), 200)
         if response is None:
             return None
         is_json = response.text.lstrip()[:1] == "{"
-        read = parse_answer(
+        timemap = parse_answer(
             self.name, response, read_json_timemap if is_json else read_link_timemap
         )
-        if read.original and not is_same_page(read.original, url):
-            raise malformed_answer_error(self.name, f"it is about {read.original[:200]}")
-        return read
+        if timemap.original and not is_same_page(timemap.original, url):
+            raise malformed_answer_error(self.name, f"it is about {timemap.original[:200]}")
+        return timemap
 
 
 class TimeGateAdapter(HttpAdapter):
@@ -135,7 +165,11 @@ class TimeGateAdapter(HttpAdapter):
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy that the TimeGate redirects to."""
-        headers = {} if at is None else {"Accept-Datetime": http_date(at)}
+        headers = (
+            {}
+            if at is None
+            else {"Accept-Datetime": format_datetime(at.astimezone(UTC), usegmt=True)}
+        )
         address = self._template.replace("{url}", escape_for_path(url))
         request = ArchiveRequest(address, headers=headers, is_head_enough=True)
         response = await self._ask(request, 200, *REDIRECTS)
@@ -154,15 +188,10 @@ class TimeGateAdapter(HttpAdapter):
             raise malformed_answer_error(self.name, "it shows a page, and no copy")
         target = place or response.url
         copy = recognise(target)
-        if copy is None and not self._filter.is_at_home(target):
+        if copy is None and not self._is_at_home(target):
             raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
         stamp = stamp or (copy.timestamp if copy is not None else "")
-        return self._filter.copies([ListedCopy(target, stamp)], url)
-
-
-def http_date(at: datetime) -> str:
-    """Format a time as an HTTP date."""
-    return format_datetime(at.astimezone(UTC), usegmt=True)
+        return self._copies([ListedCopy(target, stamp)], url)
 
 
 def _nearest(parts: Sequence[TimeMapSegment], at: datetime | None) -> Sequence[TimeMapSegment]:
@@ -234,7 +263,7 @@ class AvailabilityAdapter(HttpAdapter):
         copies: dict[str, list[ArchiveMemento]] = {}
         for tag, (url, _) in enumerate(queries):
             entry = answers.get(str(tag))
-            copies[url] = self._filter.copies([entry] if entry is not None else [], url)
+            copies[url] = self._copies([entry] if entry is not None else [], url)
         return copies
 
 
@@ -260,7 +289,7 @@ class WaybackRedirectAdapter(HttpAdapter):
             target = _WAYBACK_HOME + target.removeprefix("/")
         if recognise(target) is None:
             raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
-        return self._filter.copies([ListedCopy(target, stamped)], url)
+        return self._copies([ListedCopy(target, stamped)], url)
 
 
 TIME_TRAVEL: Final = "http://timetravel.mementoweb.org/api/json/{ts}/{url}"
@@ -347,5 +376,5 @@ def _host(place: str, name: str) -> str:
         return authority_of(fetch_key(plain, allow_single_label=True))
     except BadUrlError as error:
         raise ConfigError(
-            f"[links] archives: {name[:200]!r} has no address that can be queries: {error}"
+            f"[links] archives: {name[:200]!r} has no address that can be queried: {error}"
         ) from error

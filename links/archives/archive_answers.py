@@ -14,9 +14,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from core.errors import BadUrlError
 from core.timestamps import timestamp14
-from core.urls import authority_of, fetch_key
 from core.web_dates import parse_web_date
 from links.archives.archive_client import (
     ArchiveFailure,
@@ -24,8 +22,6 @@ from links.archives.archive_client import (
     ArchiveUnavailableError,
     is_refusal,
 )
-from links.archives.archive_services import OTHER
-from links.archives.archive_urls import is_copy_of, is_same_page, recognise
 
 T = TypeVar("T")
 
@@ -284,46 +280,6 @@ class ArchiveAdapter(Protocol):
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return copies including the archive's choice for `at`; ArchiveUnavailableError without an answer."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerFilter:
-    """Filter that matches an archive's answers with the requested URL."""
-
-    name: str  # the queried service
-    homes: tuple[str, ...]  # addresses of it: copies at their hosts belong to it
-    own: tuple[str, ...] = ()  # origins of our own pages
-
-    def copies(self, entries: Iterable[ListedCopy], url: str) -> list[ArchiveMemento]:
-        """Return the entries for `url`; each address once."""
-        copies: dict[str, ArchiveMemento] = {}
-        for entry in entries:
-            if entry.original and not is_same_page(entry.original, url):
-                continue
-            recognised = recognise(entry.address, own=self.own)
-            if recognised is not None and recognised.is_known:
-                # What does not say what it is of was listed by the archive that knows.
-                if not recognised.is_usable or is_copy_of(recognised, url) is False:
-                    continue
-                name, address, stamp = recognised.service, recognised.address, recognised.timestamp
-                if len(stamp) < 14 or stamp.endswith("0000000000"):  # padded
-                    stamp = entry.timestamp
-            else:
-                is_other = recognised is not None and not is_same_page(recognised.original, url)
-                if is_other or not self.is_at_home(entry.address):
-                    continue
-                name, address = self.name or OTHER, fetch_key(entry.address)
-                stamp = entry.timestamp
-            copy = ArchiveMemento(name, address, stamp, entry.status, entry.mime)
-            copies.setdefault(address, copy)
-        return list(copies.values())
-
-    def is_at_home(self, address: str) -> bool:
-        """Return True when the address is at one of the service's hosts."""
-        try:
-            return authority_of(fetch_key(address)) in {authority_of(home) for home in self.homes}
-        except BadUrlError:
-            return False
 
 
 def expect_status(service: str, response: ArchiveResponse, statuses: tuple[int, ...]) -> None:
