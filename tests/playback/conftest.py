@@ -6,6 +6,7 @@ from tests.support.playback_fixtures import (  # noqa: F401 fixtures
     collection,
     full,
     in_replay,
+    leak_listener,
     leaks,
     served,
     site,

@@ -37,9 +37,10 @@ class Tab:
         self.said: list[str] = []  # console messages and exceptions
         self.targets: list[str] = []  # every address that was opened in a target of its own
 
-    async def start(self) -> None:
-        """Open the tab."""
-        made = await self._connection.send("Target.createTarget", {"url": "about:blank"})
+    async def start(self, context: dict[str, Any]) -> None:
+        """Open the tab in a browser context."""
+        blank = {"url": "about:blank", **context}
+        made = await self._connection.send("Target.createTarget", blank)
         told = await self._connection.send(
             "Target.attachToTarget", {"targetId": made["targetId"], "flatten": True}
         )
@@ -174,8 +175,8 @@ class Tab:
 
 
 @contextlib.asynccontextmanager
-async def reader(leaks_port: int, *flags: str) -> AsyncIterator[Tab]:
-    """A tab of a browser to which every foreign name is the listener at that port."""
+async def reader_browser(leaks_port: int, *flags: str) -> AsyncIterator[CdpConnection]:
+    """A browser to which every foreign name is the listener at that port."""
     root = os.geteuid() == 0
     executable = find_browser("")
     home = BrowserHome(owner=NOBODY if root else None)
@@ -192,11 +193,28 @@ async def reader(leaks_port: int, *flags: str) -> AsyncIterator[Tab]:
     process = BrowserProcess(command, home=home.inside)
     connection = CdpConnection(process.read_fd, process.write_fd)
     try:
-        tab = Tab(connection)
-        await tab.start()
-        yield tab
+        yield connection
     finally:
         connection.close()
         await process.close()
         home.close()
         cdp.UNREAD = unread
+
+
+@contextlib.asynccontextmanager
+async def tab_in(browser: CdpConnection) -> AsyncIterator[Tab]:
+    """A tab of a profile of its own, which is gone afterwards with all that it opened."""
+    context = await browser.send("Target.createBrowserContext", {"disposeOnDetach": True})
+    try:
+        tab = Tab(browser)
+        await tab.start(context)
+        yield tab
+    finally:
+        await browser.send("Target.disposeBrowserContext", context)
+
+
+@contextlib.asynccontextmanager
+async def reader(leaks_port: int, *flags: str) -> AsyncIterator[Tab]:
+    """A tab of a browser of its own."""
+    async with reader_browser(leaks_port, *flags) as browser, tab_in(browser) as tab:
+        yield tab

@@ -4,17 +4,23 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
+import pytest_asyncio
 
 from core.timestamps import timestamp14
-from tests.playback.full_browser import Tab, reader
+from render.cdp import CdpConnection
+from tests.playback.full_browser import Tab, reader_browser, tab_in
 from tests.support.playback_fixtures import NOW, FullSite, Leaks, png
 
-pytestmark = [pytest.mark.browser, pytest.mark.playback]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.playback,
+    pytest.mark.asyncio(loop_scope="module"),
+]
 TS = timestamp14(NOW)
 PAGE = "mp_/"  # in the address of the frame that shows a page
 
@@ -108,14 +114,21 @@ def trying(codes: list[str], leak: str = "http://leak.test") -> str:
     return TRYING.replace("CODES", text.replace("</", "<\\/"))
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium(leak_listener: Leaks) -> AsyncIterator[CdpConnection]:
+    """One browser, in which each test has a profile of its own."""
+    async with reader_browser(leak_listener.port) as browser:
+        yield browser
+
+
 async def settle(tab: Tab) -> None:
     """Let what was begun arrive where it leads: a loaded machine of our own answers a hundred times."""
     await tab.ask("new Promise(done => setTimeout(done, 700))")
 
 
-async def test_the_harness_sees_a_leak(leaks: Leaks) -> None:
+async def test_the_harness_sees_a_leak(leaks: Leaks, chromium: CdpConnection) -> None:
     """Were a page to ask for anything elsewhere, these tests would know."""
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open("data:text/html,<img src=http://leak.test/control>")
         await settle(tab)
 
@@ -124,13 +137,13 @@ async def test_the_harness_sees_a_leak(leaks: Leaks) -> None:
 
 @pytest.mark.parametrize("raw", [False, True])
 async def test_no_way_out_of_a_full_copy_is_found(
-    full: FullSite, site: str, leaks: Leaks, raw: bool
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection, raw: bool
 ) -> None:
     """Not with pywb's rewriting, nor, what counts, without any: the policy is the wall (P-03, P-08)."""
     codes = [*ESCAPES, *UPWARDS] if raw else ESCAPES
     full.page(f"{site}/", "<title>calm</title>" if raw else trying(codes))
     full.builder.response(f"{site}/raw", trying(codes).encode())
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open(full.view(f"{site}/"))
         if raw:
             await tab.ask(f"location.replace('/c/{TS}id_/{site}/raw')", within=PAGE)
@@ -143,12 +156,14 @@ async def test_no_way_out_of_a_full_copy_is_found(
     assert leaks.requests == []
 
 
-async def test_leaving_its_frame_leads_nowhere(full: FullSite, site: str, leaks: Leaks) -> None:
+async def test_leaving_its_frame_leads_nowhere(
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+) -> None:
     """The front's policy says what its frame may hold, whatever the page in it wants (P-14)."""
     tries = [[*STAYING], *([code] for code in LEAVING)]
     for number, codes in enumerate(tries):
         full.page(f"{site}/{number}", trying(codes))
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         for number in range(len(tries)):
             await tab.open(full.view(f"{site}/{number}"))
             await tab.ask("new Promise(done => setTimeout(done, 200))")
@@ -158,7 +173,7 @@ async def test_leaving_its_frame_leads_nowhere(full: FullSite, site: str, leaks:
 
 
 async def test_a_readers_click_leads_no_page_out_of_its_frame(
-    full: FullSite, site: str, leaks: Leaks
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
 ) -> None:
     """Only our own notice may use a click to leave it, and only for the front (P-08)."""
     catching = (
@@ -167,7 +182,7 @@ async def test_a_readers_click_leads_no_page_out_of_its_frame(
     style = "position:fixed;inset:0;display:block"
     full.page(f"{site}/", f'<div style="{style}" onclick="{catching}">x</div>')
     full.page(f"{site}/link", f'<a target="_top" style="{style}" href="{site}/next">next</a>')
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open(full.view(f"{site}/"))
         await tab.until("document.readyState === 'complete'", within=PAGE)
         await tab.click(300, 300, until="window.clicked", within=PAGE)
@@ -240,7 +255,7 @@ SHUT = {
 
 @pytest.mark.parametrize("raw", [False, True])
 async def test_a_capture_reads_nothing_of_another_nor_of_the_front(
-    full: FullSite, site: str, leaks: Leaks, raw: bool
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection, raw: bool
 ) -> None:
     """Storage, cookies, caches, channels, documents, permissions: of the same site's other capture (P-04, P-05, P-07)."""
     later = NOW + timedelta(hours=1)
@@ -248,7 +263,7 @@ async def test_a_capture_reads_nothing_of_another_nor_of_the_front(
     other = full.frame(f"{site}/")
     text = PRYING.replace("FRONT", full.served.front).replace("OTHER", other)
     full.page(f"{site}/", text, at=later)
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open(full.view(f"{site}/"))
         await tab.until("window.seen", within=TS)
         await tab.ask(f"window.open('{full.view(f'{site}/', at=later)}') && 1")
@@ -264,14 +279,16 @@ async def test_a_capture_reads_nothing_of_another_nor_of_the_front(
     assert {name: value for name, value in found.items() if value not in SHUT | own} == {}
 
 
-async def test_nothing_is_kept_between_two_views(full: FullSite, site: str, leaks: Leaks) -> None:
+async def test_nothing_is_kept_between_two_views(
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+) -> None:
     """A capture looks the same each time: what it kept is gone with its page."""
     text = KEEPING.replace(
         "localStorage.setItem",
         "window.was=localStorage.getItem('kept')+document.cookie;localStorage.setItem",
     )
     full.page(f"{site}/", text)
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         for _ in range(2):
             await tab.open(full.view(f"{site}/"))
             assert await tab.until("window.was", within=PAGE) == "null"
@@ -279,13 +296,13 @@ async def test_nothing_is_kept_between_two_views(full: FullSite, site: str, leak
 
 
 async def test_no_service_worker_is_registered_on_any_path(
-    full: FullSite, site: str, leaks: Leaks
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
 ) -> None:
     """From the page, from a frame in it, and by typed addresses of scripts (P-06)."""
     full.page(f"{site}/", "<title>x</title>")
     full.builder.response(f"{site}/sw.js", b"self.onfetch=()=>{}", mime="text/javascript")
     paths = [f"/c/{TS}{modifier}/{site}/sw.js" for modifier in ("js_", "sw_", "mp_", "id_", "wkr_")]
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open(full.view(f"{site}/"))
         await tab.ask("location.replace(location.href.replace('mp_/','id_/'))", within=PAGE)
         told = await tab.ask(
@@ -326,7 +343,9 @@ const i = new Image(); i.crossOrigin = 'anonymous'; i.onload = () => { const c =
 <iframe src="/frame"></iframe></body></html>"""
 
 
-async def test_an_application_runs_as_it_did(full: FullSite, site: str, leaks: Leaks) -> None:
+async def test_an_application_runs_as_it_did(
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+) -> None:
     """Modules, workers, requests, routes and drawing of the archived page, all out of the archive."""
     page = full.page(f"{site}/app", APPLICATION)
 
@@ -366,7 +385,7 @@ async def test_an_application_runs_as_it_did(full: FullSite, site: str, leaks: L
         "post": "405", "dynamic": "lib", "xhr": '{"v":7}', "worker": "imported7", "moduleWorker": "libearly",
         "canvas": "0,255,0,255", "inline": "lib/app/two", "module": "libliblazy"[:6] + "app", "written": "true",
     }  # fmt: skip
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open(full.view(f"{site}/app"))
         with contextlib.suppress(TimeoutError):  # what is missing then, the comparison says
             await tab.until(f"Object.keys(window.out || {{}}).length >= {len(wanted)}", within=PAGE)
@@ -382,7 +401,9 @@ DEEP = """<iframe src="../deeper.html"></iframe><object type="image/svg+xml" dat
 <iframe src="data:text/html,<script>document.title='data'</script>"></iframe>"""
 
 
-async def test_relative_frames_are_shown(full: FullSite, site: str, leaks: Leaks) -> None:
+async def test_relative_frames_are_shown(
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
+) -> None:
     """Of framesets, of frames within them, pictures in objects, and documents in data: addresses."""
     page = full.page(f"{site}/dir/page.html", FRAMED)
     titled = "<script>document.title='{}'</script>"
@@ -397,7 +418,7 @@ async def test_relative_frames_are_shown(full: FullSite, site: str, leaks: Leaks
         ),
     ):
         full.builder.response(f"{site}{path}", body.encode(), mime=mime, page_id=page)
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open(full.view(f"{site}/dir/page.html"))
         for within, title in (
             (f"fr_/{site}/dir/inner.html", "inner"),
@@ -410,7 +431,7 @@ async def test_relative_frames_are_shown(full: FullSite, site: str, leaks: Leaks
 
 
 async def test_the_banner_is_ours_whatever_the_page_paints(
-    full: FullSite, site: str, leaks: Leaks
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
 ) -> None:
     """What covers the frame from edge to edge stays below the banner (P-09)."""
     full.page(
@@ -418,7 +439,7 @@ async def test_the_banner_is_ours_whatever_the_page_paints(
         "<style>html,body,div{position:fixed;inset:-500px;background:red;z-index:2147483647}</style>"
         "<div>Archived on 1 January 1999</div>",
     )
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open(full.view(f"{site}/"))
         await tab.until("document.readyState === 'complete'", within=PAGE)
         edges = await tab.ask(
@@ -462,7 +483,7 @@ def datagrams() -> Iterator[Datagrams]:
 
 
 async def test_calls_to_other_machines_are_not_made(
-    full: FullSite, site: str, leaks: Leaks, datagrams: Datagrams
+    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection, datagrams: Datagrams
 ) -> None:
     """WebRTC, which no content policy stops, is not there; where it is, Connection-Allowlist stops it."""
     call = (
@@ -470,7 +491,7 @@ async def test_calls_to_other_machines_are_not_made(
         "p.createDataChannel('x');p.createOffer().then(o=>p.setLocalDescription(o))"
     )
     full.page(f"{site}/", trying([call]))
-    async with reader(leaks.port) as tab:
+    async with tab_in(chromium) as tab:
         await tab.open("about:blank")
         await tab.ask(call)  # the listener hears one that may be made
         await tab.ask("new Promise(done => setTimeout(done, 500))")
