@@ -1,12 +1,14 @@
-"""Root command `weboid`, its `main()`, and the tables of all lazily imported commands."""
+"""Root command `weboid`, its `main()`, and its groups of lazily imported commands."""
 
 import json
 import logging
 import os
 import platform
 import sys
+import tomllib
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Never
 
 import click
@@ -17,44 +19,9 @@ from core.errors import WeboidError
 from weboid.cli.support.commands import QUIET, ExitCode, LazyGroup, cli_command, exit_code_for
 from weboid.cli.support.former_names import with_current_name
 
-_COMMANDS = {
-    "alive": "weboid.cli.healthcheck",
-    "archive": "weboid.cli.crawl.archive_command:archive_command",
-    "crawl": "weboid.cli.crawl.crawl_command:crawl_command",
-    "doctor": "weboid.cli.maintenance:doctor_command",
-    "embed": "weboid.cli.main:embed_group",
-    "collection": "weboid.cli.maintenance:collection_group",
-    "config": "weboid.cli.init:config_group",
-    "queue": "weboid.cli.crawl.frontier_items:queue_group",
-    "init": "weboid.cli.init",
-    "level": "weboid.cli.level",
-    "links": "weboid.cli.main:links_group",
-    "login": "weboid.cli.setup:login_group",
-    "monitor": "weboid.cli.crawl.crawl_status:monitor_command",
-    "policy": "weboid.cli.crawl.policy_commands:policy_group",
-    "qa": "weboid.cli.qa.qa_check",
-    "proxy": "weboid.cli.crawl.cluster_processes:proxy_command",
-    "scan": "weboid.cli.scan:scan_group",
-    "serve": "weboid.cli.serve",
-    "setup": "weboid.cli.installation:setup_group",
-    "sheet": "weboid.cli.crawl.crawl_control:sheet_command",
-    "status": "weboid.cli.crawl.crawl_status:status_command",
-    "takedown": "weboid.cli.takedown:takedown_group",
-    "worker": "weboid.cli.crawl.cluster_processes:worker_command",
-    "wiki": "weboid.cli.main:wiki_group",
-}
-
-
-_SECTIONS = {
-    "Archive": "init archive config login collection",
-    "Crawl": "crawl status queue",
-    "Read": "serve embed",
-    "Quality": "qa",
-    "Links": "links",
-    "Wikis": "wiki",
-    "Rules": "policy level takedown scan",
-    "Operate": "doctor setup monitor proxy worker",
-}
+_COMMANDS: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("commands.toml").read_text(encoding="utf-8")
+)
 
 
 class _RootGroup(LazyGroup):
@@ -100,7 +67,12 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     context.exit()
 
 
-@click.group(cls=_RootGroup, commands_at=_COMMANDS, sections=_SECTIONS, rare="alive sheet")
+@click.group(
+    cls=_RootGroup,
+    commands_at=_COMMANDS["weboid"],
+    sections=_COMMANDS["sections"],
+    rare="alive sheet",
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -179,32 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> Never:
         sys.exit(ExitCode.OK)
 
 
-_LINKS_COMMANDS: dict[str, str] = {
-    "add-page": "weboid.cli.links.registry_input:add_page_command",
-    "check": "weboid.cli.links.link_check:check_command",
-    "confirm": "weboid.cli.links.link_confirmation:confirm_command",
-    "copies": "weboid.cli.links.link_copies",
-    "exclude": "weboid.cli.links.link_search_commands:exclude_group",
-    "import": "weboid.cli.links.registry_input:import_command",
-    "interwiki": "weboid.cli.links.registry_input:interwiki_command",
-    "ls": "weboid.cli.links.registry_view:list_command",
-    "mark": "weboid.cli.links.link_feedback:mark_group",
-    "mirror": "weboid.cli.links.other_archives:mirror_command",
-    "passes": "weboid.cli.links.registry_upkeep:passes_command",
-    "purge": "weboid.cli.links.registry_upkeep:purge_command",
-    "recognise": "weboid.cli.links.other_archives:recognise_command",
-    "replace": "weboid.cli.links.link_feedback:replace_command",
-    "report": "weboid.cli.links.link_feedback:report_command",
-    "search": "weboid.cli.links.link_search_commands:search_command",
-    "show": "weboid.cli.links.registry_view:show_command",
-    "spam": "weboid.cli.links.link_spam:spam_group",
-}
-
-
 @cli_command(
     "links",
     cls=LazyGroup,
-    commands_at=_LINKS_COMMANDS,
+    commands_at=_COMMANDS["links"],
     rare="add-page confirm interwiki passes purge recognise",
 )
 def links_group() -> None:
@@ -215,21 +165,7 @@ def links_group() -> None:
     """
 
 
-_WIKI_COMMANDS: dict[str, str] = {
-    "add": "weboid.cli.wiki.wiki_add",
-    "bot": "weboid.cli.main:bot_group",
-    "check": "weboid.cli.wiki.wiki_overview:check_command",
-    "ls": "weboid.cli.wiki.wiki_overview:list_command",
-    "read": "weboid.cli.wiki.wikitext_files:read_command",
-    "repair": "weboid.cli.wiki.wikitext_files:repair_command",
-    "set": "weboid.cli.links.registry_input:set_wiki_command",
-    "sweep": "weboid.cli.wiki.wiki_sweep",
-    "trial": "weboid.cli.wiki.wiki_overview:trial_command",
-    "watch": "weboid.cli.wiki.wiki_watch",
-}
-
-
-@cli_command("wiki", cls=LazyGroup, commands_at=_WIKI_COMMANDS, rare="read set sweep")
+@cli_command("wiki", cls=LazyGroup, commands_at=_COMMANDS["wiki"], rare="read set sweep")
 def wiki_group() -> None:
     """Archive the pages a wiki cites, and watch their links.
 
@@ -237,17 +173,7 @@ def wiki_group() -> None:
     """
 
 
-_BOT_COMMANDS: dict[str, str] = {
-    "ls": "weboid.cli.wiki.bot_edits:list_command",
-    "off": "weboid.cli.wiki.bot_setup:off_command",
-    "on": "weboid.cli.wiki.bot_setup:on_command",
-    "review": "weboid.cli.wiki.bot_edits:review_command",
-    "run": "weboid.cli.wiki.bot_run",
-    "show": "weboid.cli.wiki.bot_edits:show_command",
-}
-
-
-@cli_command("bot", cls=LazyGroup, commands_at=_BOT_COMMANDS)
+@cli_command("bot", cls=LazyGroup, commands_at=_COMMANDS["bot"])
 def bot_group() -> None:
     """Repair citations of dead links on a wiki, as a bot. See docs/how-to/bot.md.
 
@@ -256,14 +182,7 @@ def bot_group() -> None:
     """
 
 
-_EMBED_COMMANDS: dict[str, str] = {
-    "filter": "weboid.cli.embed:filter_command",
-    "proxy": "weboid.cli.embed:proxy_command",
-    "urls": "weboid.cli.embed:urls_command",
-}
-
-
-@cli_command("embed", cls=LazyGroup, commands_at=_EMBED_COMMANDS, rare="urls")
+@cli_command("embed", cls=LazyGroup, commands_at=_COMMANDS["embed"], rare="urls")
 def embed_group() -> None:
     """Insert the cached copy next to each external link of any HTML.
 

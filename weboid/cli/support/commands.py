@@ -35,7 +35,7 @@ from core.errors import (
     WeboidError,
 )
 from core.layout import CONFIG_FILE
-from weboid.cli.support.former_names import FORMER_OPTIONS, VERBS
+from weboid.cli.support.former_names import FORMER_OPTIONS, OPTION_HINTS, VERBS
 
 
 class ExitCode(IntEnum):
@@ -68,30 +68,6 @@ def exit_code_for(error: WeboidError) -> ExitCode:
             return ExitCode.INTERNAL
 
 
-# Options of other programs, or of earlier versions, and what they are called here.
-OTHER_NAMES = {
-    "--pages": "--limit",
-    "--userAgentSuffix": "`weboid init --contact`, or contact in [operator] of weboid.toml",
-    "--userAgent": "user_agent in [visit] of weboid.toml",
-    "--lang": "language in [visit] of weboid.toml",
-    "--mobileDevice": "--profile mobile",
-    "--behaviors": "run in [behaviours] of weboid.toml",
-    "--customBehaviors": "scripts in [behaviours] of weboid.toml",
-    "--screenshot": "view, full_page and thumbnail in [visit] of weboid.toml; all are on by default",
-    "--text": "dom and text in [visit] of weboid.toml; both are on by default",
-    "--blockRules": "block in [egress] of weboid.toml",
-    "--blockAds": "block in [egress] of weboid.toml",
-    "--proxyServer": "via in [egress] of weboid.toml",
-    "--pageLoadTimeout": "timeout_s in [visit] of weboid.toml",
-    "--rolloverSize": "warc_limit_bytes in [proxy] of weboid.toml",
-    "--healthCheckPort": "`weboid monitor`",
-    "--qaSource": "`weboid qa`",
-    "--generateWACZ": "not there yet; Weboid writes WARC files",
-    "--generateCDX": "the CDX server of `weboid serve`",
-    "--combineWARC": "not there yet",
-    "--screencastPort": "not there yet",
-    "--saveState": "not needed; the same command continues where it stopped",
-}
 QUIET = "weboid.quiet"
 _SHORT_HELP = Path(__file__).with_name("short_help.toml")  # of lazy groups, by path
 
@@ -182,7 +158,7 @@ class ConfiguredCommand(click.Command):
                     _check_url_word(context, text)
             return context
         except click.NoSuchOption as error:
-            name = OTHER_NAMES.get(error.option_name, "")
+            name = OPTION_HINTS.get(error.option_name, "")
             ours = {each for param in self.params for each in param.opts}
             if name.split(" ")[0] in ours or (name[:2] not in {"", "--"} and info_name == "crawl"):
                 hint = f"It is {name}." if name.startswith("not ") else f"Use {name}."
