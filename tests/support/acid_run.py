@@ -115,7 +115,9 @@ def served(weboid: Weboid) -> Iterator[str]:
 async def play(address: str, results: Sequence[Result]) -> None:
     """Open every copy in a browser that can reach this machine only, and note what it shows."""
     clock = SystemClock()
-    settings = VisitSettings(full_page=False, thumbnail=False, dom=False, settle_s=0.2)
+    settings = VisitSettings(
+        full_page=False, thumbnail=False, dom=False, favicon=False, settle_s=0.2
+    )
     todo = iter([each for each in results if each.page is not None])
     async with (
         await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser,

@@ -31,7 +31,7 @@ def test_every_page_in_scope_is_captured_exactly_once(
     real_web: TestWeb, tmp_path: Path, seed: str, exclude: str, depth: int
 ) -> None:
     """What belongs to the crawl is found anew from the links in the manifests alone."""
-    visit = {"full_page": False, "thumbnail": False}
+    visit = dict.fromkeys(("full_page", "thumbnail", "view", "dom", "text", "favicon"), False)
     weboid = Weboid(
         tmp_path,
         profile_for(real_web, tmp_path / "profile.toml", visit=visit, behaviours={"run": []}),

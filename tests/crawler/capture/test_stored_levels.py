@@ -1,5 +1,6 @@
 """Stored levels of visits: a real browser through a real proxy, one page at each of the three levels."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -110,7 +111,6 @@ async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
         return None
 
     async def take(url: str, level: StoredLevel) -> PageInfo:
-        browser.icons.clear()
         captured = await capture(
             CaptureRequest(url, f"{level} {url}", last_attempt=True, stored=level),
             supervisor=pool_of(proxy.client, browser),
@@ -120,9 +120,12 @@ async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
         )
         return captured.page
 
-    visits = [(site, path, level) for site in SITES for path, level in TAKEN]
+    visits = [(site, path, level) for path, level in TAKEN for site in SITES]
     async with await Browser.launch(patient, find_browser(), ca_spki=spki, clock=CLOCK) as browser:
-        pages = [await take(site + path, level) for site, path, level in visits]
+        pages = []
+        for path, level in TAKEN:
+            browser.icons.clear()
+            pages += await asyncio.gather(*(take(site + path, level) for site in SITES))
     assert proxy.stop() == 0
     check(layout)
     archived = records(layout)
