@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -10,9 +9,12 @@ import httpx
 import pytest
 
 from core.layout import Layout
+from playback.access.decision_store import open_decisions
+from playback.web.asgi_app import create_app
 from tests.support.commands import WEBOID, Weboid
 from tests.support.sites import hosts
 from tests.support.warc_damage import copied, make_collection, sql
+from warc.index.database import open_database
 
 pytestmark = [pytest.mark.proxy, pytest.mark.browser, pytest.mark.slow]
 
@@ -95,53 +97,32 @@ def test_serve_refuses_a_lost_index(lost: Layout, weboid: Weboid) -> None:
     assert "`weboid collection rebuild`" in ran.err
 
 
-@pytest.fixture
-def served(weboid: Weboid) -> Callable[..., "subprocess.Popen[str]"]:
-    """Starts `weboid serve` on a folder, after a shell's command."""
-
-    def start(folder: Path, before: str = "true") -> "subprocess.Popen[str]":
-        serve = f"{before} && exec {WEBOID} serve --listen 127.0.0.1:0 --collection {folder}"
-        return subprocess.Popen(
-            ["unshare", "-m", "sh", "-c", serve],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=weboid.folder,
-        )
-
-    return start
-
-
 def origin_of(process: "subprocess.Popen[str]") -> str:
     """Return the address that it prints; what else it says comes before or after."""
     assert process.stdout is not None
     return next(line.strip() for line in process.stdout if line.startswith("http://"))
 
 
-def test_the_front_answers_503_when_its_index_goes(
-    whole: Layout, weboid: Weboid, served: Callable[..., "subprocess.Popen[str]"]
-) -> None:
+async def test_the_front_answers_503_when_its_index_goes(whole: Layout, tmp_path: Path) -> None:
     """/healthz says so, too; and all is well again when the index is."""
-    layout = copied(whole, weboid.collection)
-    process = served(layout.root)
-    origin = origin_of(process)
-    try:
-        with closing(httpx.Client(base_url=origin, timeout=60)) as client:
-            assert client.get("/healthz").text == "ok\n"
+    layout = copied(whole, tmp_path / "collection")
+    with (
+        closing(open_database(layout, "")) as database,
+        closing(open_decisions(layout)) as decisions,
+    ):
+        app = create_app(database, decisions, replay_origin="http://replay.test")
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(base_url="http://front.test", transport=transport) as client:
+            assert (await client.get("/healthz")).text == "ok\n"
             aside = layout.captures_db.with_suffix(".aside")
             layout.captures_db.rename(aside)
-            assert client.get("/healthz").status_code == 503
-            assert client.get("/").status_code == 503
+            assert (await client.get("/healthz")).status_code == 503
+            assert (await client.get("/")).status_code == 503
             aside.rename(layout.captures_db)
-            assert client.get("/healthz").status_code == 200
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+            assert (await client.get("/healthz")).status_code == 200
 
 
-def test_a_read_only_collection_is_shown_and_served(
-    whole: Layout, weboid: Weboid, served: Callable[..., "subprocess.Popen[str]"]
-) -> None:
+def test_a_read_only_collection_is_shown_and_served(whole: Layout, weboid: Weboid) -> None:
     """A backup on a medium where nothing can be written. Needs root, for the mount."""
     layout = copied(whole, weboid.collection)
     frontier = weboid.call(
@@ -163,7 +144,14 @@ def test_a_read_only_collection_is_shown_and_served(
     assert status.returncode == 0, status.stderr
     assert "1 queued" in status.stdout
 
-    process = served(layout.root, mount)
+    serve = f"{mount} && exec {WEBOID} serve --listen 127.0.0.1:0 --collection {layout.root}"
+    process = subprocess.Popen(
+        ["unshare", "-m", "sh", "-c", serve],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=weboid.folder,
+    )
     origin = origin_of(process)
     try:
         assert httpx.get(f"{origin}/", timeout=60).status_code == 200
