@@ -31,7 +31,7 @@ from wiki.api.credentials import WikiCredentials
 from wiki.bot.page_edit import PageEditResult
 from wiki.bot.remedies import CopyChecker, CopyPreferences
 from wiki.bot.wiki_bot import BotDependencies, BotOptions, BotRunSummary, WikiBot, new_job_name
-from wiki.bot.wikitext_adapter import PageAdapter, WikitextAdapterFactory
+from wiki.bot.wikitext_adapter import PageAdapter
 from wiki.settings import BotSettings, WikiSettings
 from wiki.wikitext.template_map import rules_for
 
@@ -173,7 +173,8 @@ class Shop:
         """Let the bot run on these pages: what it did, and what it told."""
         told: list[PageEditResult | BotEdit] = []
         async with self.bot() as bot:
-            tally = await bot.run(BotOptions(titles, **wish), on_result=told.append)
+            bot.on_result, bot.wish = told.append, BotOptions(titles, **wish)
+            tally = await bot.run()
         return tally, told
 
     async def look_back(self) -> BotRunSummary:
@@ -202,7 +203,7 @@ class Shop:
         )
         job = new_job_name(self.clock.now(), random.Random(next(_NUMBERS)))
         timing = ApiTiming(self.clock, self._sleep)
-        yield WikiBot(self.store, self._apis[address], self.wiki, makers, timing, job=job)
+        yield WikiBot(self.store, self._apis[address], self.wiki, makers, timing, job)
 
     async def close(self) -> None:
         """Log out."""
@@ -239,7 +240,7 @@ class Shop:
         await self.clock.sleep(seconds)
 
     def _craft(self, settings: BotSettings, now: datetime) -> PageAdapter:
-        return self.craft(WikitextAdapterFactory(_RULES, _RULES).craft(settings, now))
+        return self.craft(PageAdapter(_RULES, _RULES).with_settings(settings, now))
 
 
 def open_shop(store: RegistryStore, writer: Writer, login: str) -> Shop:

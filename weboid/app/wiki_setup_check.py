@@ -5,6 +5,7 @@ import hmac
 import json
 import secrets
 from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -36,32 +37,24 @@ _KNOWN_URL = "https://example.com/"  # for archives: kept by every one of them
 _PRINT_OF = b"weboid webhook secret"  # as Settings::secretPrint() of the extension
 
 
+@dataclass
 class WikiSetupCheck:
     """Set-up checks of one wiki."""
 
-    def __init__(
-        self,
-        wiki: Wiki,
-        note: WatchNote,
-        settings: Settings,
-        store: RegistryStore,
-        rights: Collection[LevelRight],
-    ) -> None:
-        """Take the wiki, its last watch, the profile, the registry, and the rights to set levels."""
-        self._wiki = wiki
-        self._note = note
-        self._settings = settings
-        self._store = store
-        self._rights = rights
-        self._secret = b""
+    wiki: Wiki
+    note: WatchNote  # its last watch
+    settings: Settings  # the profile
+    store: RegistryStore
+    rights: Collection[LevelRight]  # to set levels
+    _secret: bytes = b""
 
     async def run(self) -> list[SetupFinding]:
         """Return the findings of all checks."""
         try:
-            bot = settings_of_wiki(self._wiki).bot
+            bot = settings_of_wiki(self.wiki).bot
         except ConfigError as error:
             return [bad("settings", "cannot be used", str(error))]
-        contact = self._settings.links.contact or self._settings.visit.contact
+        contact = self.settings.links.contact or self.settings.visit.contact
         findings = [
             good("contact", contact)
             if contact
@@ -81,8 +74,8 @@ class WikiSetupCheck:
         return findings
 
     def _feed(self) -> SetupFinding:
-        with self._store.reading() as rows:
-            feeds = feeds_of(rows, self._wiki.id)
+        with self.store.reading() as rows:
+            feeds = feeds_of(rows, self.wiki.id)
         troubles = dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
         if troubles:
             remedy = "`weboid wiki ls` shows whether it lasts."
@@ -93,11 +86,11 @@ class WikiSetupCheck:
         return good("watch", "a process watches the wiki")
 
     async def _front(self, client: httpx.AsyncClient) -> SetupFinding:
-        origin = self._note.front
+        origin = self.note.front
         if not origin:
             remedy = "Run `weboid wiki watch --listen HOST:PORT`, or use --front ORIGIN."
             return unset("front", "no front is known", remedy)
-        request = {"wiki": str(self._wiki.name), "urls": []}
+        request = {"wiki": str(self.wiki.name), "urls": []}
         try:
             answer = await client.post(f"{origin}/links/api/cached", json=request)
         except httpx.HTTPError as error:
@@ -128,7 +121,7 @@ class WikiSetupCheck:
         return good("front", f"{origin} answers")
 
     async def _replay(self, client: httpx.AsyncClient) -> SetupFinding:
-        origin = self._note.replay
+        origin = self.note.replay
         if not origin:
             return unset("replay", "no address of copies is known", "See front.")
         try:
@@ -142,23 +135,23 @@ class WikiSetupCheck:
         return good("replay", f"{origin} answers")
 
     async def _webhook(self, client: httpx.AsyncClient) -> AsyncIterator[SetupFinding]:
-        place = self._note.webhook
+        place = self.note.webhook
         if not place:
             remedy = "`weboid wiki watch --webhook HOST:PORT --webhook-secret-file FILE` receives changes at once."
             yield unset("webhook", "changes are found every 10 s", remedy)
             return
-        file = self._note.secret_of(str(self._wiki.name))
+        file = self.note.secret_of(str(self.wiki.name))
         try:
             self._secret = check_secret(read_secret(Path(file))) if file else b""
         except WeboidError as error:
             yield bad("secret", "cannot be used", str(error))
             return
         if not self._secret:
-            remedy = f"`weboid wiki watch --webhook-secret-file {self._wiki.name}=FILE`."
+            remedy = f"`weboid wiki watch --webhook-secret-file {self.wiki.name}=FILE`."
             yield bad("secret", "the wiki has none: only UDP notifications are accepted", remedy)
             return
         yield good("secret", f"{file}, readable by its owner alone")
-        body = json.dumps({"wiki": str(self._wiki.name), "pages": []}).encode()
+        body = json.dumps({"wiki": str(self.wiki.name), "pages": []}).encode()
         at = int(_CLOCK.now().timestamp())
         signed = sign_request(self._secret, body, at=at, nonce=secrets.token_hex(16), path="/test")
         try:
@@ -177,7 +170,7 @@ class WikiSetupCheck:
 
     async def _site(self) -> AsyncIterator[SetupFinding]:
         try:
-            async with open_wiki_api(self._wiki, self._settings) as api:
+            async with open_wiki_api(self.wiki, self.settings) as api:
                 answer = await api.get(
                     action="query", meta="siteinfo", siprop="general", curtimestamp=True
                 )
@@ -189,7 +182,7 @@ class WikiSetupCheck:
             return
         general = query_result(answer).get("general")
         general = general if isinstance(general, dict) else {}
-        yield good("wiki", f"{text_field(general, 'generator')}, {self._wiki.url}")
+        yield good("wiki", f"{text_field(general, 'generator')}, {self.wiki.url}")
         skew = (parse_moment(answer.get("curtimestamp")) - _CLOCK.now()).total_seconds()
         text = f"the wiki's differs by {abs(skew):.0f} s"
         if abs(skew) > AGE_LIMIT_S / 2:
@@ -208,9 +201,9 @@ class WikiSetupCheck:
             return [unset("extension", text, remedy)]
         findings = []
         named = text_field(facts, "wiki")
-        if named != str(self._wiki.name):
-            remedy = f"$wgWeboidWiki = '{self._wiki.name}';"
-            text = f"it calls the wiki {named}, the registry {self._wiki.name}"
+        if named != str(self.wiki.name):
+            remedy = f"$wgWeboidWiki = '{self.wiki.name}';"
+            text = f"it calls the wiki {named}, the registry {self.wiki.name}"
             findings.append(bad("extension", text, remedy))
         for key, setting, remedy in (
             ("front", "$wgWeboidFront", "Nothing is shown next to links."),
@@ -224,7 +217,7 @@ class WikiSetupCheck:
         origins = facts.get("origins")
         listed = origins if isinstance(origins, list) else []
         known = {each for each in listed if isinstance(each, str)}
-        needed = [each for each in (self._note.front, self._note.replay) if each]
+        needed = [each for each in (self.note.front, self.note.replay) if each]
         if missing := [each for each in needed if each.lower() not in known]:
             both = ", ".join(f"'{each}'" for each in needed)
             text = f"links may not point to {' and '.join(missing)}"
@@ -243,13 +236,13 @@ class WikiSetupCheck:
         return findings
 
     async def _archives(self) -> AsyncIterator[SetupFinding]:
-        if not self._settings.links.archives:
+        if not self.settings.links.archives:
             remedy = 'Set [links] archives = ["wayback"] in the profile: docs/how-to/archives.md.'
             text = "none is asked: a link that is dead already gets no copy"
             yield unset("archives", text, remedy)
             return
         try:
-            async with open_archives(self._settings) as archives:
+            async with open_archives(self.settings) as archives:
                 for adapter in archives.adapters:
                     try:
                         async with asyncio.timeout(_LIMIT_S * 2):
@@ -266,19 +259,19 @@ class WikiSetupCheck:
             yield bad("archives", "cannot be opened", str(error))
 
     def _level_rights(self) -> SetupFinding:
-        own = [each for each in self._rights if each.wiki == self._wiki.name.in_levels]
+        own = [each for each in self.rights if each.wiki == self.wiki.name.in_levels]
         if own:
             text = ", ".join(f"{each.editor or 'editors'}: {each.most}" for each in own[:5])
             return good("levels", text)
-        remedy = f"`weboid level rights --wiki {self._wiki.name.in_levels} --most images`."
+        remedy = f"`weboid level rights --wiki {self.wiki.name.in_levels} --most images`."
         return unset("levels", "its editors may set no levels of copies", remedy)
 
     async def _bot(self, bot: BotSettings) -> SetupFinding:
         if not bot.enabled:
-            remedy = f"`weboid wiki bot run {self._wiki.name} --dry-run` shows what it would do."
+            remedy = f"`weboid wiki bot run {self.wiki.name} --dry-run` shows what it would do."
             return unset("bot", "off: dead links are not mended", remedy)
         try:
-            async with bot_api(self._wiki, self._settings) as api:
+            async with bot_api(self.wiki, self.settings) as api:
                 me = await read_bot_account(api)
         except WeboidError as error:
             return bad("bot", "cannot log in", str(error))
@@ -288,8 +281,8 @@ class WikiSetupCheck:
         if "edit" not in me.rights:
             remedy = "Grant its bot password “Edit existing pages”."
             return bad("bot", f"{me.name} may not edit", remedy)
-        if not bot.front and not self._settings.links.archives:
-            remedy = f"`weboid wiki bot on {self._wiki.name} --front ORIGIN`, or [links] archives."
+        if not bot.front and not self.settings.links.archives:
+            remedy = f"`weboid wiki bot on {self.wiki.name} --front ORIGIN`, or [links] archives."
             return bad("bot", "it knows no copies to cite", remedy)
         flag = "" if "bot" in me.rights else ", without the bot flag"
         if me.has_messages:

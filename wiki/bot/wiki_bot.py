@@ -187,36 +187,26 @@ class BotRunSummary:
         return self.did[PageEditStatus.EDITED] + self.did[PageEditStatus.PROPOSED]
 
 
+@dataclass
 class WikiBot:
-    """Bot for one wiki. Belongs to one event loop; does not own its dependencies."""
+    """Bot for one wiki, for one run. Belongs to one event loop; does not own its dependencies."""
 
-    def __init__(
-        self,
-        store: RegistryStore,
-        api: WikiApi,
-        wiki: Wiki,
-        makers: BotDependencies,
-        timing: ApiTiming,
-        *,
-        job: str,
-    ) -> None:
-        self._store = store
-        self._api = api
-        self._wiki = wiki
-        self._makers = makers
-        self._timing = timing
-        self._job = job
-        self._refusals = 0
-        self._broken = 0  # pages in a row
-        self._turn_s = LEASE_S
+    store: RegistryStore
+    api: WikiApi
+    wiki: Wiki
+    makers: BotDependencies
+    timing: ApiTiming
+    job: str
+    # receives each page's result, and each edit found undone
+    on_result: Callable[[PageEditResult | BotEdit], None] = lambda _each: None
+    wish: BotOptions = BotOptions()
+    tally: BotRunSummary = field(default_factory=BotRunSummary)
+    _refusals: int = 0  # pages in a row
+    _broken: int = 0  # pages in a row
+    _turn_s: int = LEASE_S
 
-    async def run(
-        self,
-        wish: BotOptions = BotOptions(),
-        *,
-        on_result: Callable[[PageEditResult | BotEdit], None] = lambda _each: None,
-    ) -> BotRunSummary:
-        """Run the bot and return its summary; each page and each edit found undone is passed to `on_result`.
+    async def run(self) -> BotRunSummary:
+        """Run the bot and return its summary.
 
         Raises:
             InputError: the bot is disabled, or lacks an account.
@@ -224,136 +214,111 @@ class WikiBot:
             EditingStoppedError: an operator must intervene before further edits.
             WikiAwayError: the wiki does not answer, is read-only, or requests a pause.
         """
-        tally = BotRunSummary()
         settings = self._settings()
-        with self._store.reading() as rows:
-            last = last_made(rows, self._wiki.id)
-        since = self._timing.clock.now().timestamp() - last
-        guard = EditGuard(self._api, settings, self._timing, since_last_s=since)
-        if wish.is_dry:
-            await self._work(wish, guard, tally, on_result)
-            return tally
-        check_settings(settings, str(self._wiki.name))
+        with self.store.reading() as rows:
+            last = last_made(rows, self.wiki.id)
+        since = self.timing.clock.now().timestamp() - last
+        guard = EditGuard(self.api, settings, self.timing, since_last_s=since)
+        if self.wish.is_dry:
+            await self._work(guard)
+            return self.tally
+        check_settings(settings, str(self.wiki.name))
         await guard.check()
         # Between two edits the turn must not end, however far apart they are.
         self._turn_s = LEASE_S + int(2 * 60 / settings.edits_per_minute)
         with self._turn():
-            waiting = await self._look_back(settings, guard.me, tally, on_result)
-            await self._work(wish, guard, tally, on_result, waiting=waiting)
-        return tally
+            waiting = await self._look_back(settings, guard.me)
+            await self._work(guard, waiting)
+        return self.tally
 
-    async def look_back(
-        self, *, on_result: Callable[[PageEditResult | BotEdit], None] = lambda _e: None
-    ) -> BotRunSummary:
+    async def look_back(self) -> BotRunSummary:
         """Check the outcome of earlier edits only; raises as `run`."""
-        tally = BotRunSummary()
         settings = self._settings()
-        me = BotAccount(account_name(settings.account))
         with self._turn():
-            await self._look_back(settings, me, tally, on_result, is_eager=True)
-        return tally
+            me = BotAccount(account_name(settings.account))
+            await self._look_back(settings, me, is_eager=True)
+        return self.tally
 
     async def _look_back(
-        self,
-        settings: BotSettings,
-        me: BotAccount,
-        tally: BotRunSummary,
-        on_result: Callable[[PageEditResult | BotEdit], None],
-        *,
-        is_eager: bool = False,
+        self, settings: BotSettings, me: BotAccount, *, is_eager: bool = False
     ) -> frozenset[int]:
-        now = self._timing.clock.now()
+        now = self.timing.clock.now()
         settled, waiting = await recover_edits(
-            self._store, self._api, self._wiki.id, me=me.name, now=int(now.timestamp())
+            self.store, self.api, self.wiki.id, me=me.name, now=int(now.timestamp())
         )
-        tally.settled = len(settled)
-        undone = await check_edits(
-            self._watch(settings, me.name), is_eager=is_eager, on_undone=on_result
-        )
-        tally.undone = sum(each.state in _UNDONE for each in undone)
-        tally.to_review = sum(each.state is EditState.REVERTED for each in undone)
+        self.tally.settled = len(settled)
+        watch = self._watch(settings, me.name)
+        undone = await check_edits(watch, is_eager=is_eager, on_undone=self.on_result)
+        self.tally.undone = sum(each.state in _UNDONE for each in undone)
+        self.tally.to_review = sum(each.state is EditState.REVERTED for each in undone)
         return waiting
 
-    async def _work(
-        self,
-        wish: BotOptions,
-        guard: EditGuard,
-        tally: BotRunSummary,
-        on_result: Callable[[PageEditResult | BotEdit], None],
-        *,
-        waiting: frozenset[int] = frozenset(),
-    ) -> None:
-        seen: set[int] = set()
-        limit = float("inf") if wish.limit is None else wish.limit
-        wanted: Iterable[int] = pages_to_edit(self._store, self._wiki)
-        if wish.titles:
-            wanted, tally.unknown = pages_named(self._store, self._wiki, wish.titles)
+    async def _work(self, guard: EditGuard, waiting: frozenset[int] = frozenset()) -> None:
+        seen: set[int] = set(waiting)
+        limit = float("inf") if self.wish.limit is None else self.wish.limit
+        wanted: Iterable[int] = pages_to_edit(self.store, self.wiki)
+        if self.wish.titles:
+            wanted, self.tally.unknown = pages_named(self.store, self.wiki, self.wish.titles)
         for page_ids in split_batches(wanted):
             settings = self._settings()
-            if not wish.is_dry:
-                check_settings(settings, str(self._wiki.name))
-            fresh = [each for each in page_ids if each not in seen and each not in waiting]
+            if not self.wish.is_dry:
+                check_settings(settings, str(self.wiki.name))
+            fresh = [each for each in page_ids if each not in seen]
             seen.update(fresh)
-            now = self._timing.clock.now()
+            now = self.timing.clock.now()
             bench = EditContext(
-                self._store,
-                self._api,
-                self._makers.craft(settings, now),
+                self.store,
+                self.api,
+                self.makers.craft(settings, now),
                 guard,
-                replace(self._makers.choosing, now=now),
+                replace(self.makers.choosing, now=now),
                 settings,
-                self._wiki.id,
-                self._job,
-                self._makers.looks,
-                self._makers.step,
+                self.wiki.id,
+                self.job,
+                self.makers.looks,
+                self.makers.step,
             )
-            async for task, head in self._tasks(bench, fresh, wish, tally):
-                outcome = await self._guarded(bench, task, head, wish, tally)
-                on_result(outcome)
-                if self._makers.is_over() or tally.made + tally.messages >= limit:
+            async for task, head in self._tasks(bench, fresh):
+                self.on_result(await self._guarded(bench, task, head))
+                if self.makers.is_over() or self.tally.made + self.tally.messages >= limit:
                     return
 
     async def _tasks(
-        self, bench: EditContext, page_ids: list[int], wish: BotOptions, tally: BotRunSummary
+        self, bench: EditContext, page_ids: list[int]
     ) -> AsyncIterator[tuple[EditTask, WikiPage]]:
-        now = self._timing.clock.now()
+        now = self.timing.clock.now()
         moment, day = int(now.timestamp()), day_of(now)
-        tasks = edit_tasks(self._store, self._wiki, page_ids, now=moment, day=day)
-        there = await read_heads(self._api, [task.page_id for task in tasks])
-        with self._store.reading() as rows:
-            lately = last_edits(rows, self._wiki.id, [task.page_id for task in tasks])
+        tasks = edit_tasks(self.store, self.wiki, page_ids, now=moment, day=day)
+        there = await read_heads(self.api, [task.page_id for task in tasks])
+        with self.store.reading() as rows:
+            lately = last_edits(rows, self.wiki.id, [task.page_id for task in tasks])
         for task in tasks:
             head = there.get(task.page_id)
             if head is None or not head.rev_id:
-                tally.did[PageEditStatus.GONE] += 1
+                self.tally.did[PageEditStatus.GONE] += 1
             elif head.is_redirect:
-                tally.did[PageEditStatus.UNFIT] += 1
-            elif not wish.titles and needs_no_edit(task, head, lately, bench.settings, now=moment):
-                tally.skipped += 1
+                self.tally.did[PageEditStatus.UNFIT] += 1
+            elif not self.wish.titles and needs_no_edit(
+                task, head, lately, bench.settings, now=moment
+            ):
+                self.tally.skipped += 1
             else:
                 yield task, head
 
-    async def _guarded(
-        self,
-        bench: EditContext,
-        task: EditTask,
-        head: WikiPage,
-        wish: BotOptions,
-        tally: BotRunSummary,
-    ) -> PageEditResult:
+    async def _guarded(self, bench: EditContext, task: EditTask, head: WikiPage) -> PageEditResult:
         """Process one page; an internal error does not affect others, unless several in a row fail so."""
         try:
-            if not wish.is_dry:
-                task = await self._looked_after(bench, task, head, tally)
+            if not self.wish.is_dry:
+                task = await self._looked_after(bench, task, head)
                 self._keep_turn()
-            outcome = await self._one(bench, task, wish, tally)
+            outcome = await self._one(bench, task)
         except WeboidError:
             raise
         except Exception as error:
-            log.exception("%s: page %s failed", self._wiki.name, task.page_id)
+            log.exception("%s: page %s failed", self.wiki.name, task.page_id)
             note = f"Internal error of Weboid: {type(error).__name__}."
             outcome = PageEditResult(PageEditStatus.BROKEN, task.page_id, task.title, note=note)
-            tally.note(outcome)
+            self.tally.note(outcome)
             self._broken += 1
             if self._broken >= REFUSALS_LIMIT:
                 raise EditingStoppedError(
@@ -365,15 +330,13 @@ class WikiBot:
             self._broken = 0
         return outcome
 
-    async def _looked_after(
-        self, bench: EditContext, task: EditTask, head: WikiPage, tally: BotRunSummary
-    ) -> EditTask:
+    async def _looked_after(self, bench: EditContext, task: EditTask, head: WikiPage) -> EditTask:
         """Remove links from the task whose earlier edit on the page was undone (B14).
 
         Edits older than a month are no longer watched; so their absence is examined before a repetition.
         """
-        with self._store.reading() as rows:
-            done = edits_of_page(rows, self._wiki.id, task.page_id)
+        with self.store.reading() as rows:
+            done = edits_of_page(rows, self.wiki.id, task.page_id)
         links = {known.url_id for known in task.known.values()}
         undone = 0
         for edit in done:
@@ -385,29 +348,27 @@ class WikiBot:
                 outcome = await check_edit(watching, edit, head)
                 is_undone = outcome.state in _UNDONE and outcome.changes != edit.changes
                 undone += is_undone
-                tally.to_review += is_undone and outcome.state is EditState.REVERTED
+                self.tally.to_review += is_undone and outcome.state is EditState.REVERTED
         if not undone:
             return task
-        tally.undone += undone
-        with self._store.reading() as rows:
-            held = held_links(rows, self._wiki.id, [task.page_id]).get(task.page_id, {})
-            done = edits_of_page(rows, self._wiki.id, task.page_id)
-        held |= swept_lately(done, int(self._timing.clock.now().timestamp()))
+        self.tally.undone += undone
+        with self.store.reading() as rows:
+            held = held_links(rows, self.wiki.id, [task.page_id]).get(task.page_id, {})
+            done = edits_of_page(rows, self.wiki.id, task.page_id)
+        held |= swept_lately(done, int(self.timing.clock.now().timestamp()))
         return EditTask(task.page_id, task.title, task.known, held)
 
-    async def _one(
-        self, bench: EditContext, task: EditTask, wish: BotOptions, tally: BotRunSummary
-    ) -> PageEditResult:
+    async def _one(self, bench: EditContext, task: EditTask) -> PageEditResult:
         only_talk = bench.settings.talk == "only"
-        outcome = await edit_page(bench, task, is_dry=wish.is_dry or only_talk)
-        wants_talk = bench.settings.talk in ("beside", "only") and not wish.is_dry
+        outcome = await edit_page(bench, task, is_dry=self.wish.is_dry or only_talk)
+        wants_talk = bench.settings.talk in ("beside", "only") and not self.wish.is_dry
         if wants_talk and outcome.did in (PageEditStatus.EDITED, PageEditStatus.PROPOSED):
             is_done = outcome.did is PageEditStatus.EDITED
-            tally.messages += await post_message(bench, task, outcome, is_done=is_done)
-        if only_talk and not wish.is_dry and outcome.did is PageEditStatus.PROPOSED:
-            tally.changes.update(str(each.kind) for each in outcome.repaired.changes)  # type: ignore[union-attr]
+            self.tally.messages += await post_message(bench, task, outcome, is_done=is_done)
+        if only_talk and not self.wish.is_dry and outcome.did is PageEditStatus.PROPOSED:
+            self.tally.changes.update(str(each.kind) for each in outcome.repaired.changes)  # type: ignore[union-attr]
         else:
-            tally.note(outcome)
+            self.tally.note(outcome)
         self._refusals = self._refusals + 1 if outcome.did is PageEditStatus.REFUSED else 0
         if self._refusals >= REFUSALS_LIMIT:
             raise EditingStoppedError(
@@ -417,19 +378,19 @@ class WikiBot:
         return outcome
 
     def _settings(self) -> BotSettings:
-        with self._store.reading() as rows:
-            bot_settings = WikiSettings.parse(wiki_of(rows, self._wiki.id).settings).bot
-        return self._makers.adjust(bot_settings)
+        with self.store.reading() as rows:
+            bot_settings = WikiSettings.parse(wiki_of(rows, self.wiki.id).settings).bot
+        return self.makers.adjust(bot_settings)
 
     def _watch(self, settings: BotSettings, me: str) -> EditWatch:
         return EditWatch(
-            self._store,
-            self._api,
-            self._makers.craft(settings, self._timing.clock.now()),
-            self._wiki.id,
+            self.store,
+            self.api,
+            self.makers.craft(settings, self.timing.clock.now()),
+            self.wiki.id,
             me,
-            self._timing.clock.now(),
-            self._makers.reporters,
+            self.timing.clock.now(),
+            self.makers.reporters,
             self._keep_turn,
         )
 
@@ -439,13 +400,13 @@ class WikiBot:
         try:
             yield
         finally:
-            with self._store.writing() as rows:
-                release_edit_lock(rows, self._wiki.id, self._job)
+            with self.store.writing() as rows:
+                release_edit_lock(rows, self.wiki.id, self.job)
 
     def _keep_turn(self) -> None:
-        now = int(self._timing.clock.now().timestamp())
-        with self._store.writing() as rows:
-            take_edit_lock(rows, self._wiki.id, self._job, now=now, length_s=self._turn_s)
+        now = int(self.timing.clock.now().timestamp())
+        with self.store.writing() as rows:
+            take_edit_lock(rows, self.wiki.id, self.job, now=now, length_s=self._turn_s)
 
 
 _UNDONE: Final = (EditState.REVERTED, EditState.ACCEPTED, EditState.SWEPT)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from wiki.bot.wikitext_adapter import (
+    PageAdapter,
     UnsafeRepairError,
-    WikitextAdapterFactory,
     align_citations,
     verify_idempotent,
     verify_repair,
@@ -24,7 +24,7 @@ TEXT = (
 COPY = ArchivedCopy(
     f"https://web.archive.org/web/20250310000000/{URL}", "20250310000000", "wayback"
 )
-CRAFT = WikitextAdapterFactory(rules_for("en"), rules_for("en")).craft(
+CRAFT = PageAdapter(rules_for("en"), rules_for("en")).with_settings(
     BotSettings(account="Repairer@weboid"), datetime(2026, 11, 21, tzinfo=UTC)
 )
 REMEDIES = {URL: LinkRemedy(LinkCondition.DEAD, COPY)}
@@ -93,7 +93,7 @@ def test_a_page_that_would_be_edited_for_ever_stops_it(repaired: RepairedText) -
 def test_our_own_copy_keeps_the_scheme_of_our_front(front: str) -> None:
     """A front without TLS has no https address, so none is written for it."""
     settings = BotSettings(account="Repairer@weboid", front=front)
-    craft = WikitextAdapterFactory(rules_for("en"), rules_for("en")).craft(
+    craft = PageAdapter(rules_for("en"), rules_for("en")).with_settings(
         settings, datetime(2026, 11, 21, tzinfo=UTC)
     )
     address = f"{front}/page/20250310000000/{URL}"

@@ -155,13 +155,13 @@ async def _work(
     api = bot_api(task.wiki, task.where.settings, needs_account=not task.wish.is_dry)
     origins = (task.bot.front,) if task.bot.front else ()
     async with api, open_archives(task.where.settings, origins=origins) as archives:
-        kit = await prepare_adapter(api, settings.templates)
+        adapter = await prepare_adapter(api, settings.templates)
         now, order = CLOCK.now(), tuple(task.where.settings.links.archives)  # after our own copies
         choosing = CopyPreferences(now, order)
         if own is not None:
             choosing = CopyPreferences(now, order, own, own.title, has_own=True)
         makers = BotDependencies(
-            kit.craft,
+            adapter.with_settings,
             choosing,
             CopyChecker(archives.asker, origins, asks_others=bool(order)),
             open_reporter_digests(task.where.layout),
@@ -174,11 +174,10 @@ async def _work(
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.event.wait(), seconds)
 
-        bot = WikiBot(task.store, api, task.wiki, makers, ApiTiming(CLOCK, pause), job=job)
+        timing = ApiTiming(CLOCK, pause)
+        bot = WikiBot(task.store, api, task.wiki, makers, timing, job, show.show, task.wish)
         show.job = job
-        if task.is_look_back:
-            return await bot.look_back(on_result=show.show)
-        return await bot.run(task.wish, on_result=show.show)
+        return await (bot.look_back() if task.is_look_back else bot.run())
 
 
 class _BotRunReporter:
