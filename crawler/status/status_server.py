@@ -13,9 +13,11 @@ import contextlib
 import ipaddress
 import json
 import logging
+import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -43,6 +45,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LABEL_LIMIT_CHARS = 120
 _STATES = ("queued", "claimed", "done", "skipped", "dead")
 
+# Help text and labels of each metric.
+_METRICS = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text("utf-8"))
 # By label value, or by values of several labels.
 _Values = Mapping[str, float] | Mapping[tuple[str, ...], float]
 
@@ -67,18 +71,8 @@ class _MetricFamilies(Collector):
 
 def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metric]:
     """Yield each metric with its samples."""
-    is_up = status is not None
-    yield _gauge(
-        "weboid_up",
-        "1 if frontier and collection could be read; if 0, the other metrics are missing.",
-        is_up,
-    )
-    yield _gauges(
-        "weboid_build_info",
-        "Version of the program, as a label; always 1.",
-        {version: 1.0},
-        "version",
-    )
+    yield _metric("weboid_up", status is not None)
+    yield _metric("weboid_build_info", {version: 1.0})
     if status is None:
         return
     if status.holdings is not None:
@@ -90,49 +84,24 @@ def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metri
 
 
 def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
-    outcomes = dict(sorted(holdings.outcomes.items()))
-    yield _gauges("weboid_pages", "Pages in the collection by outcome.", outcomes, "outcome")
+    yield _metric("weboid_pages", dict(sorted(holdings.outcomes.items())))
     classes = {name or "not judged": count for name, count in sorted(holdings.classes.items())}
-    text = "Pages in the collection by page class."
-    yield _gauges("weboid_page_classes", text, classes, "class")
-    records = {
-        "response": holdings.responses,
-        "revisit": holdings.revisits,
-        "artifact": holdings.artifacts,
-    }
-    yield _gauges(
-        "weboid_records",
-        "Records in the collection by kind: response, revisit, artifact.",
-        records,
-        "kind",
-    )
-    for name, text, value in (
-        ("warc_files", "WARC files on the collection's disk, open ones included.", holdings.warcs),
-        ("warc_bytes", "Size of all WARC files.", holdings.warc_bytes),
-        ("disk_free_bytes", "Free bytes on the collection's disk.", holdings.free_bytes),
-        ("disk_reserve_bytes", "Free bytes below which no page begins.", holdings.reserve_bytes),
-        ("collection_in_use", "1 while a process writes the collection.", holdings.in_use),
-    ):
-        yield _gauge(f"weboid_{name}", text, value)
+    yield _metric("weboid_page_classes", classes)
+    kinds = {"response": "responses", "revisit": "revisits", "artifact": "artifacts"}
+    yield _metric("weboid_records", {kind: getattr(holdings, each) for kind, each in kinds.items()})
+    yield _metric("weboid_warc_files", holdings.warcs)
+    yield _metric("weboid_warc_bytes", holdings.warc_bytes)
+    yield _metric("weboid_disk_free_bytes", holdings.free_bytes)
+    yield _metric("weboid_disk_reserve_bytes", holdings.reserve_bytes)
+    yield _metric("weboid_collection_in_use", holdings.in_use)
 
 
 def _checks(checks: CopyCheckSummary) -> Iterator[Metric]:
-    text = "Checked copies by verdict: good, doubtful, broken, unchecked; a person's verdict overrides."
-    yield _gauges("weboid_checks", text, checks.verdicts, "verdict")
-    text = "Copies checked per minute by automatic verdict, over the last 1, 10 and 60 minutes."
-    rates = _by_minutes(checks.per_minute)
-    yield _gauges("weboid_checks_per_minute", text, rates, "verdict", "minutes")
-    yield _gauges(
-        "weboid_repairs",
-        "Pages by state of their recapture: wanted, begun, done-better, done-not-better, failed.",
-        checks.repairs,
-        "state",
-    )
-    text = "Recaptures ended per minute by state, over the last 1, 10 and 60 minutes."
-    rates = _by_minutes(checks.repairs_per_minute)
-    yield _gauges("weboid_repairs_per_minute", text, rates, "state", "minutes")
-    text = "Checks whose current state is not in a WARC yet."
-    yield _gauge("weboid_checks_unrecorded", text, checks.unrecorded)
+    yield _metric("weboid_checks", checks.verdicts)
+    yield _metric("weboid_checks_per_minute", _by_minutes(checks.per_minute))
+    yield _metric("weboid_repairs", checks.repairs)
+    yield _metric("weboid_repairs_per_minute", _by_minutes(checks.repairs_per_minute))
+    yield _metric("weboid_checks_unrecorded", checks.unrecorded)
 
 
 def _by_minutes(rates: Mapping[int, Mapping[str, float]]) -> dict[tuple[str, ...], float]:
@@ -143,67 +112,44 @@ def _by_minutes(rates: Mapping[int, Mapping[str, float]]) -> dict[tuple[str, ...
 
 def _frontier(view: FrontierOverview) -> Iterator[Metric]:
     stats = view.stats
-    states = {state: getattr(stats, state) for state in _STATES}
-    yield _gauges(
-        "weboid_frontier_items",
-        "Frontier items by state: queued, claimed, done, skipped, dead.",
-        states,
-        "state",
-    )
-    for name, text, value in (
-        ("later_items", "Queued items with a later start time.", stats.later),
-        ("due_items", "Done items that will be due again.", stats.due),
-        ("hosts", "Known hosts.", stats.hosts),
-        ("paused", "1 while the crawl is paused.", stats.paused is not None),
-        ("stopping", "1 while an order to stop is in force.", view.stopping is not None),
-    ):
-        yield _gauge(f"weboid_frontier_{name}", text, value)
-    for name, text, value in (
-        ("duplicates", "Known URLs that were submitted again.", stats.duplicates),
-        ("stored_bytes", "Bytes stored by visits.", stats.bytes),
-    ):
-        yield CounterMetricFamily(f"weboid_frontier_{name}", text, value=float(value))
-    text = "Pages ended per minute, over the last 1, 10 and 60 minutes."
+    yield _metric("weboid_frontier_items", {state: getattr(stats, state) for state in _STATES})
+    yield _metric("weboid_frontier_later_items", stats.later)
+    yield _metric("weboid_frontier_due_items", stats.due)
+    yield _metric("weboid_frontier_hosts", stats.hosts)
+    yield _metric("weboid_frontier_paused", stats.paused is not None)
+    yield _metric("weboid_frontier_stopping", view.stopping is not None)
+    yield _metric("weboid_frontier_duplicates", stats.duplicates)
+    yield _metric("weboid_frontier_stored_bytes", stats.bytes)
     rates = {str(window): each for window, each in view.per_minute.items()}
-    yield _gauges("weboid_frontier_pages_per_minute", text, rates, "minutes")
-    text = "Items of the first 50 crawls by state; the empty name is plain lists."
+    yield _metric("weboid_frontier_pages_per_minute", rates)
     jobs: dict[tuple[str, ...], float] = {
         (job, state): getattr(each, state) for job, each in view.jobs.items() for state in _STATES
     }
-    yield _gauges("weboid_job_items", text, jobs, "job", "state")
+    yield _metric("weboid_job_items", jobs)
     for name, groups in (("dead", view.dead), ("skipped", view.skipped)):
-        text = f"The latest 200 {name} items by their reason up to the colon; 20 reasons at most."
         counts = {group.reason: group.count for group in groups}
-        yield _gauges(f"weboid_frontier_recent_{name}", text, counts, "reason")
+        yield _metric(f"weboid_frontier_recent_{name}", counts)
     # Hosts, and the members of a cluster.
-    yield _gauge("weboid_hosts_blocked", "Blocked hosts; 1,000 at most.", len(view.blocked))
-    text = "Mean duration of recent visits, of the 20 slowest hosts."
+    yield _metric("weboid_hosts_blocked", len(view.blocked))
     seconds = {each.host: each.mean.total_seconds() for each in view.slowest}
-    yield _gauges("weboid_host_visit_seconds", text, seconds, "host")
-    text = "Queued items, of the 20 hosts with the longest queues."
-    waiting = {each.host: each.waiting for each in view.longest}
-    yield _gauges("weboid_host_waiting_items", text, waiting, "host")
-    yield _gauge("weboid_proxies", "Proxies with a heartbeat within 15 s.", len(view.proxies))
-    yield _gauge("weboid_workers", "Workers with a heartbeat within 15 s.", len(view.workers))
-    for key, text in (
-        ("visits", "Open visits"),
-        ("free_bytes", "Free bytes on the disk"),
-        ("reserve_bytes", "Reserved bytes on the disk"),
-    ):
+    yield _metric("weboid_host_visit_seconds", seconds)
+    yield _metric("weboid_host_waiting_items", {each.host: each.waiting for each in view.longest})
+    yield _metric("weboid_proxies", len(view.proxies))
+    yield _metric("weboid_workers", len(view.workers))
+    for key in ("visits", "free_bytes", "reserve_bytes"):
         numbers = {name: member_number(facts, key) for name, facts in view.proxies.items()}
         known = {name: number for name, number in numbers.items() if number is not None}
-        yield _gauges(f"weboid_proxy_{key}", f"{text} of each proxy.", known, "proxy")
+        yield _metric(f"weboid_proxy_{key}", known)
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=float(value))
-
-
-def _gauges(name: str, text: str, values: _Values, *labels: str) -> Metric:
-    """Build a gauge with labels; values whose labels are equal after truncation are summed."""
-    family = GaugeMetricFamily(name, text, labels=labels)
+def _metric(name: str, values: float | _Values) -> Metric:
+    """Build a metric of ``metrics.toml``; values whose labels are equal after truncation are summed."""
+    described = _METRICS[name]
+    kind = CounterMetricFamily if described.get("counter") else GaugeMetricFamily
+    family = kind(name, described["help"], labels=described.get("labels", ()))
     sums: dict[tuple[str, ...], float] = {}
-    for label, number in values.items():
+    by_label = values if isinstance(values, Mapping) else dict[tuple[str, ...], float]({(): values})
+    for label, number in by_label.items():
         parts = (label,) if isinstance(label, str) else label
         key = tuple(value[:LABEL_LIMIT_CHARS] for value in parts)
         sums[key] = sums.get(key, 0.0) + float(number)
