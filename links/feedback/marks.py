@@ -315,9 +315,9 @@ def pending_marks(connection: Connection, now: datetime) -> list[LinkMark]:
 
 
 def apply_marks(
-    store: RegistryStore, clock: Clock, *, told: Callable[[int], None] = lambda _count: None
+    store: RegistryStore, clock: Clock, *, on_progress: Callable[[int], None] = lambda _count: None
 ) -> MarkTally:
-    """Update the states of all URLs to the pending marks; `told` gets the number of URLs examined so far.
+    """Update the states of all URLs to the pending marks; `on_progress` gets the number of URLs examined so far.
 
     Each batch is a transaction of its own, and reloads the marks when they changed, so that
     concurrent changes are respected.
@@ -333,7 +333,7 @@ def apply_marks(
                 if now_there != stamp:
                     stamp, decided = now_there, MarkSet(active_marks(rows), clock)
                 _follow(rows, chosen, decided, clock, tally)
-            told(tally.looked)
+            on_progress(tally.looked)
         done = MarkProgress.APPLIED if mark.holds(clock.now()) else MarkProgress.TAKEN_BACK
         with store.writing() as rows:
             # Not when it was lifted meanwhile: then what was applied has to be taken back.

@@ -374,9 +374,9 @@ def _test_outcome(
     tested: ReplacementProposal, finding: CheckResult, around: ProposalContext
 ) -> ProposalTest:
     """Return the outcome of a test, considering the requested and the final address."""
-    said = TEST_OF_VERDICT[finding.verdict]
-    if said is not ProposalTest.GOOD:
-        return said
+    outcome = TEST_OF_VERDICT[finding.verdict]
+    if outcome is not ProposalTest.GOOD:
+        return outcome
     if around.refuses(tested.address):
         return ProposalTest.BAD
     if finding.final_url:
@@ -387,7 +387,7 @@ def _test_outcome(
         back = identity_key(final) == tested.url
         if back or refusal_of(final) is not None or around.refuses(final):
             return ProposalTest.BAD
-    return said
+    return outcome
 
 
 def _drop(connection: Connection, url_id: int) -> None:

@@ -236,7 +236,7 @@ def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
     Reports are counted first, so that URLs need not be counted beyond twice that number.
     """
     on_it = hosts.c.domain == domain
-    said = (
+    current = (
         select(reports.c.url_id, reports.c.reporter, reports.c.moment)
         .join(hosts, hosts.c.id == reports.c.host_id)
         .where(on_it, reports.c.expires_day >= day)
@@ -244,18 +244,18 @@ def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
     )
     reported, reporters, days = connection.execute(
         select(
-            func.count(distinct(said.c.url_id)),
-            func.count(distinct(said.c.reporter)),
-            func.count(distinct(said.c.moment // _DAY_S)),
+            func.count(distinct(current.c.url_id)),
+            func.count(distinct(current.c.reporter)),
+            func.count(distinct(current.c.moment // _DAY_S)),
         )
     ).one()
     if reporters < PRESUMING_REPORTERS or days < PRESUMING_DAYS:
         return False
-    of_one = select(said.c.url_id).group_by(said.c.url_id).having(func.count() == 1)
+    of_one = select(current.c.url_id).group_by(current.c.url_id).having(func.count() == 1)
     most = (
         select(func.count())
-        .where(said.c.url_id.in_(of_one))
-        .group_by(said.c.reporter)
+        .where(current.c.url_id.in_(of_one))
+        .group_by(current.c.reporter)
         .order_by(func.count().desc())
         .limit(1)
     )

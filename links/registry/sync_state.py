@@ -25,8 +25,8 @@ LEASE = "lease"
 class FeedHeldError(CollectionInUseError):
     """Refusal of a lease because another process synchronises the wiki until that time."""
 
-    def __init__(self, said: str, *, until: datetime) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, until: datetime) -> None:
+        super().__init__(message)
         self.until = until
 
 

@@ -323,17 +323,21 @@ def _within_host(pattern: UrlPattern) -> Sequence[ColumnElement[bool]]:
     authority, slash, rest = pattern.text.partition("/")
     path = slash + rest
     port = authority.removeprefix(host_in(pattern.text)).removeprefix(":")
-    said: list[ColumnElement[bool]] = [urls.c.port == int(port or 0)]
+    conditions: list[ColumnElement[bool]] = [urls.c.port == int(port or 0)]
     if pattern.scheme:
-        said.append(urls.c.scheme == SCHEMES.index(pattern.scheme))
+        conditions.append(urls.c.scheme == SCHEMES.index(pattern.scheme))
     head = path[:PATH_HEAD_CHARS]
-    kept: ColumnElement[str] = literal_column(PATH_HEAD)
+    path_head: ColumnElement[str] = literal_column(PATH_HEAD)
     if pattern.form is PatternForm.EXACT:
-        return [*said, kept == head, urls.c.path == path]
+        return [*conditions, path_head == head, urls.c.path == path]
     if head:
         after = head[:-1] + chr(ord(head[-1]) + 1)  # paths are ASCII, in the order of their bytes
-        said += [kept >= head, kept < after, urls.c.path.startswith(path, autoescape=True)]
-    return said
+        conditions += [
+            path_head >= head,
+            path_head < after,
+            urls.c.path.startswith(path, autoescape=True),
+        ]
+    return conditions
 
 
 def _walk(connection: Connection, condition: ColumnElement[bool] | None) -> Iterator[int]:

@@ -98,15 +98,15 @@ def read_interwikis(text: str | bytes) -> InterwikiMap:
         )
     prefixes = []
     for entry in found[:MAP_LIMIT]:
-        given = entry if isinstance(entry, dict) else {}
-        prefix, url, wiki = given.get("prefix"), given.get("url"), given.get("wikiid")
+        fields = entry if isinstance(entry, dict) else {}
+        prefix, url, wiki = fields.get("prefix"), fields.get("url"), fields.get("wikiid")
         if not isinstance(prefix, str) or not isinstance(url, str) or not prefix.strip():
             continue
         url = f"https:{url}" if url.startswith("//") else url
         if len(url) > URL_LIMIT_CHARS or not url.lower().startswith(("http://", "https://")):
             continue
         # In the API's first format a flag is there, though empty, or not; in the second it is a boolean.
-        is_local = given.get("local", False) not in (False, None, 0)
+        is_local = fields.get("local", False) not in (False, None, 0)
         dbname = wiki if isinstance(wiki, str) else ""
         prefixes.append(InterwikiPrefix(prefix.strip().lower(), url, is_local, dbname))
     return InterwikiMap(prefixes)

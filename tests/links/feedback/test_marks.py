@@ -215,7 +215,7 @@ def test_settling_goes_on_where_it_was_broken_off(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        apply_marks(sqlite_store, clock, told=stop)
+        apply_marks(sqlite_store, clock, on_progress=stop)
     assert states(sqlite_store, ids).count(LinkState.PERMALIVE) == 4
     assert apply_marks(sqlite_store, clock).changed == {LinkState.PERMALIVE: 1}
     assert set(states(sqlite_store, ids)) == {LinkState.PERMALIVE}

@@ -216,7 +216,7 @@ def _settled(registry: RegistryStore, *, quiet: bool) -> MarkTally:
     with search_progress("links", quiet=quiet) as progress:
         task = progress.add_task("", total=None)
         return apply_marks(
-            registry, _CLOCK, told=lambda count: progress.update(task, completed=count)
+            registry, _CLOCK, on_progress=lambda count: progress.update(task, completed=count)
         )
 
 
