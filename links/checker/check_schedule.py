@@ -148,7 +148,7 @@ def forecast_checks(
         else:
             sentence += (
                 f"One host has {largest_host:,} of them, {host_gap_s:g} s apart: only a smaller gap"
-                " helps, if its owner agrees: `weboid links mark set gap_s=1 HOST`."
+                " helps, if its owner agrees: `weboid links mark gap_s=1 HOST`."
             )
     return CheckForecast(days, load, fits, sentence)
 

@@ -270,7 +270,7 @@ def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark
         try:
             there.setdefault((parse_pattern(mark.pattern), mark.key), []).append(mark)
         except InputError:
-            continue  # `weboid links mark ls` tells of it
+            continue  # `weboid links mark` tells of it
     found = []
     for mark in made:
         place = (parse_pattern(mark.pattern), mark.key)
@@ -296,7 +296,7 @@ def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
         if not found:
             raise InputError(
                 f"No mark that stands has the number or the pattern {name[:200]!r};"
-                " `weboid links mark ls` shows them."
+                " `weboid links mark` shows them."
             )
         chosen |= {mark.id: mark for mark in found}
     return list(chosen.values())

@@ -120,13 +120,11 @@ def show_command(*, url: str = argument(), opened: _Opener = _OPENER) -> None:
 
 command = GroupWithDefault(
     "copies",
-    commands={"show": show_command},
     callback=show_command.callback,
     params=show_command.params,
     help=show_command.help,
     invoke_without_command=True,
 )
-show_command.help = "Show the known copies of a link."
 
 
 @cli_command("find", command)

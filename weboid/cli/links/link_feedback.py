@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace as changed
 from datetime import UTC, datetime
-from typing import Any
 
 import click
 
@@ -50,7 +49,6 @@ from links.states import LinkState
 from net.address_policy import is_own
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import (
-    CommandGroup,
     ExitCode,
     argument,
     cli_command,
@@ -75,41 +73,34 @@ _BECOMES = {
 }
 
 
-@click.group("mark", cls=CommandGroup)
-def mark_group() -> None:
-    """Mark links as always alive, always dead, or never to be requested.
-
-    A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a
-    URL (example.org/path), a URL, a SURT prefix (org,example)/path) or a regular expression
-    (re:...). The most specific one decides. A running checker follows within a second. See
-    docs/reference/registry.md.
-    """
-
-
-_SHARED_OPTIONS: dict[str, Any] = {
-    "actor": option("Who decides.  [default: you]", default=None, metavar="NAME"),
-    "dry_run": option("Show how many links would change.", is_flag=True),
-    "stores": STORES,
-    "output": OUTPUT,
-}
-
-
 _STATES = [str(kind) for kind in MarkKind if kind is not MarkKind.SETTING]
 
 
-@cli_command("set", mark_group)
-def set_command(
+@cli_command("mark")
+def mark_command(
     *,
-    state: str = argument("STATE|KEY=VALUE"),
-    patterns: tuple[str, ...] = argument("PATTERN...", required=True),
-    reason: str = option("Reason, for the history.", required=True),
+    words: tuple[str, ...] = argument("[STATE|KEY=VALUE] [PATTERN]..."),
+    reason: str = option("Reason, for the history; required for a mark.", default=""),
     until: str | None = option("After so long (90d), or then (2027-01-31).", metavar="WHEN"),
-    actor: str | None = _SHARED_OPTIONS["actor"],
-    dry_run: bool = _SHARED_OPTIONS["dry_run"],
+    is_removal: bool = option(
+        "Remove marks, by NUMBER or PATTERN; they stay in the history.", "--remove"
+    ),
+    url: str | None = option("List the mark that decides on the URL.", "--for", metavar="URL"),
+    with_all: bool = option("List also those that are over.", "--all"),
+    is_settling: bool = option("Continue an interrupted change, lift expired marks.", "--settle"),
+    actor: str | None = option("Who decides.  [default: you]", metavar="NAME"),
+    dry_run: bool = option("Show how many links would change."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
-) -> int:
-    """Set the state of links that match a pattern, or how they are checked.
+) -> None:
+    """Mark links as always alive, always dead, or never to be requested; list the marks.
+
+    \b
+    mark                     list the marks
+    mark STATE PATTERN...    set the state of links that match
+    mark KEY=VALUE PATTERN   set how they are checked
+    mark --remove PATTERN    remove marks; the links are watched
+                             again within a week
 
     \b
     permalive  alive; not checked
@@ -119,14 +110,46 @@ def set_command(
     KEY=VALUE  how links are checked: every_days=30, method=get,
                preset=dewiki; for hosts gap_s=1, seconds between two
                requests in place of [links] host_gap_s
+
+    A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a
+    URL (example.org/path), a URL, a SURT prefix (org,example)/path) or a regular expression
+    (re:...). The most specific one decides. A running checker follows within a second. See
+    docs/reference/registry.md.
     """  # noqa: D301 a sign for click
-    key, is_setting, value = (part.strip() for part in state.partition("="))
+    is_listing = url is not None or with_all
+    if sum((is_settling, is_listing, is_removal, bool(words) and not is_removal)) > 1 or (
+        is_removal and not words
+    ):
+        raise InputError(
+            "Write `mark` to list marks, `mark STATE PATTERN...` to set one, `mark --remove"
+            " NUMBER|PATTERN...` to remove one, or `mark --settle`."
+        )
+    if is_settling:
+        with stores.registry() as registry:
+            tally = _settled(registry, quiet=output.is_json)
+        _print_marked("settled", (), tally, dry_run=False, output=output)
+    elif is_removal:
+        _remove_marks(stores, words, actor, dry_run=dry_run, output=output)
+    elif words:
+        made = _new_marks(words, reason, until, actor)
+        _set_marks(stores, made, dry_run=dry_run, output=output)
+    else:
+        _list_marks(stores, url, with_all=with_all, output=output)
+
+
+def _new_marks(
+    words: Sequence[str], reason: str, until: str | None, actor: str | None
+) -> list[LinkMark]:
+    """Return the marks that a command line describes. Raises InputError."""
+    key, is_setting, value = (part.strip() for part in words[0].partition("="))
     if not is_setting and key not in _STATES:
         raise InputError(f"{key[:80]!r} is no state: write {', '.join(_STATES)}, or KEY=VALUE.")
+    if len(words) == 1 or not reason:
+        raise InputError("Name the links, and the reason: `mark STATE PATTERN... --reason TEXT`.")
     kind = MarkKind.SETTING if is_setting else MarkKind(key)
     now = _CLOCK.now()
     end = None if until is None else end_moment(until, now=now, option="--until")
-    made = [
+    return [
         check_mark(
             LinkMark(
                 id=0,
@@ -140,8 +163,13 @@ def set_command(
                 value=value,
             )
         )
-        for pattern in patterns
+        for pattern in words[1:]
     ]
+
+
+def _set_marks(
+    stores: CollectionStores, made: list[LinkMark], *, dry_run: bool, output: CommandOutput
+) -> None:
     with stores.registry() as registry:
         if dry_run:
             tally = preview_marks(registry, made, (), _CLOCK)
@@ -150,19 +178,16 @@ def set_command(
                 made = put_marks(rows, made)
             tally = _settled(registry, quiet=output.is_json)
     _print_marked("marked", made, tally, dry_run=dry_run, output=output)
-    return ExitCode.OK
 
 
-@cli_command("rm", mark_group)
-def remove_command(
+def _remove_marks(
+    stores: CollectionStores,
+    names: Sequence[str],
+    actor: str | None,
     *,
-    names: tuple[str, ...] = argument("NUMBER|PATTERN...", required=True),
-    actor: str | None = _SHARED_OPTIONS["actor"],
-    dry_run: bool = _SHARED_OPTIONS["dry_run"],
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+    dry_run: bool,
+    output: CommandOutput,
 ) -> None:
-    """Remove marks: their links are watched again within a week. They stay in the history."""
     with stores.registry() as registry:
         with registry.reading() as rows:
             lifted = named_marks(rows, names)
@@ -175,23 +200,9 @@ def remove_command(
     _print_marked("lifted", lifted, tally, dry_run=dry_run, output=output)
 
 
-@cli_command("settle", mark_group, hidden=True)
-def settle_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
-    """Continue an interrupted change, and lift expired marks."""
-    with stores.registry() as registry:
-        tally = _settled(registry, quiet=output.is_json)
-    _print_marked("settled", (), tally, dry_run=False, output=output)
-
-
-@cli_command("ls", mark_group)
-def list_command(
-    *,
-    url: str | None = option("The one that decides on the URL.", "--for", metavar="URL"),
-    with_all: bool = option("Also those that are over.", "--all"),
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+def _list_marks(
+    stores: CollectionStores, url: str | None, *, with_all: bool, output: CommandOutput
 ) -> None:
-    """Show the marks."""
     now = _CLOCK.now()
     with stores.registry() as registry, registry.reading() as rows:
         marks = read_marks(rows, with_lifted=with_all)
@@ -208,7 +219,7 @@ def list_command(
     if waiting:
         click.echo(
             f"{len(waiting):,} of the marks are not in all links' states yet:"
-            " `weboid links mark settle` continues it."
+            " `weboid links mark --settle` continues it."
         )
 
 

@@ -31,7 +31,7 @@ from links.rules.wiki_rules import (
 )
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean, fitted, table, width
-from weboid.cli.support.commands import CommandGroup, argument, cli_command, option
+from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores, wiki_named
 
@@ -145,43 +145,74 @@ def _search_lines(found: Sequence[FoundLink]) -> list[str]:
 
 _FORMS = {"pattern": EntryForm.PATTERN, "domain": EntryForm.DOMAIN}
 _WORDS = {form: word for word, form in _FORMS.items()}
-_WIKI_OPTION = option("Whose list it is.", required=True, metavar="DBNAME@FARM")
-_FORM_OPTION = option(
-    "Patterns of link search, or bare domains.",
-    "--as",
-    type=click.Choice(list(_FORMS)),
-    default="pattern",
-)
-_DRY_OPTION = option("Show the changes without making them.", is_flag=True)
 
 
-@click.group("exclude", cls=CommandGroup)
-def exclude_group() -> None:
-    """Exclude hosts from link search.
+@cli_command("exclude")
+def exclude_command(
+    *,
+    texts: tuple[str, ...] = argument("[ENTRY]..."),
+    wiki: str = option("Whose list it is.", required=True, metavar="DBNAME@FARM"),
+    word: str = option(
+        "Patterns of link search, or bare domains.",
+        "--as",
+        type=click.Choice(list(_FORMS)),
+        default="pattern",
+    ),
+    is_removal: bool = option("Remove the entries; searches show such links again.", "--remove"),
+    suggest: bool = option("Show hosts to exclude, with their figures."),
+    share: float = option(
+        "With --suggest: of all pages, so many at least link to the host.",
+        type=click.FloatRange(0.001, 1),
+        default=0.1,
+    ),
+    most_urls: int = option(
+        "With --suggest: different links to it at most.",
+        "--urls",
+        type=click.IntRange(1, 100_000),
+        default=50,
+    ),
+    dry_run: bool = option("Show the changes without making them."),
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Exclude hosts from link search; without ENTRY show the list.
 
     For trusted hosts that nearly every page links to, such as a licence's. Their links are
     archived, checked and counted as all others, and a search for them reports the exclusion. See
     docs/how-to/link-search.md.
-    """
-
-
-@cli_command("add", exclude_group)
-def add_command(
-    *,
-    texts: tuple[str, ...] = argument("ENTRY...", required=True),
-    wiki: str = _WIKI_OPTION,
-    word: str = _FORM_OPTION,
-    dry_run: bool = _DRY_OPTION,
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Exclude the hosts or URL prefixes that the entries name.
 
     As a pattern, example.com is the host with its subdomains, example.org/foo a URL prefix on that
     host, https://example.org/foo the same under https only. Searches follow at once; pages that
     have such links now are marked, so that the wiki sync reads their links again and they are
-    counted.
+    counted. The list shows the number of links that each entry excludes.
+
+    --suggest shows hosts that very many pages link to, always with the same few links, so that a
+    search for them is of no use. Whether they can be trusted is your decision.
     """
+    if (suggest and (texts or is_removal)) or (is_removal and not texts):
+        raise InputError(
+            "Write `exclude ENTRY...` to exclude, `exclude ENTRY... --remove` to undo it,"
+            " `exclude` to see the list, or `exclude --suggest`."
+        )
+    if suggest:
+        _suggest(stores, wiki, share, most_urls, output)
+    elif is_removal:
+        _remove_entries(stores, wiki, texts, word, output, dry_run=dry_run)
+    elif texts:
+        _add_entries(stores, wiki, texts, word, output, dry_run=dry_run)
+    else:
+        _list_entries(stores, wiki, output)
+
+
+def _add_entries(
+    stores: CollectionStores,
+    wiki: str,
+    texts: Sequence[str],
+    word: str,
+    output: CommandOutput,
+    *,
+    dry_run: bool,
+) -> None:
     entries = [parse_entry(text, _FORMS[word]) for text in texts]
     with stores.registry() as store:
         with store.reading() as rows:
@@ -211,17 +242,15 @@ def add_command(
         click.echo("Searches leave them out from now on; they stay archived and checked.")
 
 
-@cli_command("rm", exclude_group)
-def remove_command(
+def _remove_entries(
+    stores: CollectionStores,
+    wiki: str,
+    texts: Sequence[str],
+    word: str,
+    output: CommandOutput,
     *,
-    texts: tuple[str, ...] = argument("ENTRY...", required=True),
-    wiki: str = _WIKI_OPTION,
-    word: str = _FORM_OPTION,
-    dry_run: bool = _DRY_OPTION,
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+    dry_run: bool,
 ) -> None:
-    """Remove entries from the list; searches show such links again at once."""
     marked = 0
     with stores.registry() as store, store.writing() as rows:
         found = wiki_named(rows, wiki)
@@ -231,7 +260,7 @@ def remove_command(
             if left is None:
                 raise InputError(
                     f"The list of {found.name} has no {word} {text[:200]!r}; "
-                    f"`weboid links exclude ls --wiki {found.name}` shows what it has."
+                    f"`weboid links exclude --wiki {found.name}` shows what it has."
                 )
             settings = left
         if not dry_run:
@@ -247,33 +276,7 @@ def remove_command(
         click.echo(f"Pages that had such links, and are marked to be read again: {marked:,}.")
 
 
-@cli_command("ls", exclude_group)
-def list_command(
-    *,
-    wiki: str = _WIKI_OPTION,
-    suggest: bool = option("Show hosts to exclude instead, with their figures."),
-    share: float = option(
-        "With --suggest: of all pages, so many at least link to the host.",
-        type=click.FloatRange(0.001, 1),
-        default=0.1,
-    ),
-    most_urls: int = option(
-        "With --suggest: different links to it at most.",
-        "--urls",
-        type=click.IntRange(1, 100_000),
-        default=50,
-    ),
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Show the list, with the number of links that each entry excludes.
-
-    With --suggest: hosts that very many pages link to, always with the same few links, so that a
-    search for them is of no use. Whether they can be trusted is your decision.
-    """
-    if suggest:
-        _suggest(stores, wiki, share, most_urls, output)
-        return
+def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) -> None:
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         settings = parse_wiki_settings(found.settings)

@@ -110,38 +110,44 @@ def test_replace_wants_one_thing_at_a_time(words: tuple[str, ...], links: Links)
 
 def test_marks_change_states_and_are_lifted(links: Links, tmp_path: Path) -> None:
     """A dry run only counts; the list tells who, why and until when."""
-    made = ("mark", "set", "permadead", "example.net", "--reason", "sold", "--actor", "ann")
+    made = ("mark", "permadead", "example.net", "--reason", "sold", "--actor", "ann")
     foreseen = facts(links(*made, "--dry-run", "--json"))
     assert foreseen["changed"] == {"permadead": 3}
     assert states(tmp_path) == [LinkState.DEAD] * 3
 
     assert facts(links(*made, "--until", "90d", "--json"))["changed"] == {"permadead": 3}
-    links("mark", "set", "permalive", DEAD, "--reason", "seen")
-    links("mark", "set", "always", "www.example.net", "--reason", "theirs")
+    links("mark", "permalive", DEAD, "--reason", "seen")
+    links("mark", "always", "www.example.net", "--reason", "theirs")
     assert states(tmp_path) == [LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.UNKNOWN]
-    listed = facts(links("mark", "list", "--json"))
+    listed = facts(links("mark", "--json"))
     assert next((each["kind"], each["actor"], each["settled"]) for each in listed) == (
         "permadead", "ann", True
     )  # fmt: skip
-    (decides,) = facts(links("mark", "list", "--for", DEAD, "--json"))
+    (decides,) = facts(links("mark", "--for", DEAD, "--json"))
     assert decides["kind"] == "permalive"
 
-    back = facts(links("mark", "rm", "example.net", "1", DEAD, "--dry-run", "--json"))
+    back = facts(links("mark", "--remove", "example.net", "1", DEAD, "--dry-run", "--json"))
     assert back["changed"] == {"unknown": 2}
-    facts(links("mark", "rm", "example.net", "--json"))
+    facts(links("mark", "--remove", "example.net", "--json"))
     assert states(tmp_path) == [LinkState.PERMALIVE, LinkState.UNKNOWN, LinkState.UNKNOWN]
-    assert len(facts(links("mark", "list", "--all", "--json"))) == 3
-    assert "permadead" not in links("mark", "list")[1]
+    assert len(facts(links("mark", "--all", "--json"))) == 3
+    assert "permadead" not in links("mark")[1]
+    assert facts(links("mark", "--settle", "--json"))["changed"] == {}
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("set", "permalive", "re:(", "--reason", "x"),
-        ("set", "permalive", "example.org", "--reason", " "),
-        ("set", "permalive", "example.org", "--reason", "x", "--until", "2001-01-01"),
-        ("set", "colour=red", "example.org", "--reason", "x"),
-        ("rm", "nothing.example.net"),
+        ("permalive", "re:(", "--reason", "x"),
+        ("permalive", "example.org", "--reason", " "),
+        ("permalive", "example.org", "--reason", "x", "--until", "2001-01-01"),
+        ("colour=red", "example.org", "--reason", "x"),
+        ("--remove", "nothing.example.net"),
+        ("never", "example.org"),
+        ("often", "example.org", "--reason", "x"),
+        ("--remove",),
+        ("--remove", "--settle"),
+        ("never", "example.org", "--reason", "x", "--all"),
     ],
     ids=str,
 )
@@ -149,4 +155,4 @@ def test_marks_that_cannot_be_made_change_nothing(words: tuple[str, ...], links:
     """With a sentence about what is wrong."""
     code, _, err = links("mark", *words)
     assert (code, err.startswith("weboid: ")) == (ExitCode.INPUT, True)
-    assert facts(links("mark", "list", "--all", "--json")) == []
+    assert facts(links("mark", "--all", "--json")) == []

@@ -110,9 +110,9 @@ def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Link
         (("search", "*"), "must name a host"),
         (("search", "far.org", "--after", "x"), "take `after`"),
         (("search", "far.org", "--wiki", "nowiki"), "knows no wiki nowiki@WMF"),
-        (("exclude", "add", "a.org/x*", "--wiki", "dewiki"), "leave it out"),
-        (("exclude", "add", "a.org/x", "--as", "domain", "--wiki", "dewiki"), "no path"),
-        (("exclude", "remove", "a.org", "--wiki", "dewiki"), "has no pattern 'a.org'"),
+        (("exclude", "a.org/x*", "--wiki", "dewiki"), "leave it out"),
+        (("exclude", "a.org/x", "--as", "domain", "--wiki", "dewiki"), "no path"),
+        (("exclude", "--remove", "a.org", "--wiki", "dewiki"), "has no pattern 'a.org'"),
         (("spam", "add", __file__), "--farm NAME, or --wiki"),
         (("spam", "add", __file__, "--farm", "none"), "the registry knows"),
         (("spam", "rm", "x", "--wiki", "dewiki"), "There is no list"),
@@ -131,20 +131,20 @@ def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Li
     """From suggestion to entry to warning, and back (X04 to X07, X10)."""
     feed(store, {number: [CC, f"{CC}/deed", f"http://far.org/{number}"] for number in range(1, 6)})
 
-    hosts = facts(links("exclude", "ls", "--suggest", "--wiki", "dewiki", "--json"))["hosts"]
+    hosts = facts(links("exclude", "--suggest", "--wiki", "dewiki", "--json"))["hosts"]
     assert [(each["host"], each["pages"], each["urls"]) for each in hosts] == [
         ("creativecommons.org", 5, 2),
         ("far.org", 5, 5),
     ]
     assert hosts[0]["links_per_url"] == 5.0
-    only = links("exclude", "ls", "--suggest", "--wiki", "dewiki", "--urls", "3")[1]
+    only = links("exclude", "--suggest", "--wiki", "dewiki", "--urls", "3")[1]
     assert "creativecommons.org" in only
     assert "far.org" not in only
 
-    add = ("exclude", "add", "creativecommons.org", "--wiki", "dewiki")
+    add = ("exclude", "creativecommons.org", "--wiki", "dewiki")
     tried = facts(links(*add, "--dry-run", "--json"))
     assert (tried["entries"][0]["known_links"], stale(store)) == (2, [])
-    assert links("exclude", "list", "--wiki", "dewiki")[1] == "Nothing is excluded.\n"
+    assert links("exclude", "--wiki", "dewiki")[1] == "Nothing is excluded.\n"
     assert "links to it that are known now: 2" in links(*add)[1]
     assert stale(store) == [1, 2, 3, 4, 5]
 
@@ -153,18 +153,19 @@ def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Li
         wiki = find_wiki(rows, WikiName("dewiki"))
         assert wiki is not None
         drop_pages(rows, wiki.id, [5], day=TODAY + 1)
-    listed = facts(links("exclude", "list", "--wiki", "dewiki", "--json"))["entries"]
+    listed = facts(links("exclude", "--wiki", "dewiki", "--json"))["entries"]
     assert [(each["links"], each["pages"], each["as"]) for each in listed] == [(8, 4, "pattern")]
     on_wiki = ("search", "*.creativecommons.org", "--wiki", "dewiki")
     found = facts(links(*on_wiki, "--json"))
     assert found["links"] == []
     assert facts(links("search", "*.creativecommons.org", "--json"))["links"] == []
-    assert facts(links("exclude", "ls", "--suggest", "--wiki", "dewiki", "--json"))["hosts"] == []
+    assert facts(links("exclude", "--suggest", "--wiki", "dewiki", "--json"))["hosts"] == []
     assert "dewiki@WMF keeps links to creativecommons.org out" in found["warnings"][0]
     assert "creativecommons.org" in links(*on_wiki)[2]
 
-    removed = links("exclude", "remove", "creativecommons.org", "--wiki", "dewiki")
-    assert "read again: 4." in removed[1]
+    remove = ("exclude", "--remove", "creativecommons.org", "--wiki", "dewiki")
+    assert facts(links(*remove, "--dry-run", "--json"))["removed"] == ["creativecommons.org"]
+    assert "read again: 4." in links(*remove)[1]
     back = facts(links(*on_wiki, "--json"))["links"]
     assert [(link["url"], len(link["pages"])) for link in back] == [(CC, 4), (f"{CC}/deed", 4)]
     assert stale(store) == [1, 2, 3, 4]

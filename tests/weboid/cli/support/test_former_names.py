@@ -39,10 +39,11 @@ def test_a_former_name_leads_to_a_command_of_today(former: str) -> None:
 
 def test_a_former_name_runs_the_command_and_names_it(tmp_path: Path) -> None:
     """One line on standard error; options are handed on."""
-    ran = call("links", "mark", "never", "example.org", "--reason", "x", f"--collection={tmp_path}")
+    ran = call("links", "mark", "lift", "example.org", "--reason", "x", f"--collection={tmp_path}")
 
-    assert ran.stderr.startswith(
-        "`weboid links mark never` is now `weboid links mark set never`.\n"
+    assert ran.stderr.startswith("`weboid links mark lift` is now `weboid links mark --remove`.\n")
+    assert with_current_name(["links", "exclude", "remove", "a.example"]) == (
+        ["links", "exclude", "--remove", "a.example"]
     )
     assert with_current_name(["links", "copies", "http://a.example/", "--find", "--json"]) == (
         ["links", "copies", "find", "http://a.example/", "--json"]
@@ -57,7 +58,7 @@ def test_a_former_name_runs_the_command_and_names_it(tmp_path: Path) -> None:
         (("qa", "reportt"), "report"),
         (("links", "searchh"), "search"),
         (("collection", "verifyy"), "verify"),
-        (("links", "mark", "sett"), "set"),
+        (("takedown", "prov"), "prove"),
     ],
 )
 def test_a_misspelt_command_is_answered_with_its_name(words: tuple[str, ...], hint: str) -> None:
