@@ -148,18 +148,21 @@ async def _proxies(
                     authority=folder / CA_FILE,
                     report=lambda _event: None,
                 )
-                try:
-                    await proxies.start()
-                    yield proxies.lend
-                finally:
-                    await proxies.stop()
+                async with _running(proxies) as lend:
+                    yield lend
                 return
             stack.close()
         async with open_collection(layout.root, clock=_CLOCK) as collection:
             folder = stack.enter_context(scratch_folder(ScratchKind.RUN))
             local = LocalProxyPool(collection, settings, folder, lambda _recovered: None)
-            try:
-                await local.start()
-                yield local.lend
-            finally:
-                await asyncio.shield(local.stop())
+            async with _running(local) as lend:
+                yield lend
+
+
+@asynccontextmanager
+async def _running(proxies: RemoteProxyPool | LocalProxyPool) -> AsyncIterator[LendProxy]:
+    try:
+        await proxies.start()
+        yield proxies.lend
+    finally:
+        await asyncio.shield(proxies.stop())

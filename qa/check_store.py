@@ -20,7 +20,7 @@ few rows. The fault conditions are literals in the SQL text, or no partial index
 Counts of recent checks are made of rows: a copy that was checked twice in the interval counts once.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -72,6 +72,7 @@ from qa.check_table import (
 
 ENDED_STATES = frozenset({RepairState.DONE_BETTER, RepairState.DONE_NOT_BETTER, RepairState.FAILED})
 MOST_COUNTED = 1_000_000  # checks of each verdict, or unrecorded ones
+_BATCH = 1_000
 _LEVELS = 8  # at most so many rows of one page
 _NUMBERS = {state: number for number, state in enumerate(REPAIR_STATES)}
 _ROW = select(*quality.c)
@@ -433,6 +434,14 @@ def list_worst_first(
         if len(rows) >= limit:
             break
     return rows
+
+
+def every_check(reader: Reader, wanted: CheckFilter) -> Iterator[list[CheckedPage]]:
+    """Yield all matching checks in batches, the worst first."""
+    after: CheckPosition | None = None
+    while rows := list_worst_first(reader, wanted, after, _BATCH):
+        yield rows
+        after = rows[-1].place
 
 
 _COUNTED = {

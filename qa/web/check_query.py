@@ -28,6 +28,7 @@ from playback.web.registry.registry_values import parse_flag
 from qa.check_store import (
     MOST_COUNTED,
     count_by_verdict,
+    every_check,
     find_checks,
     find_checks_of_urls,
     list_worst_first,
@@ -138,7 +139,6 @@ def parse_start(text: str) -> CheckPosition | None:
 
 MOST_COUNTED_OF_SOME = 100_000  # where a filter reads every row
 _AT_ONCE = 200  # rows tested against the index in one query
-_MANY = 1_000  # rows per batch of `every`
 _ROUNDS = 20  # batches for one part of a list; then the part is short
 _MOST_HISTORY = 200
 _EVERYTHING = CheckFilter()
@@ -190,11 +190,9 @@ class VisibleChecks:
 
     def every(self, wanted: CheckFilter) -> Iterator[VisibleCheck]:
         """Yield all matching checks, the worst first."""
-        after: CheckPosition | None = None
         with self.registry().snapshot() as reader:
-            while rows := list_worst_first(reader, wanted, after, _MANY):
+            for rows in every_check(reader, wanted):
                 yield from self._shown(rows)
-                after = rows[-1].place
 
     def one(self, page_id: str, level: str) -> tuple[VisibleCheck, tuple[VisibleCheck, ...]]:
         """Return the check of a page at a level, and those at its other levels; HTTPException 404: none."""

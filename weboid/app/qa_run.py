@@ -51,6 +51,10 @@ _NOTHING_TO_CHECK = {
     False: "Nothing is left to be checked; --again checks also what was checked already.",
     True: "There is no such capture with a copy.",
 }
+_SHOWN_FIELDS = (
+    *("page_id", "url", "captured_at", "level", "score", "picture", "text", "resources"),
+    *("reason", "seconds"),
+)
 _NAMES = {
     QaVerdict.GOOD: "good",
     QaVerdict.DOUBTFUL: "doubtful",
@@ -96,19 +100,10 @@ class QaProgress:
         if self._as_json:
             event = {
                 "event": "check",
-                "page_id": check.page_id,
-                "url": check.url,
-                "captured_at": check.captured_at,
-                "level": check.level,
+                **{name: getattr(check, name) for name in _SHOWN_FIELDS},
                 "verdict": _NAMES[check.verdict],
-                "score": check.score,
-                "picture": check.picture,
-                "text": check.text,
-                "resources": check.resources,
                 "faults": list(check.faults),
                 "lost": [[each.url, each.reason] for each in check.lost],
-                "reason": check.reason,
-                "seconds": check.seconds,
             }
             click.echo(json.dumps(event, ensure_ascii=False))
         self._progress.update(self._task, completed=tally.done, standing=_standing(tally))

@@ -7,7 +7,7 @@ import platform
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -248,30 +248,26 @@ def _is_confined(pid: int) -> bool:
 
 def _check_shared_stores(settings: Settings) -> Iterator[SetupFinding]:
     """Check dedup index, frontier and captures index where the profile has shared ones."""
-    if settings.proxy.dedup_url:
-        dedup = parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
+    stores: list[tuple[str, Any, str, Callable[[Any], Sequence[str] | None]]] = []
+    if url := settings.proxy.dedup_url:
+        dedup = parse_redis_url(url, RedisUse.DEDUP)
+        stores.append(("dedup", dedup, f"index {dedup.name}", check_shared))
+    if url := settings.frontier.url:
+        frontier = parse_redis_url(url, RedisUse.FRONTIER)
+        stores.append(("frontier", frontier, f"frontier {frontier.name}", durability_warnings))
+    if url := settings.index.url:
+        index = parse_index_url(url)
+        stores.append(("index", index, f"index {index.index}", check_index))
+    for subject, address, name, check in stores:
         try:
-            check_shared(dedup)
-            yield good("dedup", f"{dedup}, index {dedup.name}")
+            warnings = check(address) or ()
         except WeboidError as error:
-            yield bad("dedup", f"{dedup} cannot be used", str(error))
-    if settings.frontier.url:
-        frontier = parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
-        text = f"{frontier}, frontier {frontier.name}"
-        try:
-            warnings = durability_warnings(frontier)
-            yield from (warn("frontier", text, warning) for warning in warnings)
-            if not warnings:
-                yield good("frontier", text)
-        except WeboidError as error:
-            yield bad("frontier", f"{frontier} cannot be used", str(error))
-    if settings.index.url:
-        index = parse_index_url(settings.index.url)
-        try:
-            check_index(index)
-            yield good("index", f"{index}, index {index.index}")
-        except WeboidError as error:
-            yield bad("index", f"{index} cannot be used", str(error))
+            yield bad(subject, f"{address} cannot be used", str(error))
+            continue
+        text = f"{address}, {name}"
+        yield from (warn(subject, text, warning) for warning in warnings)
+        if not warnings:
+            yield good(subject, text)
 
 
 def _check_disk(root: Path, settings: Settings) -> list[SetupFinding]:

@@ -151,17 +151,13 @@ def _check_command(words: str, collection: Path) -> None:
     """Check the option defaults of a command. Raises ConfigError."""
     from weboid.cli.main import weboid
 
+    command: Any = weboid
     context = click.Context(weboid, info_name="weboid")
-    found: click.Command = weboid
     *groups, name = words.split()
     for word in groups:
-        assert isinstance(found, click.Group)
-        below = found.get_command(context, word)
-        assert below is not None
-        found, context = below, click.Context(below, info_name=word, parent=context)
-    assert isinstance(found, click.Group)
-    final = found.get_command(context, name)
-    assert final is not None
+        command = command.get_command(context, word)
+        context = click.Context(command, info_name=word, parent=context)
+    final = command.get_command(context, name)
     try:
         final.make_context(name, [f"--collection={collection}"], parent=context)
     except click.UsageError as error:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -226,27 +227,19 @@ def repair_options(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class RepairReporter:
     """Output of each repair as it ends, as text or JSON lines."""
 
-    def __init__(self, output: CommandOutput) -> None:
-        self._output = output
+    _output: CommandOutput
 
     def __call__(self, event: Event) -> None:
         """Report the event, as far as the output format includes it."""
         if isinstance(event, PageRepaired):
-            facts = {
-                "event": "repaired",
-                "url": event.url,
-                "page_id": event.page_id,
-                "state": event.state,
-                "reason": event.reason,
-                "repair_page_id": event.repair_page_id,
-            }
-            self._output.show(facts, clean(f"{event.state:15} {event.url}  {event.reason}"))
+            text = clean(f"{event.state:15} {event.url}  {event.reason}")
+            self._output.show({"event": "repaired", **asdict(event)}, text)
         elif isinstance(event, WaitStarted):
-            facts = {"event": "waiting", "reason": event.reason, "text": event.text}
-            self._output.show(facts, clean(event.text))
+            self._output.show({"event": "waiting", **asdict(event)}, clean(event.text))
 
 
 _COMMANDS = {

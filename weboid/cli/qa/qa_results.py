@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +21,6 @@ from core.errors import ConfigError, InputError, UnavailableError
 from core.page_classes import PageClass
 from core.playback_check import PlaybackFault, QaVerdict
 from crawler.collection import read_collection
-from links.registry.statements import Reader
 from playback.access.control import AccessControl
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
@@ -32,8 +31,8 @@ from playback.web.i18n import SOURCE, PageLanguage, check_language, page_languag
 from playback.web.page_store import PageStore
 from playback.web.reader_page import LevelOffers
 from playback.web.registry.registry_service import RegistrySource
-from qa.check_store import list_worst_first
-from qa.check_table import CheckedPage, CheckFilter, CheckPosition
+from qa.check_store import every_check
+from qa.check_table import CheckedPage, CheckFilter
 from qa.web.check_images import CheckPictureFolder
 from qa.web.check_pages import check_fields
 from qa.web.check_query import UNCHECKED, VisibleChecks, parse_check_filter, verdict_name
@@ -70,7 +69,6 @@ def filter_from_options(values: dict[str, Any]) -> CheckFilter:
     return parse_check_filter({name: value or "" for name, value in named.items()})
 
 
-_AT_ONCE = 1_000
 # Values that a spreadsheet would run as a formula get a quote before them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -93,7 +91,7 @@ def ls_command(
         raise InputError("Either --json or --csv.")
     wanted = filter_from_options(values)
     with stores.registry() as store, store.snapshot() as reader:
-        rows = islice(_rows(reader, wanted), limit)
+        rows = islice(chain.from_iterable(every_check(reader, wanted)), limit)
         if output.is_json:
             for row in rows:
                 click.echo(json.dumps(check_fields(row)))
@@ -107,13 +105,6 @@ def ls_command(
                 writer.writerow({name: _cell(value) for name, value in facts.items()})
         else:
             _print_table(list(rows))
-
-
-def _rows(reader: Reader, wanted: CheckFilter) -> Iterator[CheckedPage]:
-    after: CheckPosition | None = None
-    while part := list_worst_first(reader, wanted, after, _AT_ONCE):
-        yield from part
-        after = part[-1].place
 
 
 def _cell(value: object) -> str:

@@ -80,9 +80,9 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
         children.append(_part(home, "mirror", "links mirror --every=10m"))
     if not home.database_url:
         # Brings bad-address lists up to date whose files have changed; nothing where there are none.
-        children.append(_bare(home, "lists", "scan lists refresh", every_s=_HOUR, first_s=_MINUTE))
+        children.append(_part(home, "lists", "scan lists refresh", every_s=_HOUR, first_s=_MINUTE))
     if home.clamd:
-        children.append(_bare(home, "scan", f"scan --watch --clamd={home.clamd}"))
+        children.append(_part(home, "scan", f"scan --watch --clamd={home.clamd}"))
     if home.serve is not None:
         host, port = home.serve
         listen = f"--listen=[{host}]:{port}" if ":" in host else f"--listen={host}:{port}"
@@ -164,13 +164,9 @@ def child_environment(home: ChildCommandOptions) -> dict[str, str]:
 def _part(
     home: ChildCommandOptions, name: str, words: str, *, every_s: float = 0.0, first_s: float = 0.0
 ) -> ManagedProcess:
-    return _bare(home, name, f"{words} --profile={home.profile}", every_s=every_s, first_s=first_s)
-
-
-def _bare(
-    home: ChildCommandOptions, name: str, words: str, *, every_s: float = 0.0, first_s: float = 0.0
-) -> ManagedProcess:
     options = [f"--collection={home.collection}"]
+    if not words.startswith("scan"):  # which has no profile
+        options.append(f"--profile={home.profile}")
     if home.as_json:
         options.append("--json")
     return ManagedProcess(name, (*WEBOID, *words.split(), *options), every_s, first_s)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import Settings
@@ -78,29 +79,22 @@ class CommandTarget:
         return bool(frontier.notes(WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)
 
 
-def command_target(
-    collection: Path = COLLECTION,
-    frontier_url: str = FRONTIER,
-    database_url: str = DATABASE,
-    profile: str = PROFILE,
-) -> CommandTarget:
-    """Return the target that the options name."""
-    settings = with_frontier(collection_settings(profile, collection), frontier_url)
-    return CommandTarget(Layout(collection), with_database(settings, database_url), profile)
+def _target_option(default_profile: Any, *, unattended: bool) -> Any:
+    def command_target(
+        collection: Path = COLLECTION,
+        frontier_url: str = FRONTIER,
+        database_url: str = DATABASE,
+        profile: str = default_profile,
+    ) -> CommandTarget:
+        settings = collection_settings(profile, collection, unattended=unattended)
+        settings = with_database(with_frontier(settings, frontier_url), database_url)
+        return CommandTarget(Layout(collection), settings, profile)
+
+    return made_by(command_target)
 
 
-def _wiki_target(
-    collection: Path = COLLECTION,
-    frontier_url: str = FRONTIER,
-    database_url: str = DATABASE,
-    profile: str = WIKI_PROFILE,
-) -> CommandTarget:
-    settings = collection_settings(profile, collection, unattended=True)
-    settings = with_database(with_frontier(settings, frontier_url), database_url)
-    return CommandTarget(Layout(collection), settings, profile)
-
-
-TARGET, WIKI_TARGET = made_by(command_target), made_by(_wiki_target)
+TARGET = _target_option(PROFILE, unattended=False)
+WIKI_TARGET = _target_option(WIKI_PROFILE, unattended=True)
 HOST = option("Only this host's.", type=host_name, metavar="HOST")
 JOB = option("Only this crawl's; '': of plain lists.", metavar="NAME")
 REASON = option("Only those whose reason holds this.", default="", metavar="TEXT")

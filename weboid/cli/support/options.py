@@ -187,7 +187,6 @@ COLLECTION = option(
     envvar="WEBOID_COLLECTION",
     callback=_check_trial_clock,
 )
-JSON = option("JSON for machines.", "--json", is_flag=True)
 OUTPUT = made_by(output_format)
 PROFILE, WIKI_PROFILE = _profile("default"), _profile("wiki")
 WORKERS = option(
