@@ -29,7 +29,7 @@ from links.archives.archive_answers import (
 )
 from wiki.api.recent_changes import parse_change
 from wiki.api.transport import ApiResponse, check_answer, parse_response, retry_after
-from wiki.bot.edit_guard import edit_objection, may_edit
+from wiki.bot.edit_guard import edit_objection
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.repair_markup import escape_plain, escape_url, escape_value, is_url_safe
 from wiki.wikitext.template_map import TemplateRules, rules_for
@@ -99,8 +99,7 @@ def wikitext(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for citation in read_citations(text, _rules(), today=date(2026, 11, 21)):
         assert 0 <= citation.span.start < citation.span.end <= len(text)
-    may_edit(text, "Weboid")
-    edit_objection(text)
+    edit_objection(text, "Weboid")
     written = escape_url(f"http://x.test/{text}")
     assert escape_url(written) == written
     assert is_url_safe(written) or not written.isascii()

@@ -30,24 +30,16 @@ _BUSY = re.compile(
 )
 
 
-def may_edit(text: str, bot: str) -> bool:
-    """Return True if the page allows the bot to edit it."""
-    return _permits(text, bot, frozenset({"all"}))
-
-
 def may_message(text: str, bot: str) -> bool:
     """Return True if the talk page allows messages about links (`OPT_OUTS` in ``optout=``)."""
     return _permits(text, bot, frozenset(OPT_OUTS))
 
 
-def is_busy(text: str) -> bool:
-    """Return True if a template marks the page as being edited."""
-    return _BUSY.search(_HIDDEN_MARKUP.sub("", text)) is not None
-
-
-def edit_objection(text: str) -> str:
-    """Return a short description of the template that denies an edit."""
-    return "{{in use}}" if is_busy(text) else "{{bots}} or {{nobots}}"
+def edit_objection(text: str, bot: str) -> str:
+    """Return the template by which the page denies an edit by the bot; empty when it allows one."""
+    if _BUSY.search(_HIDDEN_MARKUP.sub("", text)):
+        return "{{in use}}"
+    return "" if _permits(text, bot, frozenset({"all"})) else "{{bots}} or {{nobots}}"
 
 
 def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:

@@ -39,7 +39,7 @@ from wiki.api.edit_request import (
 )
 from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiRefusedError
 from wiki.api.page_query import EditablePage, first_revision_with, read_now, read_revision_text
-from wiki.bot.edit_guard import EditGuard, edit_objection
+from wiki.bot.edit_guard import EditGuard
 from wiki.bot.remedies import (
     CopyChecker,
     CopyPreferences,
@@ -216,8 +216,8 @@ async def _draft_with_seen_copies(
         unfit = PageEditStatus.GONE, ""
     elif now.model != "wikitext" or now.is_redirect:
         unfit = PageEditStatus.UNFIT, "a redirect" if now.is_redirect else now.model
-    elif not bench.craft.may_edit(now.text):
-        unfit = PageEditStatus.FORBIDDEN, edit_objection(now.text)
+    elif objection := bench.craft.edit_objection(now.text):
+        unfit = PageEditStatus.FORBIDDEN, objection
     if unfit is not None:
         return PageEditResult(unfit[0], task.page_id, title, text=now.text, note=unfit[1])
     citations = bench.craft.read(now.text)

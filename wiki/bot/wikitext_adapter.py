@@ -1,7 +1,7 @@
 """Adapter between bot and wikitext: reads, repairs and verifies the pages of one wiki.
 
-    factory = await prepare_adapter(api, settings.templates)
-    adapter = factory.craft(settings.bot, now)
+    adapter = await prepare_adapter(api, settings.templates)
+    adapter = adapter.with_settings(settings.bot, now)
 
 `prepare_adapter` fetches the wiki's language, and checks which of the templates for edits exist there;
 missing ones are never written. Repairs are verified: the recorded replacements must convert each text
@@ -11,15 +11,15 @@ into the other; the same links must be present in the same order; and a second r
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Any, Final, Self
 
 from core.errors import BadUrlError, InvariantError
 from core.urls import fetch_key, identity_key
 from wiki.api.client import WikiApi
 from wiki.api.page_query import existing_titles
 from wiki.api.site_info import read_site_facts
-from wiki.bot.edit_guard import is_busy, may_edit, may_message
+from wiki.bot.edit_guard import edit_objection, may_message
 from wiki.settings import BotSettings
 from wiki.wikitext.citation_model import (
     Citation,
@@ -44,6 +44,7 @@ def url_key_or_empty(url: str) -> str:
 
 
 _TEMPLATES: Final = 10  # the namespace
+_NO_SETTINGS: Final = RepairOptions(datetime.min.replace(tzinfo=UTC))
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,22 @@ class PageAdapter:
 
     rules: TemplateRules  # the wiki's, for reading
     writing: TemplateRules  # the same without templates that the wiki does not have
-    options: RepairOptions  # of repairs
-    sender: MessageSender  # of messages; its job is filled in
+    hold: str = ""  # the template that excludes a link from bot edits; empty when the wiki has none
+    language: str = ""  # of the wiki's content; its rules may be another language's
+    options: RepairOptions = _NO_SETTINGS  # of repairs
+    run_page: str = ""  # named in messages
+
+    def with_settings(self, settings: BotSettings, now: datetime) -> Self:
+        """Return the adapter for these settings and time."""
+        options = RepairOptions(
+            now,
+            account_name(settings.account),
+            settings.convert_bare,
+            settings.tag_dead,
+            (settings.front.rstrip("/"),) if settings.front else (),
+            self.language,
+        )
+        return replace(self, options=options, run_page=settings.run_page)
 
     def read(self, text: str) -> Sequence[Citation]:
         """Read the citations in the text, in text order."""
@@ -63,9 +78,9 @@ class PageAdapter:
         """Apply the remedies (by `Citation.url`) to the text."""
         return repair_page(text, self.read(text), remedies, self.writing, self.options)
 
-    def may_edit(self, text: str) -> bool:
-        """Return True if the page allows this bot to edit it, and is not marked as being edited."""
-        return may_edit(text, self.options.bot) and not is_busy(text)
+    def edit_objection(self, text: str) -> str:
+        """Return the template by which the page denies an edit; empty when it allows one."""
+        return edit_objection(text, self.options.bot)
 
     def may_write(self, text: str) -> bool:
         """Return True if a talk page allows messages of this bot."""
@@ -81,36 +96,11 @@ class PageAdapter:
         return talk_message(repaired.changes, language, self._sender(job), is_done=is_done)
 
     def _sender(self, job: str) -> MessageSender:
-        return replace(self.sender, job=job)
+        return MessageSender(job, self.run_page, self.hold)
 
 
-@dataclass(frozen=True)
-class WikitextAdapterFactory:
-    """Factory of adapters for one wiki."""
-
-    rules: TemplateRules  # for reading
-    writing: TemplateRules  # for writing
-    hold: str = ""  # the template that excludes a link from bot edits; empty when the wiki has none
-    language: str = ""  # of the wiki's content; its rules may be another language's
-
-    def craft(self, settings: BotSettings, now: datetime) -> PageAdapter:
-        """Create an adapter for these settings and time."""
-        options = RepairOptions(
-            now,
-            account_name(settings.account),
-            settings.convert_bare,
-            settings.tag_dead,
-            (settings.front.rstrip("/"),) if settings.front else (),
-            self.language,
-        )
-        sender = MessageSender("", settings.run_page, self.hold)
-        return PageAdapter(self.rules, self.writing, options, sender)
-
-
-async def prepare_adapter(
-    api: WikiApi, templates: Mapping[str, Any] | None = None
-) -> WikitextAdapterFactory:
-    """Create the adapter factory of a wiki.
+async def prepare_adapter(api: WikiApi, templates: Mapping[str, Any] | None = None) -> PageAdapter:
+    """Create the adapter of a wiki, without settings.
 
     Raises:
         ConfigError: the map has unknown keys, or values of the wrong type.
@@ -132,9 +122,7 @@ async def prepare_adapter(
         note(hold)
     there = await existing_titles(api, results.values())
     has: Callable[[str], bool] = lambda name: results.get(name, "") in there  # noqa: E731
-    return WikitextAdapterFactory(
-        rules, limit_rules(rules, has), hold if has(hold) else "", facts.language
-    )
+    return PageAdapter(rules, limit_rules(rules, has), hold if has(hold) else "", facts.language)
 
 
 def account_name(login: str) -> str:

@@ -323,7 +323,6 @@ class LookupOptions:
 
     language: str = ""  # of displayed words; empty: the front's own
     token: str = ""  # for unlimited requests; empty for none
-    rest_s: float = FAILURE_PAUSE_S  # pause in seconds after a failure
     is_patient: bool = False  # wait when the front requests a pause
 
 
@@ -388,7 +387,7 @@ class HttpLinkLookup:
                 answers, fresh_s = await self._request(wiki, batch)
             except LookupFailedError as error:
                 self.failure = str(error)
-                self._rests_until = self._clock.monotonic() + self._manner.rest_s
+                self._rests_until = self._clock.monotonic() + FAILURE_PAUSE_S
                 break
             self.failure = ""
             results |= answers

@@ -99,7 +99,7 @@ class FeedContext:
         self.wiki = wiki
         self.source = source
         self.shared = shared
-        self._books = PageImporter(shared.store, wiki.id, holder=shared.holder, rules=shared.rules)
+        self._books = PageImporter(shared.store, wiki.id, shared.holder, shared.rules)
         self._settings = WikiSettings()
         self._facts: SiteFacts | None = None
         self._facts_at: datetime | None = None

@@ -114,14 +114,14 @@ class ImportResult:
         return ImportResult(*map(add, astuple(self), astuple(other)))
 
 
+@dataclass(frozen=True)
 class PageImporter:
     """Writer of one wiki's pages; used from one thread at a time."""
 
-    def __init__(self, store: RegistryStore, wiki_id: int, *, holder: str, rules: RuleBook) -> None:
-        self.store = store
-        self.wiki_id = wiki_id
-        self._holder = holder
-        self._rules = rules
+    store: RegistryStore
+    wiki_id: int
+    holder: str  # of the wiki's lease
+    rules: RuleBook
 
     def write(
         self,
@@ -139,11 +139,11 @@ class PageImporter:
         """
         day = day_of(now)
         with self.store.writing() as connection:
-            hold_feed_lease(connection, self.wiki_id, self._holder)
+            hold_feed_lease(connection, self.wiki_id, self.holder)
             dropped = drop_pages(connection, self.wiki_id, read.missing, day=day)
             known = find_pages(connection, self.wiki_id, [page.page_id for page in read.pages])
             observed, released = _split_observed(read.pages, order.criteria, known)
-            rules = self._rules.rules_of(connection, self.wiki_id)
+            rules = self.rules.rules_of(connection, self.wiki_id)
             put = [
                 _put_page(page, order.interwikis, rules, read.missing_targets) for page in observed
             ]
@@ -185,7 +185,7 @@ class PageImporter:
     ) -> None:
         """Write feed cursors, and the pages that must be read because of them; raises as `write`."""
         with self.store.writing() as connection:
-            hold_feed_lease(connection, self.wiki_id, self._holder)
+            hold_feed_lease(connection, self.wiki_id, self.holder)
             mark_stale(connection, self.wiki_id, stale)
             for kind, cursor in cursors.items():
                 put_cursor(connection, self.wiki_id, kind, cursor, now=now)

@@ -21,7 +21,7 @@ from links.check_history import day_of
 from links.registry.archive_backlog import ArchivePriority
 from links.registry.database import RegistryStore
 from links.registry.link_import import sorted_links
-from links.registry.pages import untouched
+from links.registry.pages import PageName, untouched
 from links.registry.wikis import Wiki
 from links.rules.link_class import LinkClass, WikiRules
 from links.rules.wiki_rules import RuleBook
@@ -37,7 +37,7 @@ from wiki.sync.page_criteria import (
     read_trees,
 )
 from wiki.sync.page_import import ImportResult, no_citations, page_urls, read_page_batch
-from wiki.sync.wiki_source import CATEGORY, NAMESPACE, TEMPLATE, ListingPage, WikiSource
+from wiki.sync.wiki_source import CATEGORY, NAMESPACE, TEMPLATE, WikiSource
 
 REST = "rest"
 DONE = "done"
@@ -174,7 +174,7 @@ class PageSweeper:
         self._desk = desk
         self._offer_again = offer_again
         self._at: tuple[SweepList, str] | None = None
-        self._waiting: list[ListingPage] = []
+        self._waiting: list[PageName] = []
         self._resume = ""
         self._told_day: int | None = None
         self._gone_through = ImportResult()  # since the cursor was written
@@ -226,7 +226,7 @@ class PageSweeper:
             raise
 
     async def _part(
-        self, sweep: SweepCursor, at: SweepList, part: list[ListingPage], lists: list[SweepList]
+        self, sweep: SweepCursor, at: SweepList, part: list[PageName], lists: list[SweepList]
     ) -> ImportResult:
         desk = self._desk
         namespaces = desk.criteria().namespaces

@@ -255,7 +255,6 @@ def _finish_requested(
         page_requests.finish_page_requests(connection, desk.wiki.id, rows, day=day, keys=keys)
 
 
-HINTS_LIMIT = 10_000
 SECOND_READS = 200  # pages in one round
 
 
@@ -278,7 +277,6 @@ class WikiFeed:
         self.desk = FeedContext(wiki, source, shared)
         self._hand_over = HandOver(shared.store, wiki.id, wiki.name, shared.archive, shared.rules)
         self.sweeper = PageSweeper(self.desk, self._hand_over.offer_again)
-        self._hints: set[int] = set()
         self._polled_at: datetime | None = None
         self._has_more = False
 
@@ -287,20 +285,17 @@ class WikiFeed:
         """Return the registry's row of the wiki."""
         return self.desk.wiki
 
-    def hint(self, page_ids: Iterable[int]) -> None:
-        """Read these pages with the next poll, because of a notification."""
-        for page_id in page_ids:
-            if len(self._hints) < HINTS_LIMIT:
-                self._hints.add(page_id)
+    async def round(
+        self, *, is_notified: bool = False, hinted: Collection[int] = (), sweeps: bool = True
+    ) -> FeedRound:
+        """Do a bounded amount of work.
 
-    async def round(self, *, is_notified: bool = False, sweeps: bool = True) -> FeedRound:
-        """Do a bounded amount of work; `is_notified`: poll even if the last poll was recent.
-
+        `is_notified`: poll even if the last poll was recent; `hinted`: pages named by notifications.
         Raises as `FeedContext.refresh`; unwritten work is repeated.
         """
         await self.desk.refresh()
         await refresh_spam_lists(self.desk)
-        followed = await self._follow(is_notified=is_notified)
+        followed = await self._follow(hinted, is_notified=is_notified)
         pages = followed.pages.plus(await read_settling_pages(self.desk))
         handed, is_more_due = await self._hand_on()
         stale, is_more_stale = await read_stale_pages(self.desk)
@@ -331,18 +326,13 @@ class WikiFeed:
         longest = min(poll, LEASE_LENGTH / 2)
         return max(min(min(moments) - now, longest).total_seconds(), 0.0)
 
-    async def _follow(self, *, is_notified: bool) -> FollowResult:
+    async def _follow(self, hinted: Collection[int], *, is_notified: bool) -> FollowResult:
         now = self.desk.now()
         poll = timedelta(seconds=self.desk.feed.poll_s)
         is_due = self._polled_at is None or not timedelta(0) <= now - self._polled_at < poll
-        if not (is_due or is_notified or self._hints or self._has_more):
+        if not (is_due or is_notified or hinted or self._has_more):
             return FollowResult()
-        hinted, self._hints = self._hints, set()
-        try:
-            followed = await follow_changes(self.desk, hinted)
-        except BaseException:
-            self._hints |= hinted
-            raise
+        followed = await follow_changes(self.desk, hinted)
         self._polled_at, self._has_more = now, followed.is_more
         return followed
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from core.errors import BadUrlError, WeboidError
 from core.urls import fetch_key, identity_key
+from links.registry.pages import PageName
 from links.registry.wikis import InterwikiMap, Wiki
 from wiki.api.client import ParamValue, WikiApi
 from wiki.api.models import (
@@ -38,20 +39,11 @@ from wiki.api.site_info import read_site_facts
 from wiki.api.wikidata import WikibaseRepository
 
 
-@dataclass(frozen=True, slots=True)
-class ListingPage:
-    """A page of a list."""
-
-    page_id: int
-    title: str
-    namespace: int
-
-
 @dataclass(frozen=True)
 class ListingPart:
     """Part of a list of pages; `resume` is the next position, empty at the end."""
 
-    pages: tuple[ListingPage, ...]
+    pages: tuple[PageName, ...]
     resume: str = ""
 
 
@@ -153,9 +145,7 @@ class WikiSource:
         named: dict[str, ParamValue] = {f"{prefix}{title}": name, f"{prefix}limit": "max"}
         answer = await self._api.get(action="query", list=module, **{**named, **params, **position})
         pages = tuple(
-            ListingPage(
-                count_field(row, "pageid"), text_field(row, "title"), count_field(row, "ns")
-            )
+            PageName(count_field(row, "pageid"), text_field(row, "title"), count_field(row, "ns"))
             for row in json_rows(query_result(answer), module)
         )
         go_on = continuation(answer).get(key, "")

@@ -232,8 +232,7 @@ class WikiWatcher:
         signal.event.set()  # at first the wiki is asked at once
         while not stop.is_set():
             is_notified = signal.event.is_set()
-            feed.hint(signal.answer())
-            done = await feed.round(is_notified=is_notified)
+            done = await feed.round(is_notified=is_notified, hinted=signal.answer())
             self._on_report(WatcherReport(feed.wiki.name, done))
             yield done
             if opened is not None and opened != _opening_settings(feed):

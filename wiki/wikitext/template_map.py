@@ -155,7 +155,6 @@ _SUBSTITUTION = re.compile(r"(?:safe)?subst:", re.IGNORECASE)
 class CitationTemplate:
     """Citation template."""
 
-    name: str  # as written on the wiki
     roles: Mapping[str, ParameterRole]  # of its parameters, by folded name
     names: Mapping[ParameterRole, tuple[str, ...]]  # by role; the preferred one first
     text_urls: frozenset[str] = frozenset()  # URL parameters that may hold wikitext
@@ -166,19 +165,17 @@ class CitationTemplate:
 class ArchiveTemplate:
     """Template that links to a copy. Parameters are folded."""
 
-    name: str  # as written on the wiki
     address: tuple[str, ...] = ()  # may hold the copy's address
     original: tuple[str, ...] = ()  # may hold the archived URL
-    stamps: Mapping[str, str] = field(default_factory=dict)  # timestamps of this service's copy
     date: tuple[str, ...] = ()  # hold the archive date
     title: tuple[str, ...] = ()  # hold a title
+    stamps: Mapping[str, str] = field(default_factory=dict)  # timestamps of this service's copy
 
 
 @dataclass(frozen=True, slots=True)
 class DeadTag:
     """Template that marks a link as dead."""
 
-    name: str  # as written on the wiki
     status: str = "dead"  # that it expresses: ``dead`` or ``usurped``
     url: tuple[str, ...] = ()  # parameters that may hold the link itself, folded
     title: tuple[str, ...] = ()  # parameters for a title, folded
@@ -315,24 +312,15 @@ def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
             document,
             "dead_tag",
             without,
-            lambda e: DeadTag(
-                e["names"][0],
-                e.get("status", "dead"),
-                _folded(e.get("url", ())),
-                _folded(e.get("title", ())),
-            ),
+            lambda e: DeadTag(e.get("status", "dead"), **_lists(e, "url", "title")),
         ),
         archives=_by_name(
             document,
             "archive",
             without,
             lambda e: ArchiveTemplate(
-                e["names"][0],
-                _folded(e.get("address", ())),
-                _folded(e.get("original", ())),
-                MappingProxyType({fold_name(k): v for k, v in e.get("stamps", {}).items()}),
-                _folded(e.get("date", ())),
-                _folded(e.get("title", ())),
+                stamps=MappingProxyType({fold_name(k): v for k, v in e.get("stamps", {}).items()}),
+                **_lists(e, "address", "original", "date", "title"),
             ),
         ),
         links=_by_name(document, "link", without, lambda e: _folded(e.get("parameters", ()))),
@@ -377,12 +365,15 @@ def _citation(entry: Mapping[str, Any], common: Mapping[str, Sequence[str]]) -> 
         for name in written:
             roles.setdefault(fold_name(name), role)
     return CitationTemplate(
-        name=entry["names"][0],
         roles=MappingProxyType(roles),
         names=MappingProxyType({role: written for role, written in names.items() if written}),
         text_urls=_names(results.get("text-urls", ())),
         more_urls=_folded(results.get("more-urls", ())),
     )
+
+
+def _lists(entry: Mapping[str, Any], *keys: str) -> dict[str, tuple[str, ...]]:
+    return {key: _folded(entry.get(key, ())) for key in keys}
 
 
 def _folded(names: Iterable[str]) -> tuple[str, ...]:

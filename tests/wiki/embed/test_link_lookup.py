@@ -82,7 +82,7 @@ async def test_a_front_that_failed_is_asked_again_after_a_rest(front: Front) -> 
     """Not at once, and not never."""
     clock = Watch()
     front.status = 500
-    async with lookup(front, clock, rest_s=30) as asked:
+    async with lookup(front, clock) as asked:
         assert await asked.ask("me@me", [URL]) == {}
         assert asked.failure == "it answers with status 500"
         front.status = 200

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from core.errors import TransientError
+from links.registry.pages import PageName
 from wiki.api.models import ChangeKind, PageChange, SiteFacts, WikiNamespace, WikiPage
 from wiki.api.recent_changes import ChangeBatch
 from wiki.sync.wiki_source import (
@@ -13,7 +14,6 @@ from wiki.sync.wiki_source import (
     NAMESPACE,
     SUBCATEGORIES,
     TEMPLATE,
-    ListingPage,
     ListingPart,
     WikiSource,
 )
@@ -237,7 +237,7 @@ class ModelWiki(WikiSource):
     def _part(self, pages: list[WikiPage], start: str) -> ListingPart:
         after = sorted((page for page in pages if page.title >= start), key=lambda page: page.title)
         part, rest = after[: self.at_once], after[self.at_once :]
-        listed = tuple(ListingPage(page.page_id, page.title, page.namespace) for page in part)
+        listed = tuple(PageName(page.page_id, page.title, page.namespace) for page in part)
         return ListingPart(listed, rest[0].title if rest else "")
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,7 +174,7 @@ def test_internal_error_over_one_wiki_ends_no_other(
         farm.add(name).edit("A", f"https://by-{name}.net/")
     round_, errors = WikiFeed.round, [OverflowError("int too large")]
 
-    async def faulty(self: WikiFeed, **options: bool) -> FeedRound:
+    async def faulty(self: WikiFeed, **options: Any) -> FeedRound:
         if errors:
             raise errors.pop()
         return await round_(self, **options)

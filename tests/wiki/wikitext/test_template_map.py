@@ -24,7 +24,7 @@ from wiki.wikitext.template_map import fold_name, languages, rules_for
 def test_a_template_is_known_however_its_name_is_written(written: str) -> None:
     """Case, underscores, spaces, namespace and substitution make no other template."""
     rules = rules_for("en")
-    assert rules.citations[rules.name_of(written)].name == "Cite web"
+    assert rules.citations[rules.name_of(written)] is rules.citations["cite web"]
 
 
 def test_namespaces_have_names_of_their_language() -> None:

@@ -1,8 +1,8 @@
 """`weboid wiki sweep`: full scan of a wiki's pages; the first one is its import."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -66,7 +66,8 @@ def command(
     criteria apply to them as to all others.
     """
     wanted = [parse_wiki(name) for name in names]
-    lists = SweepLists(namespaces, categories)
+    lists = [("namespace", str(number)) for number in namespaces]
+    lists += [("category", title) for title in categories]  # each including its subcategories
     if lists and (len(wanted) != 1 or is_now or dry_run):
         raise InputError(
             "--namespace and --category are for one wiki that is named, without --now and --dry-run."
@@ -93,34 +94,23 @@ def command(
     return ExitCode.SOME_FAILED if any(facts["trouble"] for facts in results) else ExitCode.OK
 
 
-@dataclass(frozen=True, slots=True)
-class SweepLists:
-    """Selection of pages to read; empty: all."""
-
-    namespaces: tuple[int, ...] = ()
-    categories: tuple[str, ...] = ()  # titles, each including its subcategories
-
-    def __bool__(self) -> bool:
-        return bool(self.namespaces or self.categories)
-
-
 async def _begun(
-    wiki: Wiki, lists: SweepLists, source: WikiSource, shared: SyncServices
+    wiki: Wiki, lists: Sequence[tuple[str, str]], source: WikiSource, shared: SyncServices
 ) -> int | None:
     """Request the lists from the wiki's watcher; return the number of pages to read, None: unknown."""
     feed = WikiSettings.parse(wiki.settings).feed
     if not lists:
         return await source.size(feed.namespaces) or None
-    others = [number for number in lists.namespaces if number not in feed.namespaces]
+    wanted = [each for each in lists if each[0] == "namespace"]
+    others = [number for _, number in wanted if int(number) not in feed.namespaces]
     if others:
         raise InputError(
             f"Pages of namespace {others[0]} of {wiki.name} are not observed: `weboid wiki add` with "
             "--namespace of `weboid wiki add` sets them."
         )
-    wanted = [("namespace", str(number)) for number in lists.namespaces]
-    if lists.categories:
+    if roots := [title for kind, title in lists if kind == "category"]:
         facts = await source.facts()
-        below, _ = await categories_below(source, lists.categories, feed, facts)
+        below, _ = await categories_below(source, roots, feed, facts)
         wanted += [("category", category_title(name, facts)) for name in sorted(below)]
     await asyncio.to_thread(order_lists, shared.store, wiki.id, wanted, now=_CLOCK.now())
     return None
@@ -133,7 +123,7 @@ def _swept(
     progress: Progress,
     *,
     is_now: bool,
-    lists: SweepLists,
+    lists: Sequence[tuple[str, str]],
 ) -> dict[str, Any]:
     """Sweep one wiki; return the facts, including errors, so that the other wikis are swept."""
     task = progress.add_task(clean(str(wiki.name)), total=None)

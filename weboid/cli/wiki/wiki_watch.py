@@ -5,7 +5,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -353,14 +353,17 @@ _WORDS = {
 }
 
 
+def _owned_files(secret_files: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name, equals, file in (each.rpartition("=") for each in secret_files):
+        yield str(parse_wiki(name)) if equals else ANY_WIKI, file
+
+
 def _listener(address: str | None, secret_files: Sequence[str]) -> WebhookListener | None:
     if address is None:
         return None
     host, port = parse_listen_address(address)
     secrets: dict[str, bytes] = {}
-    for assignment in secret_files:
-        name, equals, file = assignment.rpartition("=")
-        owner = str(parse_wiki(name)) if equals else ANY_WIKI
+    for owner, file in _owned_files(secret_files):
         if owner in secrets:
             raise ConfigError(
                 f"--webhook-secret-file is given twice for {owner or 'no wiki in particular'}."
@@ -386,11 +389,9 @@ def _note(
         place = f"[{host}]" if ":" in host else host
         front = f"http://{place}:{port}"
         replay = f"http://{place}:{replay_port_for(port, serving['replay_port'])}"
-    files = {}
-    for assignment in secret_files:
-        name, equals, file = assignment.rpartition("=")
-        owner = str(parse_wiki(name)) if equals else ANY_WIKI
-        files[owner] = str(Path(file).expanduser().absolute())
+    files = {
+        owner: str(Path(file).expanduser().absolute()) for owner, file in _owned_files(secret_files)
+    }
     return WatchNote(front, replay, webhook or "" if listener is not None else "", files)
 
 

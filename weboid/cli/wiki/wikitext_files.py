@@ -14,7 +14,7 @@ from core.errors import ConfigError, InputError
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
-from wiki.bot.edit_guard import is_busy, may_edit
+from wiki.bot.edit_guard import edit_objection
 from wiki.wikitext.citation_model import (
     ArchivedCopy,
     Citation,
@@ -248,7 +248,7 @@ def repair_command(
     now = _CLOCK.now().astimezone(UTC)
     rules = rules_for(language, read_template_map(own))
     citations = read_citations(text, rules, today=now.date())
-    if may_edit(text, bot) and not is_busy(text):
+    if not edit_objection(text, bot):
         done = repair_page(text, citations, known, rules, RepairOptions(now, bot))
     else:
         selected = (each for each in citations if each.url in known)
