@@ -121,7 +121,11 @@ async def play(address: str, results: Sequence[Result]) -> None:
     todo = iter([each for each in results if each.page is not None])
     async with (
         await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser,
-        httpx.AsyncClient(follow_redirects=True, timeout=30) as client,
+        httpx.AsyncClient(
+            follow_redirects=True,
+            timeout=30,
+            limits=httpx.Limits(max_keepalive_connections=0),  # an idle one may be closed meanwhile
+        ) as client,
     ):
 
         async def read() -> None:
