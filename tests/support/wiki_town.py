@@ -5,6 +5,7 @@ archives, checks and serves. Time passes by `tests.support.wiki_pass`.
 """
 
 import json
+import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -25,6 +26,7 @@ from links.check_history import day_of
 from links.registry.database import RegistryStore
 from links.registry.schema import urls
 from links.registry.urls import UrlRow, find_urls, urls_by_id
+from links.registry.wikis import all_wikis
 from links.states import LinkState
 from tests.support.commands import Ran, Weboid
 from tests.support.linked_site import Answer, LinkedSite
@@ -138,9 +140,8 @@ class Town:
     def name(self) -> str:
         """The wiki's, as Weboid calls it."""
         if not self._name:
-            listed = self.run("wiki", "ls", "--json")
-            assert listed.code == 0, listed
-            self._name = str(json.loads(listed.out)["wikis"][0]["wiki"])
+            with self.store() as store, store.reading() as rows:
+                self._name = str(all_wikis(rows)[0].name)
         return self._name
 
     def states(self) -> dict[str, LinkState]:
@@ -172,6 +173,15 @@ class Town:
     def pass_days(self, days: int) -> None:
         """Let days pass."""
         pass_days(self.layout, days)
+
+    def forget_answers(self) -> None:
+        """Let the wiki ask the front again, as it does when an answer is a minute old."""
+        for path in (self.wiki.folder / "data").glob("*.sqlite"):
+            with closing(sqlite3.connect(path, timeout=30)) as cache, cache:
+                if cache.execute(
+                    "SELECT 1 FROM sqlite_master WHERE name = 'objectcache'"
+                ).fetchone():
+                    cache.execute("DELETE FROM objectcache WHERE keyname LIKE '%:weboid-answers:%'")
 
     def _hear(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None

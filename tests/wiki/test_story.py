@@ -205,7 +205,7 @@ async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
 
         museum.remove_page()
         await weeks_pass(town, until=LinkState.DEAD)
-        await asyncio.to_thread(town.empty_wiki_cache)
+        await asyncio.to_thread(town.forget_answers)
         await reader.sees(".weboid-link.weboid-unreachable", "wiki-dead")
 
         await asyncio.to_thread(bot_repairs, town)
@@ -215,7 +215,7 @@ async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
 
         museum.restore_page()
         await weeks_pass(town, until=LinkState.ALIVE)
-        await asyncio.to_thread(town.empty_wiki_cache)
+        await asyncio.to_thread(town.forget_answers)
         await reader.sees(".weboid-link.weboid-working", "wiki-back")
 
 
