@@ -42,7 +42,7 @@ def test_no_bytes_break_chunks_and_codings(data: bytes) -> None:
 
 def test_a_bomb_ends_at_its_limit() -> None:
     """A megabyte of nothing in a kilobyte is not unpacked."""
-    assert len(decoded(gzip.compress(b"a" * 50_000_000), "gzip")) == PLAIN_BYTES
+    assert len(decoded(gzip.compress(b"a" * 20 * PLAIN_BYTES), "gzip")) == PLAIN_BYTES
 
 
 @given(st.text(max_size=300))

@@ -43,7 +43,6 @@ def test_the_rate_is_that_of_passes_that_had_much_to_do(
     assert checks_per_s(rows, now=NOW) == rate
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "fits"), [(100, True), (30 * 86_400, False)], ids=["fast", "slow"]
 )
@@ -51,8 +50,8 @@ def test_a_pass_that_would_take_too_long_is_told(
     sqlite_store: RegistryStore, seconds: int, fits: bool
 ) -> None:
     """With what would help; nothing is told before a rate was seen."""
-    watch(sqlite_store, [f"http://h{number}.example/" for number in range(1_500)], day=3_000)
-    settings = LinksSettings()
+    watch(sqlite_store, [f"http://h{number}.example/" for number in range(60)], day=3_000)
+    settings = LinksSettings(pass_days=1)
     with sqlite_store.reading() as rows:
         assert check_schedule.run_forecast(rows, settings, now=NOW) is None
     with sqlite_store.writing() as rows:
