@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from core.errors import InvariantError, UnavailableError
 
+_BACKLOG = 2048  # connections that wait to be accepted
 _OTHER_FILES = 200  # databases, WARCs, pipes of child processes, static files
 
 
@@ -61,6 +62,8 @@ class HttpServer(uvicorn.Server):
             server_header=False,
             proxy_headers=False,  # each application decides whose X-Forwarded-For it believes
             limit_concurrency=limits.connections + 1,
+            # asyncio accepts so many before those that were let go are closed: they need files, too.
+            backlog=_OTHER_FILES // 8,
             **options,
         )
         super().__init__(config)
@@ -71,6 +74,8 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start listening, and call `on_ready`."""
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_BACKLOG)
         self.listening.set()
         self._on_ready()
 

@@ -219,17 +219,23 @@ def test_slow_readers_of_one_network_hold_up_nobody(loaded: ReplayProcess) -> No
 
 
 @pytest.mark.usefixtures("_many_files")
-def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder) -> None:
+def test_idle_connections_do_not_end_the_front(
+    collection: CollectionBuilder, tmp_path: Path
+) -> None:
     """More than it may have files: those that ask nothing are let go, and who asks is answered."""
     code = (
         "import asyncio, functools, pathlib, sys; from core.layout import Layout;"
-        "from playback.playback_server import serve; ready = functools.partial(print, flush=True);"
-        "asyncio.run(serve(Layout(pathlib.Path(sys.argv[1])), on_ready=ready))"
+        "from playback.playback_server import ServerOrigins, serve;"
+        "ready = functools.partial(print, flush=True); root, port = sys.argv[1:];"
+        "origins = ServerOrigins(f'http://127.0.0.1:{port}', 'http://replay.test');"
+        "asyncio.run(serve(Layout(pathlib.Path(root)), port=int(port), origins=origins,"
+        " with_replay=False, on_ready=ready))"
     )
-    command = [sys.executable, "-c", code, str(collection.layout.root)]
+    command = [sys.executable, "-c", code, str(collection.layout.root), str(free_port())]
     limited = ["sh", "-c", 'ulimit -n 300; exec "$@"', "sh", *command]
     with (
-        subprocess.Popen(limited, stdout=subprocess.PIPE, text=True) as process,
+        (tmp_path / "log").open("w+") as log,
+        subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=log, text=True) as process,
         contextlib.ExitStack() as stack,
     ):
         assert process.stdout is not None
@@ -242,7 +248,8 @@ def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder) ->
             assert process.poll() is None
         finally:
             process.terminate()
-            process.wait(timeout=30)
+            process.wait(timeout=60)
+        assert "Too many open files" not in (tmp_path / "log").read_text()
 
 
 @pytest.fixture(scope="module")
