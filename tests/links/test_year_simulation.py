@@ -52,12 +52,12 @@ def test_what_comes_back_is_seen(tally: Tally) -> None:
     assert max(tally.revived) <= 2 * 31  # a flaky host may fail at the one look of a month
 
 
-def test_the_web_is_hard_enough_to_tell_rules_apart(small_web: list[Link]) -> None:
-    """Preset `iabot` calls living links dead in the same web: nine days are too short."""
-    assert year(small_web, IABOT).false_dead > 0
+def test_the_web_is_hard_enough_to_tell_rules_apart() -> None:
+    """Preset `iabot` calls living links dead in a third of such a web: nine days are too short."""
+    assert year(web(_LINKS // 3, seed=3), IABOT).false_dead > 0
 
 
 def test_a_year_is_the_same_each_time() -> None:
     """The clock and chance are arguments."""
-    one, other = (year(web(200, seed=5), DEFAULT) for _ in range(2))
+    one, other = (year(web(100, seed=5), DEFAULT) for _ in range(2))
     assert one == other

@@ -7,9 +7,10 @@ import pytest
 from sqlalchemy import func, select
 
 from core.errors import InputError
+from links.registry import link_import
 from links.registry.database import RegistryStore
 from links.registry.dump_reader import DumpLink
-from links.registry.link_import import BATCH, LinkImporter, PageSpool
+from links.registry.link_import import LinkImporter, PageSpool
 from links.registry.lookups import page_facts
 from links.registry.schema import imports, refs
 from links.registry.urls import find_urls
@@ -19,6 +20,12 @@ from tests.links.registry.conftest import Putting
 
 WIKI = parse_wiki("dewiki")
 DIGEST = b"d" * 16
+BATCH = 20  # pages of one transaction
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_import, "BATCH", BATCH)
 
 
 @contextmanager
