@@ -52,7 +52,8 @@ class Ran:
 class Weboid:
     """Runs `weboid` in a folder of its own, with a profile under which the test web is reachable."""
 
-    def __init__(self, folder: Path, profile: Path) -> None:
+    def __init__(self, folder: Path, profile: Path, *, limit_s: float = TIME_LIMIT_S) -> None:
+        self.limit_s = limit_s  # of a command
         self.folder = folder
         self.profile = profile
         self.collection = folder / "collection"
@@ -74,7 +75,7 @@ class Weboid:
         """Run a command to its end."""
         process = self.start(*arguments)
         try:
-            out, err = process.communicate(given, timeout=TIME_LIMIT_S)
+            out, err = process.communicate(given, timeout=self.limit_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise

@@ -81,7 +81,7 @@ class Archived:
 def archived(real_web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Archived:
     """`weboid archive --list` on every real page."""
     folder = tmp_path_factory.mktemp("real")
-    weboid = Weboid(folder, profile_for(real_web, folder / "profile.toml"))
+    weboid = Weboid(folder, profile_for(real_web, folder / "profile.toml"), limit_s=800)
     urls = real_web.urls.real_pages
     (folder / "urls.txt").write_text("\n".join(urls))
     return Archived(weboid, weboid.archive("--list", "urls.txt"), urls)
