@@ -1,12 +1,13 @@
-"""`weboid wiki check` on a watched wiki: what is well, what is not, and what to do next."""
+"""`weboid wiki check` on a watched wiki: what is well, what is not, and what to do next; its trial."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.commands import Ran
 from tests.support.http_listener import Heard, Listener, Said
 from tests.support.linked_site import LinkedSite
 from tests.support.services.ports import free_port
@@ -21,12 +22,15 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
+HALL = article("The hall", "<p>It is large.</p>")
+HALL_TEXT = "The hall.<ref>[http://museum.org/ The hall], seen.</ref> See http://site.org/."
+
 
 @pytest.fixture(scope="module")
 def town() -> Iterator[Town]:
     """A wiki that is added, with a front whose copies its readers may be led to."""
     with (
-        LinkedSite({"site.org/": article("A site", "<p>x</p>")}) as site,
+        LinkedSite({"site.org/": article("A site", "<p>x</p>"), "museum.org/": HALL}) as site,
         running_town([site]) as running,
     ):
         assert running.add().code == 0
@@ -47,20 +51,43 @@ def _checked(
     return ran.code, found
 
 
-def test_all_is_proved_in_one_command(town: Town) -> None:
-    """While it is watched nothing is a problem; what is not configured says how it is."""
+class Findings(NamedTuple):
+    """What the command says while the wiki is watched."""
+
+    code: int
+    found: dict[str, list[dict[str, Any]]]
+    with_another_secret: tuple[int, dict[str, list[dict[str, Any]]]]
+    text: str
+    copy: dict[str, Any]  # of the link of the page "Hall"
+    trial: Ran  # with the site of that link gone
+
+
+@pytest.fixture(scope="module")
+def while_watched(town: Town) -> Findings:
+    """What is found during a watch, which has ended since."""
+    other = town.weboid.folder / "other"
+    other.write_text("another secret, as long as it must be")
+    other.chmod(0o600)
     with town.watched():
         town.until("the front", lambda: town.cached("http://site.org/"))
-        code, found = _checked(town)
-        other = town.weboid.folder / "other"
-        other.write_text("another secret, as long as it must be")
-        other.chmod(0o600)
-        wrong_code, wrong = _checked(town, f"--webhook-secret-file={other}")
-        assert wrong_code == 1
-        assert [each["health"] for each in wrong["webhook"]] == ["bad"]
-        assert wrong["secret"][-1]["remedy"].startswith("Put the same secret")
-        lines = town.call("wiki", "check", f"--profile={town.weboid.profile}").out
+        found = _checked(town)
+        wrong = _checked(town, f"--webhook-secret-file={other}")
+        text = town.call("wiki", "check", f"--profile={town.weboid.profile}").out
+        town.writer.write("Hall", HALL_TEXT)
+        (copy,) = town.until(
+            "a copy", lambda: [each for each in town.cached("http://museum.org/") if each["copy"]]
+        )
+        trial = town.call("wiki", "trial", "--gone=museum.org", f"--profile={town.weboid.profile}")
+    return Findings(*found, wrong, text, copy, trial)
 
+
+def test_all_is_proved_in_one_command(while_watched: Findings) -> None:
+    """While it is watched nothing is a problem; what is not configured says how it is."""
+    code, found, (wrong_code, wrong), lines, *_ = while_watched
+
+    assert wrong_code == 1
+    assert [each["health"] for each in wrong["webhook"]] == ["bad"]
+    assert wrong["secret"][-1]["remedy"].startswith("Put the same secret")
     assert code == 0, [each for all_ in found.values() for each in all_ if each["health"] == "bad"]
     healths = {name: {each["health"] for each in all_} for name, all_ in found.items()}
     good = ("contact", "watch", "front", "replay", "secret", "webhook", "wiki", "clock", "origins")
@@ -74,10 +101,24 @@ def test_all_is_proved_in_one_command(town: Town) -> None:
     assert "took a signed test" in lines
 
 
+def test_the_bots_edit_of_that_day_is_shown_and_not_made(
+    while_watched: Findings, town: Town
+) -> None:
+    """While the wiki is watched: with our copy at the front's address; the bot of the trial has no account."""
+    ran = while_watched.trial
+    assert ran.code == 0, ran
+    assert "dead after" in ran.out
+    _, _, bot = ran.out.partition("The bot, 40 days from now:")
+    added = [each for each in bot.splitlines() if each.strip().startswith("+The hall")]
+    assert [while_watched.copy["href"] in each for each in added] == [True], ran
+    asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
+    (page,) = town.writer.ask(action="query", titles="Hall", **asked)["query"]["pages"]
+    assert page["revisions"][0]["slots"]["main"]["content"] == HALL_TEXT
+
+
+@pytest.mark.usefixtures("while_watched")
 def test_what_is_away_is_said_with_the_next_step(town: Town) -> None:
     """The addresses are those of the last watch."""
-    with town.watched():
-        town.until("the front", lambda: town.cached("http://site.org/"))
     code, found = _checked(town)
 
     assert code == 1
