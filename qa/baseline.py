@@ -69,7 +69,6 @@ class BaselineFolder:
     """Folder of a baseline. Thread-safe; used by one process at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Use the folder, which `create` makes."""
         self.folder = folder
         self._appending = threading.Lock()
 

@@ -9,7 +9,7 @@ one page and only its own records.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -102,6 +102,7 @@ class _RequiredPart(NamedTuple):
     digest: str = ""
 
 
+@dataclass(frozen=True, slots=True)
 class HoldingsVerifier:
     """Verifier of a collection's holdings. Thread-safe.
 
@@ -110,19 +111,11 @@ class HoldingsVerifier:
     payload: playback uses another one where a revisit's original is gone.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        rows_of: RowsOf,
-        *,
-        is_hidden: Callable[[str, str], bool] = lambda _url, _digest: False,
-        twins_of: RowsOf = lambda _digest: (),
-    ) -> None:
-        self._layout = layout
-        self._rows_of = rows_of
-        self._twins_of = twins_of
-        self._is_hidden = is_hidden
-        self._sound: set[tuple[_PayloadLocation, str]] = set()
+    layout: Layout
+    rows_of: RowsOf
+    is_hidden: Callable[[str, str], bool] = lambda _url, _digest: False
+    twins_of: RowsOf = lambda _digest: ()
+    _sound: set[tuple[_PayloadLocation, str]] = field(default_factory=set, init=False)
 
     def check(self, page: PageInfo) -> HoldingsReport:
         """Verify the holdings of the page.
@@ -130,7 +123,7 @@ class HoldingsVerifier:
         Raises:
             TransientError: the index cannot be read.
         """
-        rows = self._rows_of(page.page_id)
+        rows = self.rows_of(page.page_id)
         by_url: dict[str, list[HoldingsRow]] = {}
         for row in rows:
             by_url.setdefault(row.url, []).append(row)
@@ -148,7 +141,7 @@ class HoldingsVerifier:
                 reason = self._fault(same[-1]) if is_read else ""
             else:
                 reason = DIGEST if known else f"{MISSING}: index"
-            if reason and not self._is_hidden(part.url, part.digest):
+            if reason and not self.is_hidden(part.url, part.digest):
                 lost.setdefault(part.url, reason)
         for url, reason in self._hollow(page, rows):
             lost.setdefault(url, reason)
@@ -166,7 +159,7 @@ class HoldingsVerifier:
         ):
             return ""
         # Look for an intact record with the same payload.
-        for each in self._twins_of(row.digest):
+        for each in self.twins_of(row.digest):
             place = _PayloadLocation(each.filename, each.offset, each.length)
             is_small = place.length <= MOST_BYTES
             if is_small and not self._read(place, row.digest, RecordType.RESPONSE):
@@ -177,7 +170,7 @@ class HoldingsVerifier:
         key = (place, digest)
         if key in self._sound:
             return ""
-        reason = _record_reason(self._layout, place, digest, kind)
+        reason = _record_reason(self.layout, place, digest, kind)
         if not reason:
             if len(self._sound) >= _MOST_KNOWN:
                 self._sound.clear()
@@ -197,7 +190,7 @@ class HoldingsVerifier:
             payload = b""
             try:
                 place = _PayloadLocation(row.filename, row.offset, row.length)
-                with open_record(self._layout.archive, *place) as record:
+                with open_record(self.layout.archive, *place) as record:
                     for block in record.content:
                         payload += block
                         if len(payload) >= MOST_READ:

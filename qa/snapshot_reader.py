@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from core.captures import ArtifactKind
@@ -28,20 +28,13 @@ _PICTURES = (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW)
 _STORED = {"response", "revisit"}
 
 
+@dataclass(frozen=True, slots=True)
 class SnapshotReader:
     """Reader of one collection's captures for comparison. Withheld captures are left out."""
 
-    def __init__(self, database: IndexDatabase, store: PageStore, records: ArtifactReader) -> None:
-        """Use open objects, which the caller closes.
-
-        Attributes:
-            database: captures index.
-            store: pages of the index that may be shown.
-            records: their texts, pictures and manifests.
-        """
-        self.database = database
-        self.store = store
-        self.records = PageRecords(store, records)
+    database: IndexDatabase  # captures index
+    store: PageStore  # pages of the index that may be shown
+    records: PageRecords  # their texts, pictures and manifests
 
     def page(self, page_id: str) -> CapturedPage | None:
         """Return the page of that id; None when it is missing or must not be shown."""
@@ -154,4 +147,4 @@ def open_snapshots(layout: Layout, database_url: str) -> Iterator[SnapshotReader
         store = PageStore(
             database, AccessControl(decisions, database.rows, _CLOCK.now, show_logins=True)
         )
-        yield SnapshotReader(database, store, ArtifactReader(layout))
+        yield SnapshotReader(database, store, PageRecords(store, ArtifactReader(layout)))

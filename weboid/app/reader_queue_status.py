@@ -6,6 +6,7 @@ look-ups per URL; policy entries are read again when they changed.
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from core.clock import Clock
@@ -29,6 +30,7 @@ _PRIVATE = frozenset({*PolicyKind, "list"})
 _NO_ATTEMPT = "release"  # a claim that was given back unvisited
 
 
+@dataclass(slots=True)
 class ReaderQueueStatus:
     """Queue status of URLs in one frontier. Thread-safe; `close` it.
 
@@ -36,17 +38,14 @@ class ReaderQueueStatus:
     server's time for a shared frontier.
     """
 
-    def __init__(
-        self, layout: Layout, settings: Settings, *, clock: Clock, server_time: bool = True
-    ) -> None:
-        self._layout = layout
-        self._settings = settings
-        self._clock = clock
-        self._server_time = server_time
-        self._lock = threading.Lock()
-        self._frontier: Frontier | None = None
-        self._entries = PolicyEntries()
-        self._version: int | None = None
+    layout: Layout
+    settings: Settings
+    clock: Clock
+    server_time: bool = True
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _frontier: Frontier | None = field(default=None, init=False)
+    _entries: PolicyEntries = field(default_factory=PolicyEntries, init=False)
+    _version: int | None = field(default=None, init=False)
 
     def standing(self, url: str) -> UrlQueueStatus | None:
         """Return the URL's queue status; None when it was never added and no policy refuses it."""
@@ -59,16 +58,16 @@ class ReaderQueueStatus:
     def _statuses(self, urls: Sequence[str], *, with_blocks: bool) -> dict[str, UrlQueueStatus]:
         """Return the status of each known or refused URL; `with_blocks`: with its host's block."""
         keys = {url: key for url in urls if (key := _key(url))}
-        now = self._clock.now()
+        now = self.clock.now()
         try:
             with self._lock:
-                is_there = self._settings.frontier.url or self._layout.frontier_db.exists()
+                is_there = self.settings.frontier.url or self.layout.frontier_db.exists()
                 if self._frontier is None and is_there:
                     self._frontier = open_frontier(
-                        self._layout,
-                        self._settings.frontier,
-                        self._settings.politeness,
-                        server_time=self._server_time,
+                        self.layout,
+                        self.settings.frontier,
+                        self.settings.politeness,
+                        server_time=self.server_time,
                     )
                 frontier = self._frontier
                 if frontier is None or not keys:

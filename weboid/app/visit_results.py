@@ -40,7 +40,7 @@ from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, find_urls
 from links.states import preset_of
 from net.connect_errors import UNREACHABLE
-from playback.web.page_store import COLUMNS, CapturedPage, PageStore, TimeSpan
+from playback.web.page_store import COLUMNS, CapturedPage, PageRecords, PageStore, TimeSpan
 from qa.compare.picture_comparison import compare_if_readable
 from qa.compare.text_comparison import compare_texts
 from qa.snapshot_reader import SnapshotReader, snapshot_of
@@ -58,10 +58,9 @@ class CaptureOpinions:
     """Captures of one collection as link check results. Not thread-safe."""
 
     def __init__(self, database: IndexDatabase, records: ArtifactReader) -> None:
-        """Use the captures index and the WARCs, which the caller owns and closes."""
         self._database = database
         self._store = PageStore(database)
-        self._snapshots = SnapshotReader(database, self._store, records)
+        self._snapshots = SnapshotReader(database, self._store, PageRecords(self._store, records))
 
     def opinion(
         self, url: str, *, since: datetime, until: datetime
@@ -147,7 +146,6 @@ class BrowserConfirmation:
     def __init__(
         self, store: RegistryStore, database: IndexDatabase, layout: Layout, settings: Settings
     ) -> None:
-        """Use the registry, the captures index, and the collection with its frontier."""
         self._store = store
         self._copies = CaptureOpinions(database, ArtifactReader(layout))
         self._layout = layout
@@ -325,7 +323,6 @@ class CaptureMirror:
     def __init__(
         self, store: RegistryStore, database: IndexDatabase, layout: Layout, settings: Settings
     ) -> None:
-        """Use the registry, the captures index, and the collection."""
         self._store = store
         self._opinions = CaptureOpinions(database, ArtifactReader(layout))
         self._settings = settings

@@ -5,10 +5,8 @@ import logging
 import os
 import platform
 import sys
-import tomllib
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Never
 
 import click
@@ -16,12 +14,15 @@ import click
 from core.clock import CLOCK_OFFSET
 from core.clock import clock_offset as offset_now
 from core.errors import WeboidError
-from weboid.cli.support.commands import QUIET, ExitCode, LazyGroup, cli_command, exit_code_for
-from weboid.cli.support.former_names import with_current_name
-
-_COMMANDS: dict[str, dict[str, str]] = tomllib.loads(
-    Path(__file__).with_name("commands.toml").read_text(encoding="utf-8")
+from weboid.cli.support.commands import (
+    COMMANDS,
+    QUIET,
+    ExitCode,
+    LazyGroup,
+    cli_command,
+    exit_code_for,
 )
+from weboid.cli.support.former_names import with_current_name
 
 
 class _RootGroup(LazyGroup):
@@ -69,8 +70,8 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
 
 @click.group(
     cls=_RootGroup,
-    commands_at=_COMMANDS["weboid"],
-    sections=_COMMANDS["sections"],
+    commands_at=COMMANDS["weboid"],
+    sections=COMMANDS["sections"],
     rare="alive sheet",
 )
 @click.option(
@@ -154,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> Never:
 @cli_command(
     "links",
     cls=LazyGroup,
-    commands_at=_COMMANDS["links"],
+    commands_at=COMMANDS["links"],
     rare="add-page confirm interwiki passes purge recognise",
 )
 def links_group() -> None:
@@ -165,7 +166,7 @@ def links_group() -> None:
     """
 
 
-@cli_command("wiki", cls=LazyGroup, commands_at=_COMMANDS["wiki"], rare="read set sweep")
+@cli_command("wiki", cls=LazyGroup, commands_at=COMMANDS["wiki"], rare="read set sweep")
 def wiki_group() -> None:
     """Archive the pages a wiki cites, and watch their links.
 
@@ -173,7 +174,7 @@ def wiki_group() -> None:
     """
 
 
-@cli_command("bot", cls=LazyGroup, commands_at=_COMMANDS["bot"])
+@cli_command("bot", cls=LazyGroup, commands_at=COMMANDS["bot"])
 def bot_group() -> None:
     """Repair citations of dead links on a wiki, as a bot. See docs/how-to/bot.md.
 
@@ -182,7 +183,7 @@ def bot_group() -> None:
     """
 
 
-@cli_command("embed", cls=LazyGroup, commands_at=_COMMANDS["embed"], rare="urls")
+@cli_command("embed", cls=LazyGroup, commands_at=COMMANDS["embed"], rare="urls")
 def embed_group() -> None:
     """Insert the cached copy next to each external link of any HTML.
 

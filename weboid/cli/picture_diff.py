@@ -74,11 +74,8 @@ def lines_for(comparison: PictureComparison) -> list[str]:
     )  # fmt: skip
     rows = [(name, f"{getattr(comparison, name):.4f}") for name in figures]
     sizes = [
-        (name, f"{w} x {h}")
-        for name, (w, h) in {
-            "size seen": comparison.size_seen,
-            "size shown": comparison.size_shown,
-        }.items()
+        (f"size {side}", "{} x {}".format(*getattr(comparison, f"size_{side}")))
+        for side in ("seen", "shown")
     ]
     lines = [
         f"{verdict}{faults}, score {comparison.score:.4f}",

@@ -23,6 +23,7 @@ from render.site_session import NO_LOGINS
 from weboid.app.collection_config import read_config
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import (
+    COMMANDS,
     ExitCode,
     LazyGroupWithDefault,
     argument,
@@ -103,12 +104,7 @@ _SCOPE_OPTIONS: dict[str, Any] = {
 @cli_command(
     "crawl",
     cls=LazyGroupWithDefault,
-    commands_at={
-        "add": "weboid.cli.crawl.frontier_transfer:add_command",
-        "pause": "weboid.cli.crawl.crawl_control:pause_command",
-        "resume": "weboid.cli.crawl.crawl_control:resume_command",
-        "stop": "weboid.cli.crawl.crawl_control:stop_command",
-    },
+    commands_at=COMMANDS["crawl"],
     invoke_without_command=True,
 )
 def crawl_command(

@@ -27,6 +27,7 @@ from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, Rep
 from weboid.app.qa_run import QaOptions, QaRun
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import (
+    COMMANDS,
     ExitCode,
     LazyGroupWithDefault,
     argument,
@@ -242,19 +243,9 @@ class RepairReporter:
             self._output.show({"event": "waiting", **asdict(event)}, clean(event.text))
 
 
-_COMMANDS = {
-    "baseline": "weboid.cli.qa.qa_baseline",
-    "compare": "weboid.cli.qa.qa_compare:compare_command",
-    "diff": "weboid.cli.picture_diff",
-    "repair": "weboid.cli.qa.qa_check:repair_command",
-    "ls": "weboid.cli.qa.qa_results:ls_command",
-    "marks": "weboid.cli.qa.qa_results:marks_command",
-    "report": "weboid.cli.qa.qa_results:report_command",
-}
-
 command = LazyGroupWithDefault(
     "qa",
-    commands_at=_COMMANDS,
+    commands_at=COMMANDS["qa"],
     rare="baseline diff marks",
     callback=check_command.callback,
     params=check_command.params,

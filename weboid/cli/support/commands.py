@@ -69,6 +69,9 @@ def exit_code_for(error: WeboidError) -> ExitCode:
 
 
 QUIET = "weboid.quiet"
+COMMANDS: dict[str, dict[str, str]] = tomllib.loads(  # of lazy groups
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
 _SHORT_HELP = Path(__file__).with_name("short_help.toml")  # of lazy groups, by path
 
 
