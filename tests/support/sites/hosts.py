@@ -5,6 +5,7 @@ DOMAIN = "test-web.example"
 WIKI = f"wiki.{DOMAIN}"  # a real MediaWiki
 DOCS = f"docs.{DOMAIN}"  # Debian's manuals
 SPA = f"spa.{DOMAIN}"  # applications built by JavaScript
+KINDS = f"kinds.{DOMAIN}"  # pages of every kind of library and generator
 GALLERY = f"gallery.{DOMAIN}"  # pages of 91 small subresources
 RULES = f"rules.{DOMAIN}"  # one page a rule of HTTP, or a breach of one
 OTHER = f"other.{DOMAIN}"  # the same rule pages under a second name, for what crosses hosts
@@ -20,5 +21,5 @@ SILENT = f"silent.{DOMAIN}"  # accepts connections, never says a word
 NOWHERE = f"nowhere.{DOMAIN}"  # resolves to nothing
 
 BAD_TLS = (SELFSIGNED, EXPIRED, WRONGNAME)
-GOOD = (WIKI, DOCS, SPA, GALLERY, RULES, OTHER, ACID, APART, NOROBOTS, SICKROBOTS)
+GOOD = (WIKI, DOCS, SPA, KINDS, GALLERY, RULES, OTHER, ACID, APART, NOROBOTS, SICKROBOTS)
 SERVED = (*GOOD, *BAD_TLS)

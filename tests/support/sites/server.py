@@ -18,6 +18,7 @@ from tests.support.sites import hosts
 from tests.support.sites.acid import acid
 from tests.support.sites.gallery import gallery
 from tests.support.sites.http1 import LOG_LIMIT, Answer, Connection, Request, Seen, Site, response
+from tests.support.sites.kinds import KindSite
 from tests.support.sites.pages import page
 from tests.support.sites.rules import RuleSites
 from tests.support.sites.static import StaticSite
@@ -49,9 +50,10 @@ def sites(config: Config) -> dict[str, Site]:
     ours: dict[str, Site] = dict.fromkeys(hosts.SERVED, rules)
     ours[hosts.GALLERY] = gallery
     ours.update(dict.fromkeys((hosts.ACID, hosts.APART), acid))
-    for host in (hosts.WIKI, hosts.DOCS, hosts.SPA):
+    for host in (hosts.WIKI, hosts.DOCS, hosts.SPA, hosts.KINDS):
         ours[host] = _absent
-    ours.update({host: StaticSite(Path(folder)) for host, folder in config.folders.items()})
+    for host, folder in config.folders.items():
+        ours[host] = (KindSite if host == hosts.KINDS else StaticSite)(Path(folder))
     ours.update({host: Upstream(port) for host, port in config.upstreams.items()})
     return ours
 

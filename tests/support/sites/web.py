@@ -19,6 +19,7 @@ from tests.support.sites.certificates import make_certificates
 from tests.support.sites.docs import library
 from tests.support.sites.gallery import subresources
 from tests.support.sites.http1 import Seen
+from tests.support.sites.kinds import kinds
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.sites.rules import ENDLESS, PAGES
 from tests.support.sites.spa import applications
@@ -62,12 +63,15 @@ class TestWeb:
         self.wiki = facts.wiki
 
     @classmethod
-    def start(cls, *, real: bool = True, wiki: bool | None = None) -> "TestWeb":
+    def start(
+        cls, *, real: bool = True, wiki: bool | None = None, every_kind: bool = False
+    ) -> "TestWeb":
         """Start it: the rule pages and galleries always, the real sites when asked for.
 
         Args:
             real: serve the manuals and applications, fetched on the first use.
             wiki: serve MediaWiki too; by default as `real` says.
+            every_kind: serve the pages of every kind, too; their libraries are fetched.
 
         Raises:
             SiteUnavailableError: a real site could not be fetched, or the server did not start.
@@ -82,7 +86,8 @@ class TestWeb:
             config: dict[str, object] = {
                 "good": str(certificates.good),
                 "bad": {host: str(file) for host, file in certificates.bad.items()},
-                "folders": _folders() if real else {},
+                "folders": (_folders() if real else {})
+                | ({hosts.KINDS: str(kinds().root)} if every_kind else {}),
                 "upstreams": {hosts.WIKI: running.port} if running else {},
                 "typeface": str(typeface or ""),
             }
