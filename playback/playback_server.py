@@ -123,7 +123,7 @@ async def serve(  # noqa: PLR0913 independent options
     unscanned: UnscannedPolicy = UnscannedPolicy.ALLOW,
     window_days: float = 30.0,  # maximum distance in time of a subresource from its page (P-10)
     captures_index: str = "",  # OutbackCDX collection with additional captures, cdx+http://…
-    fonts: bool = False,  # load the archived fonts of copies at the level `images`
+    fonts: bool = True,  # load the archived fonts of copies at the level `images`
     signals: bool = True,  # stop at SIGTERM
     cached: bool = True,  # False: rewrite every copy and cache none
     options: WebOptions = DEFAULTS,  # of the front; records, holds and full copies are added here
@@ -186,7 +186,7 @@ async def serve(  # noqa: PLR0913 independent options
                 *("--front-origin", front, "--makers", "2"),
                 *("--unscanned", unscanned),
                 *("--window-days", str(window_days)),
-                *(["--fonts"] if fonts else []),
+                *([] if fonts else ["--no-fonts"]),
                 *(["--show-logins"] if options.show_logins else []),
                 *([] if cached else ["--cache-bytes", "0"]),
             ]

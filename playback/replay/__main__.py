@@ -157,7 +157,7 @@ def _parse() -> argparse.Namespace:
     add("--full-python", type=Path, help=python)
     policy = "hold-downloads: no file leaves that was not scanned"
     add("--unscanned", type=UnscannedPolicy, default=UnscannedPolicy.ALLOW, help=policy)
-    add("--fonts", action="store_true", help="copies load their own fonts")
+    add("--no-fonts", dest="fonts", action="store_false", help="copies load no fonts of their own")
     add("--show-logins", action="store_true", help="show captures that were made with a login")
     add("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()

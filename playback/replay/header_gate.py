@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from playback.replay.sanitizer.media_sniffer import FONT_TYPES
+from playback.replay.sanitizer.font_sanitizer import FONT_TYPE
 from playback.url_paths import LONGEST_URL
 
 Headers = list[tuple[str, str]]
@@ -65,7 +65,7 @@ TYPE_POLICIES: dict[str, TypePolicy] = {
     "image/webp": _PART,
     "image/avif": _PART,
     "image/png; role=mask": TypePolicy(is_part=True, is_shared=True),
-    **dict.fromkeys(FONT_TYPES, TypePolicy(is_part=True, is_font=True, is_shared=True)),
+    FONT_TYPE: TypePolicy(is_part=True, is_font=True, is_shared=True),
     "application/pdf": _DOWNLOAD,
     "audio/mpeg": _DOWNLOAD,
     "audio/flac": _DOWNLOAD,
@@ -131,7 +131,7 @@ class Policy:
     front_origin: str  # the only origin that may frame replay
     # accepted values of Host; others are refused, which prevents DNS rebinding
     hosts: frozenset[str]
-    has_fonts: bool = False  # copies load fonts, from replay and from ``data:`` URLs
+    has_fonts: bool = True  # copies load fonts, from replay and from ``data:`` URLs
 
     def kind(self, content_type: str) -> TypePolicy | None:
         """Return the policy of a content type; None when it is not allowed."""

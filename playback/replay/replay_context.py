@@ -243,7 +243,7 @@ class ReplayContext:
     make: Make  # sanitises documents and style sheets
     made: MadeCache  # cache of made values
     origin: str = ""  # origin of replay, as readers see it; empty when it is not needed
-    has_fonts: bool = False  # copies load their own fonts, at the level `images`
+    has_fonts: bool = True  # copies load their own fonts, at the level `images`
     levels: LevelStore = field(init=False)  # level rules
 
     def __post_init__(self) -> None:
@@ -282,6 +282,7 @@ def maker_version() -> str:
             "tinycss2",
             "webencodings",
             "pypdfium2",
+            "pyots",
             "resvg-py",
             "pillow",
             "brotlicffi",

@@ -32,9 +32,10 @@ from playback.replay.replay_context import (
     loads_part,
     shows_image,
 )
-from playback.replay.sanitizer.media_sniffer import FONT_TYPES, font_type, image_type, raster_kind
+from playback.replay.sanitizer.font_sanitizer import FONT_TYPE
+from playback.replay.sanitizer.media_sniffer import image_type, raster_kind
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
-from playback.replay.sanitizer_pool import Job, PdfJob, RasterJob, SheetJob
+from playback.replay.sanitizer_pool import FontJob, Job, PdfJob, RasterJob, SheetJob
 from playback.url_paths import MementoModifier, is_web_url, parse_pdf_page
 
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
@@ -224,7 +225,7 @@ class PartRoutes:
         *,
         empty_on: type[PermanentError] = PermanentError,
     ) -> ReplayResponse:
-        """Answer with a picture that a maker draws; absent, also the next time, after `empty_on`."""
+        """Answer with a picture or font that a maker makes; absent, also the next time, after `empty_on`."""
 
         def make() -> bytes:
             try:
@@ -265,20 +266,13 @@ class PartRoutes:
         return self._context.made_answer(request, capture, CSS, lambda: self._context.make(prepare))
 
     def font(self, request: Request) -> ReplayResponse:
-        """Answer with a font of a page as archived; absent where fonts are switched off."""
+        """Answer with a font of a page, written anew by a maker; absent where fonts are switched off."""
         if not self._context.has_fonts:
             return absent()
         capture, load = self._part(request, self._context.limits.font_bytes)
         if not loads_part(self._context, request, capture, "font"):
             return absent()
-        if (known := request.unchanged(capture, FONT_TYPES[0])) is not None:
-            return known
-        try:
-            body = load().body
-        except BodyTooLargeError:
-            return absent()
-        media_type = font_type(body)
-        return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
+        return self._drawn(request, capture, FONT_TYPE, lambda: FontJob(load().body))
 
     def text(self, request: Request) -> ReplayResponse:
         """Answer with the visible text of a page."""

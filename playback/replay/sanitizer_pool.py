@@ -25,6 +25,7 @@ from playback.access.levels import DEFAULT_LEVEL, Level
 from playback.replay.full.text_rewriter import RewriteJob, WombatJob
 from playback.replay.maker_process import read_frame, run_jobs, write_frame
 from playback.replay.sanitizer.css_filter import filter_sheet
+from playback.replay.sanitizer.font_sanitizer import sanitise_font
 from playback.replay.sanitizer.html_document import sanitise_document
 from playback.replay.sanitizer.rasterizer import draw_pdf_page, mask, raster, read_pdf
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
@@ -85,6 +86,14 @@ class RasterJob:
 
 
 @dataclass(frozen=True, slots=True)
+class FontJob:
+    """Job: write a font anew."""
+
+    data: bytes
+    is_font: bool = True  # tells it from the other jobs
+
+
+@dataclass(frozen=True, slots=True)
 class PdfJob:
     """Job: read a PDF, or draw one of its pages."""
 
@@ -92,7 +101,7 @@ class PdfJob:
     page: int = 0  # number of the page to draw, from 1; 0: read sizes and text
 
 
-Job = PdfJob | DocumentJob | SheetJob | RasterJob | RewriteJob | WombatJob
+Job = PdfJob | DocumentJob | SheetJob | RasterJob | FontJob | RewriteJob | WombatJob
 Make = Callable[[Callable[[], Job]], bytes]
 
 
@@ -190,7 +199,7 @@ class _MakerProcess:
             values = {"pdf": base64.b64encode(job.pdf).decode(), "page": job.page}
         else:
             values = asdict(job)
-            if isinstance(job, SheetJob | RasterJob):
+            if isinstance(job, SheetJob | RasterJob | FontJob):
                 values["data"] = job.data.decode("latin-1")
         try:
             write_frame(process.stdin, json.dumps(values).encode())
@@ -229,6 +238,8 @@ def _do(job: dict[str, Any]) -> bytes:
             return mask(data) if job["is_mask"] else raster(data, job["scale"])
         except PermanentError:
             return b""
+    if "is_font" in job:
+        return sanitise_font(job["data"].encode("latin-1"))
     if "pdf" in job:
         data = base64.b64decode(job["pdf"])
         return draw_pdf_page(data, job["page"]) if job["page"] else read_pdf(data)

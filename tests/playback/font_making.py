@@ -17,6 +17,21 @@ def tables_of(ttf: bytes) -> list[tuple[bytes, int, bytes]]:
     return found
 
 
+def sfnt(tables: list[tuple[bytes, int, bytes]]) -> bytes:
+    """A TrueType font of these tables; their checksums are computed anew."""
+    tables = sorted(tables)
+    power = len(tables).bit_length() - 1
+    reach = 16 << power
+    head = b"\0\1\0\0" + struct.pack(">HHHH", len(tables), reach, power, 16 * len(tables) - reach)
+    directory, body, at = b"", b"", 12 + 16 * len(tables)
+    for tag, _, content in tables:
+        padded = content + b"\0" * (-len(content) % 4)
+        checksum = sum(struct.unpack(f">{len(padded) // 4}I", padded)) & 0xFFFFFFFF
+        directory += struct.pack(">4sIII", tag, checksum, at + len(body), len(content))
+        body += padded
+    return head + directory + body
+
+
 def woff(ttf: bytes) -> bytes:
     """The font as WOFF (W3C, 2012)."""
     tables = tables_of(ttf)

@@ -160,7 +160,11 @@ def command(
         type=click.FloatRange(min=0),
         default=30.0,
     ),
-    fonts: bool = option("Copies load the fonts that were captured with their pages."),
+    fonts: bool = option(
+        "Copies load the fonts that were captured with their pages, written anew.",
+        "--fonts/--no-fonts",
+        default=True,
+    ),
     show_logins: bool = option(
         "Show captures that were made with a login to every reader; hidden by default."
     ),

@@ -22,7 +22,7 @@ import tinycss2
 from tinycss2.ast import FunctionBlock, IdentToken, LiteralToken, StringToken, URLToken
 
 from playback.replay.sanitizer.allowlist import NAMES
-from playback.replay.sanitizer.media_sniffer import font_type
+from playback.replay.sanitizer.font_sanitizer import FONT_TYPE, sanitise_font
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
 UNQUOTABLE = re.compile(r"[\x00-\x20\"\\<]")
@@ -206,10 +206,9 @@ def _source(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
         head, _, content = url.strip().partition(",")
         if len(url) <= _LONGEST_DATA_URL and head.lower().rstrip().endswith(";base64"):
             with suppress(Base64Error, ValueError):
-                data = b64decode(content, validate=True)
-                media_type = font_type(data)
-                if media_type is not None:
-                    target = f"data:{media_type};base64,{b64encode(data).decode()}"
+                data = sanitise_font(b64decode(content, validate=True))
+                if data:
+                    target = f"data:{FONT_TYPE};base64,{b64encode(data).decode()}"
     if target is None:
         return ""
     hints = [_hint(each) for each in tokens[1:]]

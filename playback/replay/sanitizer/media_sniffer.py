@@ -1,22 +1,14 @@
-"""Media types of images, drawings and fonts, detected from their bytes (P-16); pure.
+"""Media types of images and drawings, detected from their bytes (P-16); pure.
 
 PNG, JPEG, GIF, WebP and AVIF are sent unchanged, unless their header has no size, or more pixels than
 a browser should allocate, in one picture or in all frames. SVG, BMP and ICO are drawn as PNG
 (`playback.replay.sanitizer.rasterizer`).
-
-WOFF2, WOFF, TrueType and OpenType are sent unchanged; browsers check them again. Collections, EOT, SVG
-fonts and fonts with SVG glyphs are rejected (P-02), and so are fonts without glyphs, with tables
-outside of the file, or with too large an unpacked size (P-21).
 """
 
 import re
 import struct
 import zlib
-from collections.abc import Iterator
 from enum import StrEnum
-from itertools import pairwise
-from types import MappingProxyType
-from typing import Any
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MOST_PIXELS = 100_000_000  # 400 MB decoded; the largest screenshot of ours has 20 million
@@ -219,148 +211,3 @@ def _is_svg(data: bytes) -> bool:
         if end <= at + 2:
             return False
         at = end
-
-
-_PLAIN = MappingProxyType(
-    {
-        b"\0\1\0\0": "font/ttf",
-        b"true": "font/ttf",
-        b"OTTO": "font/otf",
-    }  # OpenType, "Table directory"
-)
-_WOFF, _WOFF2 = b"wOFF", b"wOF2"
-FONT_TYPES = ("font/woff2", "font/woff", "font/ttf", "font/otf")  # RFC 8081, 4.4
-
-_MOST_TABLES = 128  # OpenType names about seventy
-_MOST_UNPACKED = 30_000_000  # bytes; the largest fonts of China and Japan have twenty million
-# Without these no browser takes it for a font.
-_NEEDED = {b"cmap", b"head", b"hhea", b"maxp"}
-_SVG_GLYPHS = b"SVG "
-_TAG = re.compile(rb"[ -~]{4}")
-
-# WOFF2, 4.1: the tags that a directory entry can name by a number, in their order.
-_KNOWN_TAGS = tuple(
-    tag.ljust(4).encode()
-    for tag in """
-    cmap head hhea hmtx maxp name OS/2 post cvt fpgm glyf loca prep CFF VORG EBDT EBLC gasp hdmx kern
-    LTSH PCLT VDMX vhea vmtx BASE GDEF GPOS GSUB EBSC JSTF MATH CBDT CBLC COLR CPAL SVG sbix acnt avar
-    bdat bloc bsln cvar fdsc feat fmtx fvar gvar hsty just lcar mort morx opbd prop trak Zapf Silf Glat
-    Gloc Feat Sill
-    """.split()  # noqa: SIM905 a table in rows can be read and compared
-)
-_SPELLED_OUT = 63
-_TRANSFORMED = {b"glyf", b"loca"}  # by default; of any other table only the default is plain
-
-# A table's tag and where it lies: its beginning and its end.
-_Table = tuple[bytes, int, int]
-
-
-class _BrokenFontError(Exception):
-    """The font's directory contradicts itself or the file."""
-
-
-def font_type(data: bytes) -> str | None:
-    """Return the media type of a font that may be sent; None for others."""
-    magic = data[:4]
-    try:
-        if magic in _PLAIN:
-            # OpenType, "Table directory": entries of tag, checksum, offset and length.
-            count = struct.unpack_from(">H", data, 4)[0]
-            _demand(0 < count <= _MOST_TABLES)
-            tables = []
-            for tag, _, offset, length in _entries(data, ">4sIII", 12, count):
-                _demand(12 + 16 * count <= offset and offset + length <= len(data))
-                tables.append((tag, offset, offset + length))
-            _check_tables(tables)
-            return _PLAIN[magic]
-        if magic == _WOFF:
-            _check_tables(_woff_tables(data))
-            return "font/woff"
-        if magic == _WOFF2:
-            _check_tables(_woff2_tables(data))
-            return "font/woff2"
-    except (_BrokenFontError, struct.error, IndexError):  # the latter two: cut short
-        return None
-    return None
-
-
-def _check_tables(tables: list[_Table]) -> None:
-    """Raise unless the tables are those of a font and do not overlap."""
-    tags = {tag for tag, _, _ in tables}
-    _demand(len(tags) == len(tables) and tags >= _NEEDED and _SVG_GLYPHS not in tags)
-    _demand(all(_TAG.fullmatch(tag) for tag in tags))
-    places = sorted((start, end) for _, start, end in tables if start < end)
-    _demand(all(end <= start for (_, end), (start, _) in pairwise(places)))
-
-
-def _demand(holds: bool) -> None:  # noqa: FBT001 a statement of what must hold
-    if not holds:
-        raise _BrokenFontError
-
-
-def _woff_tables(data: bytes) -> list[_Table]:
-    """Read the WOFF directory (3 and 4): entries of tag, offset, packed length, length, checksum."""
-    flavour, length, count, reserved, _ = struct.unpack_from(">4sIHHI", data, 4)
-    # How large it says it gets is not asked: what its tables say counts.
-    _demand(flavour in _PLAIN and length == len(data) and reserved == 0)
-    _demand(0 < count <= _MOST_TABLES)
-    end_of_directory, unpacked, tables = 44 + 20 * count, 0, []
-    for tag, offset, packed, original, _ in _entries(data, ">4sIIII", 44, count):
-        _demand(end_of_directory <= offset and offset + packed <= length and packed <= original)
-        unpacked += original
-        tables.append((tag, offset, offset + packed))
-    _demand(unpacked <= _MOST_UNPACKED)
-    _check_block(data, 24, end_of_directory)  # metadata
-    _check_block(data, 36, end_of_directory)  # private data
-    return tables
-
-
-def _woff2_tables(data: bytes) -> list[_Table]:
-    """Read the WOFF2 directory (4): flags, optional tag, lengths; offsets are those in the unpacked stream."""
-    flavour, length, count, reserved, _, packed = struct.unpack_from(">4sIHHII", data, 4)
-    _demand(flavour in _PLAIN and length == len(data) and reserved == 0)
-    _demand(0 < count <= _MOST_TABLES)
-    at, place, unpacked, tables = 48, 0, 0, []
-    for _ in range(count):
-        flags = data[at]
-        at += 1
-        if flags & 0x3F == _SPELLED_OUT:
-            tag = struct.unpack_from(">4s", data, at)[0]
-            at += 4
-        else:
-            tag = _KNOWN_TAGS[flags & 0x3F]
-        original, at = _base128(data, at)
-        size = original
-        if (flags >> 6 != 3) if tag in _TRANSFORMED else (flags >> 6 != 0):
-            size, at = _base128(data, at)
-        unpacked += max(size, original)
-        tables.append((tag, place, place + size))
-        place += size
-    _demand(unpacked <= _MOST_UNPACKED and packed > 0 and at + packed <= length)
-    _check_block(data, 28, at + packed)  # metadata
-    _check_block(data, 40, at + packed)  # private data
-    return tables
-
-
-def _entries(data: bytes, layout: str, at: int, count: int) -> Iterator[Any]:
-    size = struct.calcsize(layout) * count
-    _demand(at + size <= len(data))
-    return struct.iter_unpack(layout, data[at : at + size])
-
-
-def _check_block(data: bytes, at: int, begin: int) -> None:
-    """Raise unless the block whose offset and length stand at `at` is empty or within the file."""
-    offset, length = struct.unpack_from(">II", data, at)
-    _demand(length == 0 or (begin <= offset and offset + length <= len(data)))
-
-
-def _base128(data: bytes, at: int) -> tuple[int, int]:
-    """Read a UIntBase128 (WOFF2, 4.1): return the number and its end."""
-    _demand(data[at] != 0x80)  # leading zeros
-    number = 0
-    for place in range(at, at + 5):
-        number = number << 7 | data[place] & 0x7F
-        if not data[place] & 0x80:
-            _demand(number < 1 << 32)
-            return number, place + 1
-    raise _BrokenFontError

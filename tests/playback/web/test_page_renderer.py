@@ -67,7 +67,7 @@ GOLDEN = {
 }
 HTML_POLICY = (
     "sandbox allow-top-navigation-by-user-activation; default-src 'none'; img-src 'self' data:;"
-    " style-src 'self' 'unsafe-inline'; form-action 'none'; base-uri 'none';"
+    " style-src 'self' 'unsafe-inline'; font-src 'self' data:; form-action 'none'; base-uri 'none';"
     " frame-ancestors http://front.test"
 )
 # What a response says of itself, by status; each is looked at, too.
@@ -293,7 +293,7 @@ def test_a_status_for_each_thing_that_can_happen(replay: ReplayProcess) -> None:
 @pytest.mark.parametrize(
     "destination",
     ["serviceworker", "sharedworker", "worker", "script", "object", "embed", "audioworklet",
-     "paintworklet", "report", "manifest", "xslt", "track", "video", "audio", "font", "webidentity",
+     "paintworklet", "report", "manifest", "xslt", "track", "video", "audio", "webidentity",
      "json", "speculationrules", "unheard-of"],
 )  # fmt: skip
 @pytest.mark.parametrize("modifier", ["", "im_", "cs_", "id_"])

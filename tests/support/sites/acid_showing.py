@@ -83,8 +83,8 @@ SHOWING: tuple[Cell, ...] = (
         ),
         count=3,
         must="nought.woff2 one.ttf two.woff2",
-        dark=(0, 1, 2),
-        short="the text in a substitute typeface, since replay loads no fonts",
+        dark=(2,),
+        short="the text whose font a script has added stands in a substitute typeface",
     ),
     cell(
         "frames",

@@ -1,4 +1,4 @@
-"""A page's own fonts, where they are switched on: they show, and reach nobody else."""
+"""Fonts of a page: written anew by the OpenType Sanitizer, shown, and sent to nobody else."""
 
 import contextlib
 import re
@@ -17,13 +17,12 @@ from playback.access import takedowns
 from playback.access.decision_store import open_decisions
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from playback.replay.sanitizer.media_sniffer import font_type
-from tests.playback.font_making import SERIF, tables_of, woff, woff2
+from playback.replay.sanitizer.font_sanitizer import FONT_TYPE, sanitise_font
+from tests.playback.font_making import SERIF, sfnt, tables_of, woff, woff2
 from tests.playback.web.test_page_renderer import GOLDEN, HTML_POLICY
 from tests.support.examples import examples
 from tests.support.playback_fixtures import (
     NOW,
-    Archived,
     Browser,
     CollectionBuilder,
     Leaks,
@@ -33,6 +32,7 @@ from tests.support.playback_fixtures import (
     running_replay,
     serving,
 )
+from tests.support.sites.acid_parts import typeface
 
 pytestmark = pytest.mark.playback
 
@@ -51,15 +51,13 @@ def ttf() -> bytes:
 
 @pytest.fixture(scope="module")
 def wrapped(ttf: bytes, in_replay: Call) -> dict[str, bytes]:
-    """The font in each format that is handed out, by media type."""
+    """The font in each format that is shown, by media type."""
 
     def brotli(data: bytes) -> bytes:
         return b64decode(in_replay("compressed", [b64encode(data).decode()]))
 
-    otto = b"OTTO" + ttf[4:]
     return {
         "font/ttf": ttf,
-        "font/otf": otto,
         "font/woff": woff(ttf),
         "font/woff2": woff2(ttf, brotli),
     }
@@ -69,7 +67,7 @@ def wrapped(ttf: bytes, in_replay: Call) -> dict[str, bytes]:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Front and replay whose copies load their fonts."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("fonts") / "collection")
-    with contextlib.closing(builder), serving(builder, fonts=True) as it:
+    with contextlib.closing(builder), serving(builder) as it:
         yield it
 
 
@@ -79,12 +77,12 @@ def _golden(front: str, *, cross: bool, policy: str) -> dict[str, str]:
     return {**GOLDEN, "Content-Security-Policy": policy, "Cross-Origin-Resource-Policy": place}
 
 
-@pytest.mark.parametrize("kind", ["font/ttf", "font/otf", "font/woff", "font/woff2"])
+@pytest.mark.parametrize("kind", ["font/ttf", "font/woff", "font/woff2"])
 def test_a_font_leaves_with_these_headers_and_no_others(
     house: Served, site: str, wrapped: dict[str, bytes], kind: str
 ) -> None:
-    """Its type is that of its bytes; CORS is said on it and on its 304, since its page has no origin."""
-    body = wrapped[kind]
+    """Its type is that of what is sent; CORS is on it and on its 304, since its page has no origin."""
+    body, shown = wrapped[kind], sanitise_font(wrapped["font/ttf"])
     house.builder.response(f"{site}/f", body, mime="text/html", headers=(("Set-Cookie", "a=b"),))
     target = f"{FONT}{site}/f"
 
@@ -93,38 +91,39 @@ def test_a_font_leaves_with_these_headers_and_no_others(
     given = dict(reply.headers)
     golden = _golden(house.front, cross=True, policy=GOLDEN["Content-Security-Policy"])
     golden |= {"Access-Control-Allow-Origin": "*", "Cache-Control": "private, no-cache"}
-    golden |= {"Content-Type": kind, "Content-Length": str(len(body))}
-    assert (reply.status, reply.body) == (200, body)
+    golden |= {"Content-Type": FONT_TYPE, "Content-Length": str(len(shown))}
+    assert (reply.status, reply.body) == (200, shown)
     assert {name: given.get(name) for name in golden} == golden
     assert set(given) - set(golden) <= {"ETag", "Memento-Datetime", "Date", "Connection"}
     known = fetch(house.replay, target, headers={**ASKED, "If-None-Match": reply["ETag"]})
     assert (known.status, known["Access-Control-Allow-Origin"]) == (304, "*")
 
 
-def test_a_page_may_load_fonts_of_ours_and_says_nothing_else_new(house: Served, site: str) -> None:
-    """One directive more than without fonts; CORS is for fonts alone."""
+def test_a_page_loads_fonts_from_our_route(house: Served, site: str) -> None:
+    """Its policy allows them; CORS is for fonts alone."""
     house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
 
     reply = fetch(house.replay, f"/c/{TS}/{site}/")
 
-    policy = HTML_POLICY.replace("; form-action", "; font-src 'self' data:; form-action")
-    golden = _golden(house.front, cross=False, policy=policy)
+    golden = _golden(house.front, cross=False, policy=HTML_POLICY)
     assert {name: dict(reply.headers).get(name) for name in golden} == golden
     assert "Access-Control-Allow-Origin" not in dict(reply.headers)
     assert f'src:url("{FONT}{site}/f")' in reply.text
 
 
-def test_without_the_setting_there_are_no_fonts(archived: Archived, site: str, ttf: bytes) -> None:
+def test_switched_off_there_are_no_fonts(house: Served, site: str, ttf: bytes) -> None:
     """Neither in the page, nor in its policy, nor at the route, whoever asks."""
-    archived.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
-    archived.builder.response(f"{site}/f", ttf, mime="font/ttf")
+    house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
+    house.builder.response(f"{site}/f", ttf, mime="font/ttf")
 
-    page = archived.replay.get(f"/c/{TS}/{site}/")
+    with running_replay(house.builder.layout.root, house.front, "--no-fonts") as without:
+        page = without.get(f"/c/{TS}/{site}/")
+        opened = without.get(f"{FONT}{site}/f")
+        loaded = without.get(f"{FONT}{site}/f", headers=ASKED)
 
     assert "font-face" not in page.text
     assert "font-src" not in page["Content-Security-Policy"]
-    assert archived.replay.get(f"{FONT}{site}/f").status == 404
-    assert archived.replay.get(f"{FONT}{site}/f", headers=ASKED).status == 403
+    assert (opened.status, loaded.status) == (404, 403)
 
 
 def test_what_was_made_without_fonts_is_made_anew_with_them(house: Served, site: str) -> None:
@@ -132,7 +131,7 @@ def test_what_was_made_without_fonts_is_made_anew_with_them(house: Served, site:
     house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
     target, etags = f"/c/{TS}/{site}/", list[str]()
 
-    with running_replay(house.builder.layout.root, house.front) as without:
+    with running_replay(house.builder.layout.root, house.front, "--no-fonts") as without:
         for origin, shown in (
             (without.origin, False),
             (house.replay, True),
@@ -248,35 +247,35 @@ def test_a_font_that_was_taken_down_stays_down(house: Served, site: str, ttf: by
 
 @pytest.mark.parametrize("kind", ["font/ttf", "font/woff", "font/woff2"])
 def test_a_directory_that_lies_is_no_fonts(wrapped: dict[str, bytes], kind: str) -> None:
-    """Cut anywhere, or with a count, tag, place or length that cannot be."""
+    """Cut anywhere in its directory, or with a number of tables that cannot be."""
     data = wrapped[kind]
-    assert font_type(data) == kind
+    assert sanitise_font(data)[:4] == b"\0\1\0\0"
     for size in (0, 4, 11, 12, 43, 44, 47, 48, 60, 100, len(data) // 2):
-        assert font_type(data[:size]) is None
+        assert sanitise_font(data[:size]) == b""
     at = 4 if kind == "font/ttf" else 12  # how many tables there are
-    for count in (0, 1, 129, 0xFFFF):
-        assert font_type(data[:at] + struct.pack(">H", count) + data[at + 2 :]) is None
-    if kind != "font/ttf":
-        assert font_type(data[:4] + b"ttcf" + data[8:]) is None
-        assert font_type(data + b"\0") is None  # longer than it says
-        blocks = {"font/woff": (24, 36), "font/woff2": (20, 28, 40)}[kind]  # metadata and the like
-        for place in blocks:
-            assert font_type(data[:place] + b"\xff" * 8 + data[place + 8 :]) is None
-    else:
-        for place in (12 + 8, 12 + 12):  # the first table's offset, its length
-            assert font_type(data[:place] + b"\xff" * 4 + data[place + 4 :]) is None
-        twin = data[:28] + data[12:16] + data[32:]
-        assert font_type(twin) is None
-    assert font_type(data.replace(b"post", b"SVG ", 1)) is None
+    for count in (0, 1, 0xFFFF):
+        assert sanitise_font(data[:at] + struct.pack(">H", count) + data[at + 2 :]) == b""
+    assert sanitise_font(b"ttcf" + data[4:]) == b""
+
+
+def test_tables_that_no_browser_needs_are_left_out() -> None:
+    """Glyphs in SVG, and tables that nobody knows (P-02)."""
+    plain = typeface("x")
+    more = [(b"SVG ", 0, b"<svg onload='x()'/>"), (b"evil", 0, b"text")]
+
+    written = sanitise_font(sfnt([*tables_of(plain), *more]))
+
+    assert [tag for tag, *_ in tables_of(written)] == [tag for tag, *_ in tables_of(plain)]
+    assert b"svg" not in written
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from([b"wOF2", b"wOFF", b"OTTO", b"true", b"\0\1\0\0", b""]), st.binary(max_size=300)
 )
-def test_of_any_bytes_at_all_it_is_said_what_they_are(magic: bytes, rest: bytes) -> None:
-    """No bytes raise, and noise is no font."""
-    assert font_type(magic + rest) is None
+def test_noise_is_no_font(magic: bytes, rest: bytes) -> None:
+    """No bytes raise."""
+    assert sanitise_font(magic + rest) == b""
 
 
 _CSS = st.lists(
@@ -334,16 +333,13 @@ def test_of_sources_those_stay_that_are_ours(in_replay: Call, src: str, kept: st
 
 
 def test_a_font_within_a_sheet_is_looked_at(in_replay: Call, ttf: bytes) -> None:
-    """It stays when it is a font, by the name of what it is, and goes when it is not."""
-    data = b64encode(ttf).decode()
-    for said in ("application/x-font-woff", "text/html", ""):
-        face = f"@font-face{{font-family:x;src:url(data:{said};base64,{data})}}"
+    """It is written anew when it is a font, by the name of what it is, and goes when it is not."""
+    data, shown = b64encode(ttf).decode(), b64encode(sanitise_font(ttf)).decode()
+    for claimed in ("application/x-font-woff", "text/html", ""):
+        face = f"@font-face{{font-family:x;src:url(data:{claimed};base64,{data})}}"
         once, twice = in_replay("font_style_twice", [face])
-        assert (
-            once
-            == twice
-            == (f'@font-face{{font-family:x;src:url("data:font/ttf;base64,{data}");}}')
-        )
+        written = f'@font-face{{font-family:x;src:url("data:{FONT_TYPE};base64,{shown}");}}'
+        assert once == twice == written
 
 
 @pytest.mark.browser
