@@ -285,7 +285,7 @@ def test_of_proposals_at_the_same_moment_one_is_kept(store: RegistryStore) -> No
     begin = threading.Barrier(6)
 
     def try_it(number: int) -> bool:
-        begin.wait(timeout=60)
+        begin.wait(timeout=240)
         try:
             with store.writing() as rows:
                 propose_replacement(rows, OLD, f"{NEW}/{number}", bytes([number]) * 16, NOW)

@@ -354,7 +354,7 @@ def racing(
         def report(numbers: range) -> int:
             accepted = 0
             with closing(open_registry(Layout(tmp_path), url)) as store:
-                start.wait(60)
+                start.wait(240)
                 for number in numbers:
                     with suppress(TooOftenError), store.writing() as rows:
                         limits = limits_of(a_day)

@@ -62,8 +62,8 @@ def stored_checks(weboid: Weboid, page_ids: list[str]) -> list[CheckedPage]:
 
 
 def wait_until(is_done: Callable[[], bool]) -> None:
-    """Poll for a minute at most."""
-    until = CLOCK.monotonic() + 60
+    """Poll for some minutes at most."""
+    until = CLOCK.monotonic() + 300
     while not is_done():
         assert CLOCK.monotonic() < until
         threading.Event().wait(0.2)

@@ -51,10 +51,10 @@ def farm() -> Iterator[Farm]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(240)
     yield started[0]
     loop.call_soon_threadsafe(over.set)
-    thread.join(30)
+    thread.join(240)
     loop.close()
 
 
@@ -278,11 +278,11 @@ def test_sigint_ends_a_watching_check_gracefully(
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": root}
     ) as process:
-        if begun.wait(60):
+        if begun.wait(240):
             process.send_signal(signal.SIGINT)
         else:
             process.kill()
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=240)
 
     assert process.returncode == ExitCode.OK, errors
     assert "Stopping" in errors
