@@ -139,7 +139,8 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
     check(weboid.collection)
     listed = json.loads(weboid.call("login", "ls", "--json").out)
     assert [each["name"] for each in listed["logins"]] == ["club"]
-    assert weboid.call("login", "rm", "club").code == 0
+    removed = weboid.call("login", "rm", "club", "--json")
+    assert json.loads(removed.out) == {"removed": ["club"]}
     archive = ("archive", "--json", "--profile", str(weboid.profile), "http://members.test/")
     assert weboid.call(*archive).code == 2, "what is named must be there"
 

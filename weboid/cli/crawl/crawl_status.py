@@ -305,7 +305,6 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
 def monitor_command(
     *,
     where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
     listen: str = option(
         "Where; :PORT is every address.", default=DEFAULT_LISTEN, metavar="HOST:PORT"
     ),
@@ -319,8 +318,6 @@ def monitor_command(
     are those of `weboid status`, and need no running crawl. Requests with a host name are answered
     only for localhost and names given with --name; requests with an IP address always.
     """
-    if output.is_json:
-        raise InputError("JSON is at /stats.json; or use `weboid status --json`.")
     with open_status_reader(where) as reader:
         reader.status()  # report unreadable stores at start-up
 

@@ -279,7 +279,8 @@ def test_nobody_is_asked_without_a_setting(links: Links) -> None:
 
 def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
     """By an administrator, who is whoever has the command line."""
-    assert links("copies", "set", A, "wayback", W)[0] == ExitCode.OK
+    (chosen,) = _objects(links("copies", "set", A, "wayback", W, "--json"))
+    assert [each["address"] for each in chosen["copies"]] == [W]
     assert links("copies", A, "--lock")[0] == ExitCode.OK
     (shown,) = _objects(links("copies", A, "--json"))
     (copy,) = shown["copies"]
@@ -289,7 +290,8 @@ def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
     assert links("copies", "set", A, "wayback", "")[0] == ExitCode.OK
     assert "(no version is chosen)" in links("copies", A, "--unlock")[1]
 
-    assert links("copies", "rm", A, "wayback")[1] == "No copy is known.\n"
+    (left,) = _objects(links("copies", "rm", A, "wayback", "--json"))
+    assert left["copies"] == []
 
 
 @pytest.mark.parametrize(

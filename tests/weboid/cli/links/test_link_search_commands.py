@@ -216,6 +216,9 @@ def test_spam_lists_are_kept_and_their_hits_shown(
         "x.bad.org: spam (wiki: Blocked.json, line 1)",
     ]
 
+    tested = facts(links("spam", "test", "http://a-casino.org/", "--wiki", "dewiki", "--json"))
+    assert tested["url"] == "http://a-casino.org/"
+
     scanned = facts(links("spam", "run", "--wiki", "dewiki", "--json"))
     assert (list(scanned["links"]), scanned["pages_marked"]) == (["http://casino.org/"], 1)
     assert stale(store) == [1]
