@@ -94,7 +94,7 @@ def _hear(said: IO[str]) -> None:
             continue
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
     """Return when it is true; look again and again."""
     pause = threading.Event()
     for _ in range(int(seconds / 0.02)):
