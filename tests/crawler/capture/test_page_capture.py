@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from core.clock import SystemClock
-from core.config.settings import BrowserSettings, Settings, VisitSettings
+from core.config.settings import BehaviourSettings, BrowserSettings, Settings, VisitSettings
 from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture
@@ -92,7 +92,9 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
             thumbnail=False,
             refetch_s=6.0,
         )
-        chosen = replace(settings, visit=replace(quick, **changes))
+        chosen = replace(
+            settings, visit=replace(quick, **changes), behaviours=BehaviourSettings(run=())
+        )
 
         async def nothing(_page: PageInfo) -> None:
             return None
