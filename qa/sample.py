@@ -246,10 +246,8 @@ def is_visit_pending(frontier: Frontier, visit: UnlistedVisit) -> bool:
 
 
 _CHUNK = 5_000
-_COLUMNS = (
-    "page_id, url, urlkey, final_url, captured_ms, timestamp, outcome, reason, status, mime,"
-    " page_class, stored_bytes"
-)
+_SAME = ("page_id", "url", "final_url", "timestamp", "reason", "status", "mime", "stored_bytes")
+_COLUMNS = ", ".join((*_SAME, "urlkey", "captured_ms", "outcome", "page_class"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,18 +312,11 @@ def newest_captures(
 
 def _candidate(row: Any, host: str, before: int | None, *, host_checked: bool) -> SampleCandidate:
     return SampleCandidate(
-        page_id=row["page_id"],
-        url=row["url"],
-        final_url=row["final_url"],
+        **{name: row[name] for name in _SAME},
         captured_at=from_unix_milliseconds(row["captured_ms"]),
-        timestamp=row["timestamp"],
         host=host,
         outcome=VisitOutcome(row["outcome"]),
-        reason=row["reason"],
-        status=row["status"],
-        mime=row["mime"],
         page_class=parse_page_class(row["page_class"]),
-        stored_bytes=row["stored_bytes"],
         before_bytes=before,
         host_checked=host_checked,
     )

@@ -110,21 +110,15 @@ class SnapshotReader:
         )
 
 
+_SAME = ("url", "final_url", "captured_at", "page_id", "reason", "status", "mime", "title")
 _FAILED = {VisitOutcome.FAILED, VisitOutcome.SKIPPED}
 
 
 def snapshot_of(page: CapturedPage) -> PageSnapshot:
     """Return the snapshot of a capture, without its artifacts."""
     return PageSnapshot(
-        url=page.url,
-        final_url=page.final_url,
-        captured_at=page.captured_at,
-        page_id=page.page_id,
+        **{name: getattr(page, name) for name in _SAME},
         outcome=VisitOutcome(page.outcome),
-        reason=page.reason,
-        status=page.status,
-        mime=page.mime,
-        title=page.title,
         page_class=parse_page_class(page.page_class),
         evidence=tuple(page.evidence),
     )

@@ -27,12 +27,9 @@ def picture_data_url(picture: bytes | None) -> str:
 
     The picture is re-encoded: none of its original bytes gets into the page.
     """
-    if picture is None:
-        return ""
-    small = shrink_picture(picture, widest=_WIDEST_PX, tallest=_TALLEST_PX, quality=_QUALITY)
-    if small is None:
-        return ""
-    return "data:image/webp;base64," + base64.b64encode(small).decode("ascii")
+    data = picture or b""
+    small = shrink_picture(data, widest=_WIDEST_PX, tallest=_TALLEST_PX, quality=_QUALITY)
+    return "" if small is None else f"data:image/webp;base64,{base64.b64encode(small).decode()}"
 
 
 @cache

@@ -186,6 +186,7 @@ _NAMES: dict[type, str] = {
     QueueStatus: "progress",
     IndexRestored: "index_restored",
 }
+_SAME = ("page_id", "final_url", "captured_at", "status", "mime", "title", "records", "seconds")
 _COLOURS = {
     VisitOutcome.COMPLETE: "green",
     VisitOutcome.PARTIAL: "yellow",
@@ -294,18 +295,8 @@ class JsonRunReporter(RunReporter):
                     "attempts": event.attempts,
                 }
                 if page is not None:
-                    facts |= {
-                        "page_id": page.page_id,
-                        "final_url": page.final_url,
-                        "captured_at": page.captured_at,
-                        "status": page.status,
-                        "mime": page.mime,
-                        "class": page.page_class,
-                        "title": page.title,
-                        "records": page.records,
-                        "bytes": page.stored_bytes,
-                        "seconds": page.seconds,
-                    }
+                    facts |= {name: getattr(page, name) for name in _SAME}
+                    facts |= {"class": page.page_class, "bytes": page.stored_bytes}
                 self._show(facts)
             case SnapshotMade():
                 self._show({"event": "snapshot", "at": warc_date(event.at)})
