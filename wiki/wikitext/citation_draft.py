@@ -32,31 +32,39 @@ from wiki.wikitext.template_map import ArchiveTemplate, TemplateRules, fold_name
 FIRST_ACCESS_DAY: Final = date(2001, 1, 1)  # the first wiki with citations began in that month
 FIRST_ARCHIVED_DAY: Final = date(1996, 1, 1)  # no archive is older
 _LONGEST: Final = 200  # characters that are looked at
-MONTHS: Final[Mapping[str, int]] = {
-    name: number for number, names in enumerate(words()["read_months"], 1) for name in names
-}
-_MONTH = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\.?"
 _YEAR = r"(?P<year>\d{4})(?!\d)"
 _DAY = r"(?<!\d)(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?"
 _GAP = r"(?:[\s,/-]|of\s|de\s|del\s){0,3}"
-_FORMS: Final = tuple(
-    re.compile(form, re.IGNORECASE)
-    for form in (
+_MARKUP = re.compile(r"\[\[|\]\]|'{2,}|&nbsp;|&#160;|[\xa0\u2009\u202f\u200e\u200f]|\{\{0\}\}")
+
+
+@cache
+def month_numbers() -> Mapping[str, int]:
+    """Return the number of each name of a month, in lower case."""
+    return {
+        name: number for number, names in enumerate(words()["read_months"], 1) for name in names
+    }
+
+
+@cache
+def _forms() -> tuple[re.Pattern[str], ...]:
+    """Return the forms of dates, in the order in which they are tried."""
+    month = rf"(?P<month>{'|'.join(sorted(month_numbers(), key=len, reverse=True))})\.?"
+    forms = (
         r"(?<!\d)(?P<year>\d{4})[-\u2010\u2011\u2012\u2013](?P<number>\d{1,2})[-\u2010\u2011\u2012\u2013](?P<day>\d{1,2})(?!\d)",
-        rf"{_DAY}{_GAP}\b{_MONTH}{_GAP}{_YEAR}",
-        rf"\b{_MONTH}\s{{0,3}}{_DAY}{_GAP}(?<!\d){_YEAR}",
-        rf"(?<!\d){_YEAR}{_GAP}\b{_MONTH}\s{{0,3}}{_DAY}(?!\d)",
+        rf"{_DAY}{_GAP}\b{month}{_GAP}{_YEAR}",
+        rf"\b{month}\s{{0,3}}{_DAY}{_GAP}(?<!\d){_YEAR}",
+        rf"(?<!\d){_YEAR}{_GAP}\b{month}\s{{0,3}}{_DAY}(?!\d)",
         r"(?<!\d)(?P<day>\d{1,2})\.\s?(?P<number>\d{1,2})\.\s?(?P<year>\d{4})(?!\d)",
         r"(?<!\d)(?P<year>\d{4})[/.](?P<number>\d{1,2})[/.](?P<day>\d{1,2})(?!\d)",
         r"(?<!\d)(?P<either>\d{1,2})[/-](?P<or>\d{1,2})[/-](?P<year>\d{4})(?!\d)",
         r"(?<!\d)(?P<year>\d{4})\|(?P<number>\d{1,2})\|(?P<day>\d{1,2})(?!\d)",
         r"(?<!\d)(?P<year>\d{4})(?P<number>\d\d)(?P<day>\d\d)(?:\d{6}|\d{4})?(?!\d)",
         r"(?<!\d)(?P<year>\d{4})年(?P<number>\d{1,2})月(?P<day>\d{1,2})日",
-        rf"\b{_MONTH}{_GAP}(?<!\d){_YEAR}",
+        rf"\b{month}{_GAP}(?<!\d){_YEAR}",
         r"(?<![\d-])(?P<year>\d{4})-(?P<number>\d\d)(?![\d-])",
     )
-)
-_MARKUP = re.compile(r"\[\[|\]\]|'{2,}|&nbsp;|&#160;|[\xa0\u2009\u202f\u200e\u200f]|\{\{0\}\}")
+    return tuple(re.compile(form, re.IGNORECASE) for form in forms)
 
 
 def read_date(text: str, *, today: date, first: date = FIRST_ACCESS_DAY) -> date | None:
@@ -77,7 +85,7 @@ def _named(text: str) -> date | None:
     if not any(map(str.isdigit, text)):
         return None
     text = _MARKUP.sub(lambda match: " " if match[0][0] in "&\xa0\u2009\u202f" else "", text)
-    for form in _FORMS:
+    for form in _forms():
         match = form.search(text)
         if match is not None:
             parts = match.groupdict()
@@ -88,7 +96,9 @@ def _named(text: str) -> date | None:
                     return _date(year, other, one)
                 return _date(year, one, other) if other > 12 else None
             has_number = "number" in parts
-            month = int(parts["number"]) if has_number else MONTHS[parts["month"].casefold()]
+            month = (
+                int(parts["number"]) if has_number else month_numbers()[parts["month"].casefold()]
+            )
             return _date(year, month, int(parts.get("day", "1")))
     return None
 

@@ -20,7 +20,6 @@ from wiki.wikitext.citation_model import TextSpan
 from wiki.wikitext.parser import NodeKind, TemplatePart, parse
 from wiki.wikitext.template_map import fold_name, words
 
-MONTHS: Final[Mapping[str, Sequence[str]]] = words()["months"]  # by language
 _LONGEST: Final = 40  # characters a date may have
 _USE: Final = re.compile(r"\{\{\s*use[ _](dmy|mdy)[ _]dates\s*[|}]", re.IGNORECASE)
 
@@ -63,7 +62,7 @@ def page_style(text: str, dates: Iterable[str], usual: DateStyle) -> DateStyle:
 
 def format_day(day: date, style: DateStyle, language: str) -> str:
     """Format a day in that style; in ISO for a language without known month names."""
-    months = MONTHS.get(language.partition("-")[0])
+    months = words()["months"].get(language.partition("-")[0])
     if style is DateStyle.DOTS:
         return f"{day.day:02}.{day.month:02}.{day.year:04}"
     if style is DateStyle.ISO or months is None:
@@ -78,7 +77,8 @@ def format_day(day: date, style: DateStyle, language: str) -> str:
 
 def month_name(day: date, language: str) -> str:
     """Return the month's name in that language, else in English: ``November``."""
-    return MONTHS.get(language.partition("-")[0], MONTHS["en"])[day.month - 1]
+    months: Mapping[str, Sequence[str]] = words()["months"]
+    return months.get(language.partition("-")[0], months["en"])[day.month - 1]
 
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

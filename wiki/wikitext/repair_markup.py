@@ -40,7 +40,6 @@ _UNSAFE_URL = re.compile(
     # Behaviour switches are written in many languages, in either case, and in Japanese with wide lines.
     r"|[_\uff3f]{2}(?=(?:\w|[^\x00-\x7f])+?[_\uff3f]{2})"
 )
-_NO_TITLE: Final = frozenset(words()["default_titles"])
 
 
 def escape_value(text: str) -> str:
@@ -71,7 +70,11 @@ def escape_plain(text: str, most: int = 500) -> str:
 def is_title(text: str) -> bool:
     """Return False for default titles of servers, bot walls and parking pages."""
     plain = _clean_line(html.unescape(text[: 8 * TITLE_LENGTH]))
-    return len(plain) > 2 and any(map(str.isalnum, plain)) and plain.casefold() not in _NO_TITLE
+    return (
+        len(plain) > 2
+        and any(map(str.isalnum, plain))
+        and plain.casefold() not in words()["default_titles"]
+    )
 
 
 def escape_url(url: str) -> str:

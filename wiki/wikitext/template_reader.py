@@ -98,9 +98,6 @@ def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) ->
 
 
 _FUNCTION = re.compile(r"\s*(?:(?:safe)?subst:)?\s*(#?)([^:|{}\n]{1,40}):", re.IGNORECASE)
-# Functions whose arguments are rendered; those of others are not shown as written.
-_SHOWING_FUNCTIONS: Final = frozenset(words()["showing_functions"])
-_SILENT_FUNCTIONS: Final = frozenset(words()["silent_functions"])
 _HOST = re.compile(
     r"[^\s/?#|\[\]<>\"\x7f:@]+\.[^\s/?#|\[\]<>\"\x7f.:@]{2,}(?::\d+)?(?:[/?#][^\s\x7f]*)?"
 )
@@ -289,8 +286,8 @@ class TemplateReader:
         name = match[2].strip().casefold()
         if match[1] and name == "invoke":
             return False
-        if not match[1] and name not in _SHOWING_FUNCTIONS:
-            return name in _SILENT_FUNCTIONS
+        if not match[1] and name not in words()["showing_functions"]:
+            return name in words()["silent_functions"]
         if match[1] and name == "tag":
             # `{{#tag:ref|…}}` is read as a tag; this form allows templates within it.
             kind = self.text[match.end() : first.end].strip().casefold()
