@@ -1,4 +1,4 @@
-"""A wiki with the extension for each module, and the extension's pure classes in PHP."""
+"""A wiki with the extension for each process of tests, and the extension's pure classes in PHP."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ class Pure:
         return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pure() -> Iterator[Pure]:
     """The extension's pure classes."""
     script = EXTENSION.parents[2] / "tests" / "wiki" / "mediawiki" / "pure.php"
@@ -51,9 +51,9 @@ def pure() -> Iterator[Pure]:
         process.stdin.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def extended_once() -> Iterator[Extended]:
-    """A wiki with the extension (mark the module slow)."""
+    """A wiki with the extension, for all modules of a process (mark them slow)."""
     with extended_wiki() as running:
         yield running
 
