@@ -170,8 +170,11 @@ def test_records_are_written_when_nobody_else_writes(made: CollectionBuilder) ->
 def test_a_run_that_is_cut_short_loses_nothing(
     made: CollectionBuilder, number: signal.Signals
 ) -> None:
-    """What was told is in the registry; the same command does the rest."""
-    urls = {f"https://h{each}.example/" for each in range(6)}
+    """What was told is in the registry; the same command does the rest.
+
+    Its pipe holds a line or two: however late they are read, it cannot come to its end before.
+    """
+    urls = {f"https://h{each}.example/{'x' * 2_500}" for each in range(5)}
     page_ids = [drawn_page(made, url) for url in urls]
     arguments = ["qa", "--json", "--no-record", "--jobs=1"]
     command = [sys.executable, "-m", "weboid", *arguments]
@@ -182,6 +185,7 @@ def test_a_run_that_is_cut_short_loses_nothing(
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4_096)
         reported = [json.loads(process.stdout.readline())]
         if number is signal.SIGINT:
             process.send_signal(number)  # its parts mind themselves

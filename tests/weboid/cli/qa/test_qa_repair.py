@@ -36,10 +36,10 @@ pytestmark = [
 ]
 
 PLACES = (
-    "a.example/back", "a.example/bare", "a.example/gone", "d.example/x", "e.example/judged",
-    "f.example/waits", "f.example/other",
+    "a.example/back", "a.example/gone", "d.example/x", "e.example/judged", "f.example/waits",
+    "f.example/other",
 )  # fmt: skip
-BACK, BARE, GONE, DOWN, JUDGED, WAITS, OTHER = (f"http://{place}" for place in PLACES)
+BACK, GONE, DOWN, JUDGED, WAITS, OTHER = (f"http://{place}" for place in PLACES)
 CLOCK = SystemClock()
 
 
@@ -61,15 +61,15 @@ class Repaired:
 
 @pytest.fixture(scope="module")
 def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Repaired:
-    """All but one page archived, four of them damaged, of which two are gone; and all checked."""
+    """All but one page archived, three of them damaged, of which two are gone; and all checked."""
     weboid = weboid_for(
         *(site, web, tmp_path_factory.mktemp("repaired")),
         visit={"full_page": True},
         frontier={"attempts": 1},
     )
-    urls = (BACK, BARE, GONE, DOWN, JUDGED, WAITS)
+    urls = (BACK, GONE, DOWN, JUDGED, WAITS)
     assert weboid.archive(*urls).code == 0
-    damage(weboid, pictures=("back", "gone", "x"), doms=("bare",))
+    damage(weboid, pictures=("back", "gone", "x"))
     before = {url: offered(weboid, url) for url in urls}
     del site.answers["a.example/gone"]
     down = f'"d.example:80" = "127.0.0.1:{site.port}"'
@@ -118,10 +118,9 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
     """Once, and only where the site still has it; the old captures stay readable at their timestamps."""
     weboid, before, ran = repaired.weboid, repaired.before, repaired.ran
 
-    assert ran.summary["broken"] == 4
+    assert ran.summary["broken"] == 3
     assert state_of(ran) == {
         BACK: RepairState.DONE_BETTER,
-        BARE: RepairState.DONE_BETTER,
         GONE: RepairState.DONE_NOT_BETTER,
         DOWN: RepairState.FAILED,
     }
