@@ -93,9 +93,9 @@ def test_a_page_number_that_no_database_holds_ends_no_sweep(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@given(st.lists(PAGES, min_size=1, max_size=3))
+@given(st.lists(PAGES, min_size=2, max_size=6))
 @settings(
-    max_examples=examples(10),
+    max_examples=examples(5),  # each makes a database, and reads its pages four times
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
