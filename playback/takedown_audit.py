@@ -151,11 +151,11 @@ class AuditReport:
         rows: dict[tuple[str, str], list[AuditFinding]] = {}
         for each in self.findings:
             rows.setdefault((each.probe.server, each.probe.route), []).append(each)
-        for (server, route), found in rows.items():
-            counts = Counter(each.status for each in found)
+        for (server, route), findings in rows.items():
+            counts = Counter(each.status for each in findings)
             answers = ", ".join(f"{status} x{count}" for status, count in sorted(counts.items()))
-            leaks = sum(1 for each in found if each.leak)
-            silent = sum(1 for each in found if not each.is_answer)
+            leaks = sum(1 for each in findings if each.leak)
+            silent = sum(1 for each in findings if not each.is_answer)
             verdict = f"LEAK x{leaks}" if leaks else f"no answer x{silent}" if silent else "ok"
             yield server, route, answers, verdict
         for route in self.unproved:
@@ -173,9 +173,9 @@ class LeakTraces:
         # page manifests, searched as a whole only: the index holds their lines, too
         manifests: Iterable[bytes],
     ) -> None:
-        kept, others = tuple(dict.fromkeys(payloads)), tuple(shown)
+        contents, others = tuple(dict.fromkeys(payloads)), tuple(shown)
         texts = dict.fromkeys(title.strip() for title in titles if len(title.strip()) > 3)
-        for payload in kept:
+        for payload in contents:
             if b"\0" in payload[:1000]:
                 continue
             try:
@@ -193,7 +193,7 @@ class LeakTraces:
             texts |= dict.fromkeys(run[:_LONGEST_TEXT].strip() for run in longest)
         own = [text for text in texts if not any(text.encode() in other for other in others)]
         self.texts = tuple(own[:_MOST_TEXTS])
-        self._payloads = [each for each in (*kept, *manifests) if each and each not in others]
+        self._payloads = [each for each in (*contents, *manifests) if each and each not in others]
         self._spelled = {
             text: {
                 text.encode(),
@@ -205,7 +205,7 @@ class LeakTraces:
             for text in self.texts
         }
 
-    def found_in(self, body: bytes) -> str:
+    def search(self, body: bytes) -> str:
         """Return a description of the trace found in the body; empty: none."""
         for each in self._payloads:
             if body == each:
@@ -238,7 +238,7 @@ class TakedownAuditor:
     def prove(
         self,
         cases: list[AuditCase],
-        sought: LeakTraces,
+        traces: LeakTraces,
         app: Starlette,
         warm: HeldValidators | None = None,
     ) -> AuditReport:
@@ -258,7 +258,7 @@ class TakedownAuditor:
         for probe in probes:
             for each in _variants(probe, cases, warm.etags):
                 status, headers, body = self._ask(each)
-                leak = _leak(each, status, headers, body, sought, hidden)
+                leak = _leak(each, status, headers, body, traces, hidden)
                 proof.findings.append(AuditFinding(each, status, leak))
                 if "etag" in headers:
                     proof.warm.etags.setdefault(each.key, headers["etag"])
@@ -336,16 +336,16 @@ def _leak(
     status: int,
     headers: Mapping[str, Any],
     body: bytes,
-    sought: LeakTraces,
+    traces: LeakTraces,
     hidden: re.Pattern[bytes] | None,
 ) -> str:
     """Return a description of what the response leaks; empty without a leak."""
     if status == HTTPStatus.NOT_MODIFIED:
         return "It says that what the reader holds is still good."
     header_lines = "\n".join(f"{name}: {value}" for name, value in headers.items()).encode()
-    found = sought.found_in(body) or sought.found_in(header_lines)
-    if found or hidden is None:
-        return found
+    trace = traces.search(body) or traces.search(header_lines)
+    if trace or hidden is None:
+        return trace
     if hidden.search(probe.target.encode()) is None:
         mark = hidden.search(body) or hidden.search(header_lines)
         if mark is not None:
@@ -466,12 +466,14 @@ def cases_of(
         imagined = Takedown(0, kind, what)
         return islice(TakedownCoverage(database, imagined, now).captures(), _MOST_CAPTURES)
 
-    found = list(covered(TakedownKind.URL, url))
-    for digest in dict.fromkeys(each.digest for each in found if url_within(each.url) == each.url):
+    captures = list(covered(TakedownKind.URL, url))
+    for digest in dict.fromkeys(
+        each.digest for each in captures if url_within(each.url) == each.url
+    ):
         if ":" in digest:
             with contextlib.suppress(ValueError, KeyError):
-                found += covered(TakedownKind.DIGEST, digest)
-    unique = {(each.location.filename, each.location.offset): each for each in found}
+                captures += covered(TakedownKind.DIGEST, digest)
+    unique = {(each.location.filename, each.location.offset): each for each in captures}
     if permits is None:
         return [AuditCase(each, None) for each in unique.values()]
     judged = [(each, permits.capture(each)) for each in unique.values()]
@@ -540,16 +542,16 @@ def embedding_cases(
         f"SELECT {CAPTURE_COLUMNS} FROM captures WHERE page_id = :page"  # noqa: S608 constants of ours
         " AND (url = :url OR url = :final OR substr(url, 1, 4) = 'urn:')"
     )
-    found = []
+    embedding = []
     for page in pages:
         if page.page_id in refused or page.page_id not in embedded:
             continue
         values = {"page": page.page_id, "url": page.url, "final": page.final_url}
         captures = (capture_of(row) for row in database.rows(query, values))
         artifacts = [each for each in captures if each is not None]
-        found += [AuditCase(each, None) for each in artifacts]
-        found += [AuditCase(replace(each, url=page.url), None) for each in artifacts[:1]]
-    return found
+        embedding += [AuditCase(each, None) for each in artifacts]
+        embedding += [AuditCase(replace(each, url=page.url), None) for each in artifacts[:1]]
+    return embedding
 
 
 def every_route(database: IndexDatabase, decisions: DecisionStore, replay: str) -> Starlette:

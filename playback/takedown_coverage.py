@@ -11,8 +11,8 @@ from playback.access.takedowns import Takedown, TakedownKind, TakedownSet, taked
 from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
 from warc.index.database import IndexDatabase, in_lists, key_values
 
-_CHECKS = """id IN (SELECT said.id FROM qualities JOIN captures AS said
-    ON said.filename = qualities.filename AND said."offset" = qualities."offset"
+_CHECKS = """id IN (SELECT checked.id FROM qualities JOIN captures AS checked
+    ON checked.filename = qualities.filename AND checked."offset" = qualities."offset"
     WHERE qualities.page_id IN ({marks}))"""
 
 
@@ -31,16 +31,16 @@ class TakedownCoverage:
         ids = self._ids("captures")
         if self._takedown.kind is not TakedownKind.DIGEST:
             ids |= self._ids("pages")
-        for found in self._pages(ids):
-            covered = self._permits.pages(found)
-            yield from (page for page in found if page.page_id in covered)
+        for pages in self._pages(ids):
+            covered = self._permits.pages(pages)
+            yield from (page for page in pages if page.page_id in covered)
 
     def embedding_pages(self) -> Iterator[PageFacts]:
         """Yield pages that are not covered themselves but frame a covered document."""
         covered = {page.page_id for page in self.pages()}
-        for found in self._pages(self._ids("captures") - covered):
-            embedded = self._permits.embedded([page.page_id for page in found])
-            yield from (page for page in found if page.page_id in embedded)
+        for pages in self._pages(self._ids("captures") - covered):
+            embedded = self._permits.embedded([page.page_id for page in pages])
+            yield from (page for page in pages if page.page_id in embedded)
 
     def captures(self) -> Iterator[Capture]:
         """Yield covered records once each, including artifacts and checks of the pages."""
@@ -100,7 +100,7 @@ class TakedownCoverage:
 def revisits_of(database: IndexDatabase, captures: list[Capture]) -> list[Capture]:
     """Return revisits of the captures' payloads that are not among the captures."""
     places = {(each.location.filename, each.location.offset) for each in captures}
-    found: dict[tuple[str, int], Capture] = {}
+    revisits: dict[tuple[str, int], Capture] = {}
     for marks, values in in_lists(sorted({each.digest for each in captures})):
         query = (
             f"SELECT {CAPTURE_COLUMNS} FROM captures WHERE record_type = 'revisit'"  # noqa: S608 names of values
@@ -113,8 +113,8 @@ def revisits_of(database: IndexDatabase, captures: list[Capture]) -> list[Captur
             place = (each.location.filename, each.location.offset)
             original = (each.original.filename, each.original.offset)
             if original in places and place not in places:
-                found[place] = each
-    return list(found.values())
+                revisits[place] = each
+    return list(revisits.values())
 
 
 def digest_aliases(database: IndexDatabase, digest: str) -> list[str]:

@@ -64,8 +64,8 @@ class PostgresDecisionStore:
                             "SELECT count(*) FROM pg_class JOIN pg_namespace AS n ON n.oid ="
                             " relnamespace WHERE nspname = %s AND relname = ANY(%s)"
                         )
-                        found = connection.execute(query, (schema, _RELATIONS)).fetchone()
-                        if found != (relations,):
+                        existing = connection.execute(query, (schema, _RELATIONS)).fetchone()
+                        if existing != (relations,):
                             connection.execute(TABLES.encode())
                         connection.commit()  # before anything else is locked
                         self._has_tables = True

@@ -143,17 +143,17 @@ class SqliteDecisionStore:
                     if connection is None:
                         return []
                     try:
-                        found = connection.execute(query, values).fetchall()
+                        rows = connection.execute(query, values).fetchall()
                     except sqlite3.OperationalError as error:
                         if "no such table" not in str(error):
                             raise
-                        found = []  # of an older version of ours: nothing of that kind was decided
+                        rows = []  # of an older version of ours: nothing of that kind was decided
                     except sqlite3.DatabaseError:
                         if not self._is_frozen or self._identity() == self._opened:
                             raise
                         continue  # it was written to under a reader who takes no lock
                     if not self._is_frozen or self._identity() == self._opened:
-                        return found
+                        return rows
             except (sqlite3.Error, OSError) as error:
                 self._close()
                 raise TransientError(f"The decisions cannot be read: {error}.") from error

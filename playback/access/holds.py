@@ -58,8 +58,8 @@ def verdict_of(store: DecisionStore, digest: str) -> ScanVerdict | None:
 def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) -> set[str]:
     """Return those digests, as given, for which that scanner has a verdict."""
     keys = {digest: digest_key(digest) for digest in digests}
-    wanted, known = sorted(set(keys.values())), set[str]()
-    for marks, values in in_lists(wanted):
+    distinct, known = sorted(set(keys.values())), set[str]()
+    for marks, values in in_lists(distinct):
         query = f"SELECT digest FROM verdicts WHERE scanner = :scanner AND digest IN ({marks})"  # noqa: S608 names of values
         known.update(row["digest"] for row in store.rows(query, {**values, "scanner": scanner}))
     return {digest for digest, key in keys.items() if key in known}

@@ -233,13 +233,13 @@ class PrefixFile:
     def find(self, full_hash: bytes) -> int:
         """Return the length in bytes of the longest matching prefix of the hash; 0 without one."""
         for width, count, start in reversed(self._sections):  # longest first
-            wanted = full_hash[:width]
+            prefix = full_hash[:width]
 
             def entry(number: int, width: int = width, start: int = start) -> bytes:
                 return self._data[start + number * width : start + (number + 1) * width]
 
-            place = bisect_left(range(count), wanted, key=entry)
-            if place < count and entry(place) == wanted:
+            place = bisect_left(range(count), prefix, key=entry)
+            if place < count and entry(place) == prefix:
                 return width
         return 0
 

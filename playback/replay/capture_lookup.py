@@ -156,12 +156,12 @@ class CaptureLookup:
         """
         path, _, query = url.partition("?")
         values = {"page": page_id, "length": len(path) + 1, "path": path}
-        wanted, parameters = _without_busters(url), set(query.split("&"))
+        plain_url, parameters = _without_busters(url), set(query.split("&"))
         is_file = _FILE.fullmatch(path.rpartition("/")[2]) is not None
         best: Capture | None = None
         best_rank = -1
         for row in self.rows(_OF_THE_PATH, values):
-            is_same = _without_busters(row["url"]) == wanted
+            is_same = _without_busters(row["url"]) == plain_url
             if not (is_same or is_file):
                 continue
             capture = capture_of(row)
@@ -223,8 +223,8 @@ class CaptureLookup:
         except BadUrlError:
             return None  # nothing is ever filed under it
         timestamp, blocked = timestamp14(at), None
-        wanted = BestPageQuery(url, unix_milliseconds(at), timestamp, shown)
-        for row in best_pages(self.rows, self._database.has_key, key, _PAGE_COLUMNS, wanted):
+        best = BestPageQuery(url, unix_milliseconds(at), timestamp, shown)
+        for row in best_pages(self.rows, self._database.has_key, key, _PAGE_COLUMNS, best):
             page, error = self._page_and_refusal(row)
             if error is None:
                 return page

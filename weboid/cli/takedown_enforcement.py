@@ -310,11 +310,11 @@ def _prove(options: _ProofOptions, front: str, replay: str) -> AuditReport:
                 else f"No take-down covers a capture of {named}, and none was made with a login;"
                 " `weboid takedown ls` shows the take-downs."
             )
-        sought = traces_of(layout, index, cases, permits, now)
+        traces = traces_of(layout, index, cases, permits, now)
         cases += [] if before else embedding_cases(index, permits, cases)
         app = every_route(index, decisions, replay)
         with closing(TakedownAuditor(front, replay)) as prover:
-            return prover.prove(cases, sought, app, options.warm)
+            return prover.prove(cases, traces, app, options.warm)
 
 
 async def _prove_own_server(options: _ProofOptions) -> AuditReport:

@@ -380,11 +380,11 @@ def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
     return FullAnswer(307, headers=(("Location", address),))
 
 
-def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
+def _ranged(answer: FullAnswer, range_header: str) -> FullAnswer:
     size = len(answer.body)
     headers = (*answer.headers, ("Accept-Ranges", "bytes"))
     try:
-        span = parse_range(wanted.replace(" ", ""), "", "", size)
+        span = parse_range(range_header.replace(" ", ""), "", "", size)
     except UnsatisfiableRangeError:
         refused = plain_answer(416, "There is no such part.\n")
         return replace(refused, headers=(("Content-Range", f"bytes */{size}"),))

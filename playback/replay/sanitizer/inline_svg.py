@@ -125,9 +125,9 @@ class InlineDrawings:
 
     def _borrow(self, root: Element) -> None:
         own = {each.get("id") for each in root.iter()}
-        wanted, copied = [root], 0
-        while wanted:
-            for each in list(wanted.pop().iter()):
+        waiting, copied = [root], 0
+        while waiting:
+            for each in list(waiting.pop().iter()):
                 # What the shape uses, is painted with or is cut by.
                 references: list[str] = []
                 for key, value in each.attrib.items():
@@ -143,7 +143,7 @@ class InlineDrawings:
                         hidden = Element(f"{{{NAMESPACE}}}defs")
                         hidden.append(deepcopy(shape))
                         root.append(hidden)
-                        wanted.append(hidden)
+                        waiting.append(hidden)
 
     def _shapes(self) -> dict[str, Element]:
         if self._shared is None:

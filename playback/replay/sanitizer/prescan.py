@@ -437,13 +437,13 @@ def write_formula(attributes: Attributes, text: str) -> str:
     (HTML, 13.2.6.5).
     """
 
-    def start(name: str, given: Attributes) -> str:
-        kept = {
+    def start(name: str, values: Attributes) -> str:
+        allowed = {
             key: value.strip()
-            for key, value in given.items()
+            for key, value in values.items()
             if key in FORMULA_ATTRIBUTES and _FORMULA_VALUE.fullmatch(value.strip())
         }
-        return _start_tag(name, kept)
+        return _start_tag(name, allowed)
 
     parts = [start("math", attributes)]
     opened: list[str] = []
