@@ -328,7 +328,7 @@ def _words(facts: LinkEvidence, what: str) -> str:
             if link.kib is None
             else translate(sized, type=link.mime, kib=number(link.kib))
         )
-    if link.group in _TOLD_GROUPS or link.is_unreachable:
+    if link.group in _SHOWN_GROUPS or link.is_unreachable:
         known = replace(link, url="", spelling="", fails=0, checked_day=None, mime="", kib=None)
         how = _standing(known)
         return translate("%(how)s; %(what)s", how=how, what="; ".join(parts)) if parts else how
@@ -336,7 +336,7 @@ def _words(facts: LinkEvidence, what: str) -> str:
 
 
 _standing = _per_language(standing_of)
-_TOLD_GROUPS = (Group.UNREACHABLE, Group.DOUBTFUL)
+_SHOWN_GROUPS = (Group.UNREACHABLE, Group.DOUBTFUL)
 
 
 # Translators: a word or two, which stands beside a link in small letters.

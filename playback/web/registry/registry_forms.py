@@ -183,12 +183,12 @@ def question_of(form: RegistryForm) -> str:
     return f"{ANY_QUESTION} pattern {pattern}" if pattern else ANY_QUESTION
 
 
-def read_form(given: QueryParams) -> RegistryForm:
+def read_form(parameters: QueryParams) -> RegistryForm:
     """Read the form from query parameters; names of API parameters are accepted too."""
 
     def text(*names: str) -> str:
-        found = next((given[name] for name in names if given.get(name)), "")
-        return found[:_LONGEST]
+        value = next((parameters[name] for name in names if parameters.get(name)), "")
+        return value[:_LONGEST]
 
     return RegistryForm(
         url=text("url"),

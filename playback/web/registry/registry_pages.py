@@ -178,9 +178,12 @@ class RegistryPages:
         )
 
     def _list_answer(self, request: Request, form: RegistryForm) -> Response:
-        given = request.query_params
-        wiki, kind = parse_wiki(form.dbname.strip()), parse_list(given.get("with", ""))
-        after, domain = parse_after(given.get("after", "")), given.get("domain", "").strip()
+        parameters = request.query_params
+        wiki, kind = parse_wiki(form.dbname.strip()), parse_list(parameters.get("with", ""))
+        after, domain = (
+            parse_after(parameters.get("after", "")),
+            parameters.get("domain", "").strip(),
+        )
         self._door.count(request)
         listed = self._desk.listed(
             wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request)
@@ -231,7 +234,7 @@ class RegistryPages:
             "listed": None, "kind": None, "is_first": True, "domain": "",
         }  # fmt: skip
         values = {**nothing, **self._helpers(), **values}
-        values["is_told"] = any(values[name] for name in ("answer", "normal", "found", "kind"))
+        values["has_answer"] = any(values[name] for name in ("answer", "normal", "found", "kind"))
         return self._means.render(
             "registry/links.html",
             code,
@@ -243,12 +246,12 @@ class RegistryPages:
 
     def _helpers(self, before: str = "") -> dict[str, Any]:
         def url_address(url: str, wiki: WikiName | None) -> str:
-            given = {"url": url, "dbname": str(wiki) if wiki else ""}
-            return before + path_with_query(localized_path(FORM_PATH), given)
+            query = {"url": url, "dbname": str(wiki) if wiki else ""}
+            return before + path_with_query(localized_path(FORM_PATH), query)
 
         def page_address(page: PageReference) -> str:
-            given = {"dbname": str(page.wiki), "curid": str(page.page_id)}
-            return path_with_query(localized_path(FORM_PATH), given)
+            query = {"dbname": str(page.wiki), "curid": str(page.page_id)}
+            return path_with_query(localized_path(FORM_PATH), query)
 
         origin = self._means.origin
         return {

@@ -417,7 +417,7 @@ class ReportPages:
             code,
             {**_HEADERS, **(headers or {})},
             **{**nothing, **values},
-            said=url_reports,
+            url_reports=url_reports,
             is_away=code == 503,
             ago=link_messages.ago,
             date_of=date_of,
