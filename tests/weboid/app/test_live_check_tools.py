@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -154,11 +154,10 @@ def test_no_playback_at_all_is_reported_once_and_the_crawl_is_not_hurt(
 
 def _kill_playback(pid: int) -> bool:
     """Kill replay; whether there was one."""
-    children = [
-        child
-        for child in psutil.Process(pid).children(recursive=True)
-        if any("playback.replay" in word for word in child.cmdline())
-    ]
-    for child in children:
-        child.kill()
-    return bool(children)
+    is_killed = False
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error):  # one that has just ended
+            if any("playback.replay" in word for word in child.cmdline()):
+                child.kill()
+                is_killed = True
+    return is_killed
