@@ -107,13 +107,13 @@ def page_refresh_target(page: PageExcerpt) -> str:
     return ""
 
 
-def parse_refresh(said: str) -> str:
+def parse_refresh(value: str) -> str:
     """Return the target of ``5; url=/there`` in a page or header; empty without one or when delayed.
 
     >>> parse_refresh("0;URL='/there'"), parse_refresh("300; url=/there"), parse_refresh("60")
     ('/there', '', '')
     """
-    leads = _LEADS_TO.match(said[:10_000])
+    leads = _LEADS_TO.match(value[:10_000])
     return leads[2].strip()[:8_192] if leads and int(leads[1]) <= REFRESH_S else ""
 
 

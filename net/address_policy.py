@@ -110,7 +110,7 @@ class EgressPolicy:
         self._allow = tuple(ipaddress.ip_network(network) for network in settings.allow)
         self._refuse = tuple(ipaddress.ip_network(network) for network in settings.refuse)
         self._block = HostPatterns(dict.fromkeys(settings.block, True))
-        self._given = {
+        self._endpoints = {
             resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()
         }
         self.via = HostPatterns(
@@ -127,9 +127,9 @@ class EgressPolicy:
 
     def known_addresses(self, host: str, port: int) -> tuple[Addresses, int] | None:
         """Return addresses and port that need no look-up: given, literal, or by RFC 6761."""
-        given = self._given.get(f"{host}:{port}") or self._given.get(host)
-        if given is not None:
-            return (ipaddress.ip_address(given[0]),), given[1] or port
+        endpoint = self._endpoints.get(f"{host}:{port}") or self._endpoints.get(host)
+        if endpoint is not None:
+            return (ipaddress.ip_address(endpoint[0]),), endpoint[1] or port
         if is_local_name(host):
             return tuple(filter(self.allows, _LOOPBACK)) or _LOOPBACK, port
         literal = literal_address(host)

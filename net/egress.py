@@ -202,9 +202,9 @@ class Egress:
         if via.scheme is UpstreamProxyScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
         # By SOCKS5: to a checked address, or with ``socks5h`` to the name.
-        given = self._policy.known_addresses(host, port)
-        if given is not None:
-            addresses, port = given
+        known = self._policy.known_addresses(host, port)
+        if known is not None:
+            addresses, port = known
         elif via.scheme is UpstreamProxyScheme.SOCKS5:
             addresses = self._resolver.addresses(host, port, patience=patience)
         else:
@@ -228,9 +228,9 @@ class Egress:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
         host = self._permitted(host, HTTPS_PORT)
         via = self._policy.via.of(host)
-        given = self._policy.known_addresses(host, HTTPS_PORT)
-        if given is not None:
-            addresses = given[0]
+        known = self._policy.known_addresses(host, HTTPS_PORT)
+        if known is not None:
+            addresses = known[0]
         elif via is None or via.scheme is UpstreamProxyScheme.SOCKS5:
             addresses = self._resolver.addresses(host, HTTPS_PORT, patience=patience)
         else:

@@ -13,10 +13,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class StopSignals:
     """Handler of SIGINT and SIGTERM: the first stops gently, the second at once."""
 
-    def __init__(self, told: Callable[[], None]) -> None:
+    def __init__(self, on_stop: Callable[[], None]) -> None:
         self.event = asyncio.Event()  # set by the first signal
         self.at_once = False  # there was a second signal
-        self._told = told
+        self._on_stop = on_stop
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
@@ -35,7 +35,7 @@ class StopSignals:
     def _signalled(self) -> None:
         if not self.event.is_set():
             self.event.set()
-            self._told()
+            self._on_stop()
         else:
             self.hurry()
 

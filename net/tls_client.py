@@ -169,10 +169,10 @@ class TlsClient:
     def _session(self, host: str, port: int, *, strict: bool) -> ssl.SSLSession | None:
         key = (host, port, strict)
         with self._lock:
-            kept = self._sessions.get(key)
-            if kept is None:
+            entry = self._sessions.get(key)
+            if entry is None:
                 return None
-            since, session = kept
+            since, session = entry
             if self._monotonic() - since > SESSION_S:
                 del self._sessions[key]
                 return None

@@ -78,8 +78,8 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
     sock.sendall(b"\x05\x01\x00" + wanted + port.to_bytes(2, "big"))
     _, reply, _, kind = _exactly(sock, 4, via)
     if reply != 0:
-        said = _SOCKS_REPLIES.get(reply, f"reply {reply}")
-        raise ConnectError(f"{via} cannot connect to {host}:{port}: {said}.")
+        reason = _SOCKS_REPLIES.get(reply, f"reply {reply}")
+        raise ConnectError(f"{via} cannot connect to {host}:{port}: {reason}.")
     length = {1: 4, 4: 16}.get(kind) or _exactly(sock, 1, via)[0]
     _exactly(sock, length + 2, via)  # where it connects from: nobody here needs it
 

@@ -91,8 +91,8 @@ def timestamp_in_name(service: str, identifier: str, path: str) -> str:
         date = _DATE_PARAMETER.search(path)
         if date is not None:
             return parse_written_date(date[1])
-        asked = re.search(r"[?&]id=([0-9A-Za-z]+)", path)
-        identifier = identifier or (asked[1] if asked is not None else "")
+        parameter = re.search(r"[?&]id=([0-9A-Za-z]+)", path)
+        identifier = identifier or (parameter[1] if parameter is not None else "")
         if len(identifier) == 9:  # microseconds, in base 62
             value = 0
             for char in identifier:

@@ -192,9 +192,9 @@ class HttpProber:
     ) -> None:
         """Set up resolver (`names`, closed by the caller), connections and limits; may raise ConfigError."""
         self._clock = clock or SystemClock()
-        asked = names or DnsResolver(monotonic=self._clock.monotonic, rng=rng)
-        self._own_names = None if names else asked
-        self._ways = ConnectionOpener(settings.egress, asked, is_own=is_own)
+        resolver = names or DnsResolver(monotonic=self._clock.monotonic, rng=rng)
+        self._own_names = None if names else resolver
+        self._ways = ConnectionOpener(settings.egress, resolver, is_own=is_own)
         self._requests = RequestWriter(settings.links)
         self._timeout_s = settings.links.timeout_s
         self._turns = turns
@@ -257,7 +257,7 @@ class HttpProber:
     async def _look(
         self, url: str, *, get_only: bool, compare: Callable[[CheckResult], bool] | None
     ) -> CheckResult:
-        trace, finding = await self._asked(url, get_only=get_only)
+        trace, finding = await self._probe_methods(url, get_only=get_only)
         if compare is None or not compare(finding):
             return finding
         compared = finding
@@ -270,7 +270,7 @@ class HttpProber:
             return finding
         return replace(compared, hops=finding.hops, head_fails=finding.head_fails)
 
-    async def _asked(self, url: str, *, get_only: bool) -> tuple[ProbeTrace, CheckResult]:
+    async def _probe_methods(self, url: str, *, get_only: bool) -> tuple[ProbeTrace, CheckResult]:
         budget = ProbeBudget(self._timeout_s, self._clock.monotonic)
         head: CheckResult | None = None
         useful = True

@@ -112,42 +112,42 @@ def effective_result(
 
 
 def compute_update(
-    kept: CheckedRow, finding: CheckResult, day: int, rules: CheckRules
+    stored: CheckedRow, finding: CheckResult, day: int, rules: CheckRules
 ) -> RowUpdate:
     """Compute the changes to the URL's row by a result, after `effective_result`."""
-    now = next_health(kept.standing, finding, day, rules.preset, browser=rules.browser)
-    due = next_due(kept.standing, now, finding, day, rules.preset, kept.key)
+    now = next_health(stored.standing, finding, day, rules.preset, browser=rules.browser)
+    due = next_due(stored.standing, now, finding, day, rules.preset, stored.key)
     needs_opinion = rules.browser and needs_browser(now, rules.preset, day)
-    mime, kib = _format(kept, finding)
-    code, history = finding.code, kept.history
+    mime, kib = _format(stored, finding)
+    code, history = finding.code, stored.history
     if code != StatusCode.NONE:
         history = pack_history(add_check(unpack_history(history), code, day))
     return RowUpdate(
         standing=now,
-        code=code if code != StatusCode.NONE else kept.code,
+        code=code if code != StatusCode.NONE else stored.code,
         history=history,
         mime=mime,
         kib=kib,
         # Whatever was found, a pass that is going on must not meet it again.
         due_day=None if due is None else max(due, day + 1, URGENT_DAY + 1),
-        opinion_day=(day if kept.opinion_day is None else kept.opinion_day)
+        opinion_day=(day if stored.opinion_day is None else stored.opinion_day)
         if needs_opinion
         else None,
         is_observed=(
-            kept.is_new
+            stored.is_new
             or finding.verdict is not CheckVerdict.OK
-            or now.state is not kept.standing.state
-            or code != kept.code
+            or now.state is not stored.standing.state
+            or code != stored.code
         ),
     )
 
 
-def is_contradicted(kept: CheckedRow, finding: CheckResult, day: int) -> bool:
+def is_contradicted(stored: CheckedRow, finding: CheckResult, day: int) -> bool:
     """Return True when a browser's result would contradict our recent failures."""
-    last = kept.standing.last_fail
+    last = stored.standing.last_fail
     return (
         finding.how is CheckMethod.BROWSER
-        and kept.standing.state in (LinkState.DYING, LinkState.DEAD)
+        and stored.standing.state in (LinkState.DYING, LinkState.DEAD)
         and last is not None
         and day - last <= _OPINION_DAYS
     )
@@ -168,7 +168,7 @@ def observation_row(url_id: int, finding: CheckResult, moment: int) -> dict[str,
     }
 
 
-def _format(kept: CheckedRow, finding: CheckResult) -> tuple[str | None, int | None]:
+def _format(stored: CheckedRow, finding: CheckResult) -> tuple[str | None, int | None]:
     """Return the unusual type and its length (W57, W66); unknown values stay unchanged.
 
     GET determines a type by the page's first bytes, HEAD only by the header: so HEAD sets one only
@@ -176,13 +176,13 @@ def _format(kept: CheckedRow, finding: CheckResult) -> tuple[str | None, int | N
     """
     is_seen = finding.verdict is CheckVerdict.OK and finding.how is not CheckMethod.BROWSER
     name = format_name(finding.mime) if is_seen and finding.mime else None
-    by_head = finding.how is CheckMethod.HEAD and (kept.mime or name in ("", "binary"))
-    if name is None or (by_head and kept.mime != name):
-        return kept.mime, kept.kib
+    by_head = finding.how is CheckMethod.HEAD and (stored.mime or name in ("", "binary"))
+    if name is None or (by_head and stored.mime != name):
+        return stored.mime, stored.kib
     if not name:
         return None, None
     length = finding.length
-    same = kept.kib if kept.mime == name else None
+    same = stored.kib if stored.mime == name else None
     return name, same if length is None else min(-(-length // 1024), 0x7FFFFFFF)
 
 
@@ -296,7 +296,7 @@ def _book_once(
         if row is None:
             continue
         where = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path)
-        kept = CheckedRow(
+        stored = CheckedRow(
             key=bytes(row.key),
             standing=health_of(row),
             code=row.code,
@@ -310,20 +310,20 @@ def _book_once(
         finding = effective_result(
             result.finding, quirks.get(row.name, frozenset()), browser=rules.browser
         )
-        state = kept.standing.state
+        state = stored.standing.state
         if state in SETTLED:
-            facts = (result.url_id, where.url, result.finding, state, state, kept.due_day)
+            facts = (result.url_id, where.url, result.finding, state, state, stored.due_day)
             batch.booked.append(RecordedResult(*facts, awaits_opinion=False))
             continue
         judged_by = rules.of(where.url)
         if result.url_id in tagged and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
             health = next_health(
-                kept.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser
+                stored.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser
             )
-            kept = kept._replace(standing=health)
-        change = compute_update(kept, finding, day, judged_by)
-        batch.add(where, result, finding, kept, change)
-        contradicts = is_contradicted(kept, finding, day)
+            stored = stored._replace(standing=health)
+        change = compute_update(stored, finding, day, judged_by)
+        batch.add(where, result, finding, stored, change)
+        contradicts = is_contradicted(stored, finding, day)
         batch.add_traits(row, where, result.finding, contradicts=contradicts)
     batch.write(connection)
     return batch.booked
@@ -348,13 +348,13 @@ class _RowBatch:
         where: UrlParts,
         result: UrlCheckResult,
         finding: CheckResult,
-        kept: CheckedRow,
+        stored: CheckedRow,
         change: RowUpdate,
     ) -> None:
         standing = change.standing
         self.booked.append(
             RecordedResult(
-                *(result.url_id, where.url, result.finding, kept.standing.state, standing.state),
+                *(result.url_id, where.url, result.finding, stored.standing.state, standing.state),
                 due_day=change.due_day,
                 awaits_opinion=change.opinion_day is not None,
             )
@@ -382,7 +382,7 @@ class _RowBatch:
         methods = (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER)
         if finding.verdict is CheckVerdict.OK and finding.how in methods:
             self._answering.append(result.url_id)
-        if standing.state is LinkState.ALIVE and kept.standing.state is not LinkState.ALIVE:
+        if standing.state is LinkState.ALIVE and stored.standing.state is not LinkState.ALIVE:
             self._revived.append(result.url_id)
 
     def add_traits(
