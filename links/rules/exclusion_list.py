@@ -24,7 +24,7 @@ from links.url_parts import UrlParts, domain_index
 
 ENTRY_LIMIT_CHARS = 2_000
 ENTRIES_LIMIT = 5_000
-_MOST_TOLD = 5
+_ENTRIES_NAMED = 5
 
 
 class EntryForm(StrEnum):
@@ -146,8 +146,8 @@ def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: s
     named = [entry.text for entry in entries]
     if not named:
         return ""
-    shown = ", ".join(named[:_MOST_TOLD])
-    more = f" and {len(named) - _MOST_TOLD} more" if len(named) > _MOST_TOLD else ""
+    shown = ", ".join(named[:_ENTRIES_NAMED])
+    more = f" and {len(named) - _ENTRIES_NAMED} more" if len(named) > _ENTRIES_NAMED else ""
     where = f"{wiki} keeps" if wiki else "The wiki keeps"
     return (
         f"{where} links to {shown}{more} out of link search on purpose, so a search for "

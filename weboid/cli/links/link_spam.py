@@ -34,7 +34,7 @@ from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki_named
 
 _CLOCK = SystemClock()
-_PROBLEMS_TOLD = 10
+_PROBLEMS_SHOWN = 10
 _URLS_AT_ONCE = 2_000
 _WIKI_OPTION = option("Whose.", required=True, metavar="DBNAME@FARM")
 
@@ -85,19 +85,19 @@ def add_command(
         content = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
-    given = SpamList(name or file.name, form, content)
+    spam_list = SpamList(name or file.name, form, content)
     with stores.registry() as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)
         if dry_run:
-            read = SpamLists([given])
+            compiled = SpamLists([spam_list])
         else:
-            read = put_list(rows, farm_id, given, wiki_id=wiki_id, today=today)
-    problems = read.problems
+            compiled = put_list(rows, farm_id, spam_list, wiki_id=wiki_id, today=today)
+    problems = compiled.problems
     if output.is_json:
         document = {
-            "name": given.name,
-            "kind": str(given.kind),
-            "lines": read.size,
+            "name": spam_list.name,
+            "kind": str(spam_list.kind),
+            "lines": compiled.size,
             "problems": [
                 {"line": each.hit.line, "text": each.text, "reason": each.reason}
                 for each in problems
@@ -107,11 +107,11 @@ def add_command(
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
         would = "would be used" if dry_run else "in use"
-        click.echo(f"{clean(given.name)} ({given.kind}), lines {would}: {read.size:,}.")
-        for problem in problems[:_PROBLEMS_TOLD]:
+        click.echo(f"{clean(spam_list.name)} ({spam_list.kind}), lines {would}: {compiled.size:,}.")
+        for problem in problems[:_PROBLEMS_SHOWN]:
             click.echo(f"line {problem.hit.line}: {clean(problem.reason)}", err=True)
-        if len(problems) > _PROBLEMS_TOLD:
-            click.echo(f"… and {len(problems) - _PROBLEMS_TOLD:,} more (--json).", err=True)
+        if len(problems) > _PROBLEMS_SHOWN:
+            click.echo(f"… and {len(problems) - _PROBLEMS_SHOWN:,} more (--json).", err=True)
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
@@ -135,7 +135,7 @@ def remove_command(
 def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Show the stored lists."""
     with stores.registry() as store, store.reading() as rows:
-        kept = lists_kept(rows)
+        stored = lists_kept(rows)
         names = {farm.id: farm.name for farm in all_farms(rows)}
         wikis = {wiki.id: str(wiki.name) for wiki in all_wikis(rows)}
     facts = [
@@ -145,7 +145,7 @@ def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = O
             "kind": str(each.kind),
             "loaded": str(date_of(each.loaded_day)),
         }
-        for each in kept
+        for each in stored
     ]
     rows_shown = [(each["of"], each["kind"], each["loaded"], each["name"]) for each in facts]
     lines = table(("of", "kind", "loaded", "name"), rows_shown, columns=width())
@@ -230,8 +230,8 @@ def spam_test_command(
         }
         odd = ", ".join(each.warnings)
         why = f" ({clean(each.note)})" if each.note else ""
-        said = f"{clean(each.text)}: {each.sort}{why}" + (f"; {odd}" if odd else "")
-        output.show(facts, said)
+        line = f"{clean(each.text)}: {each.sort}{why}" + (f"; {odd}" if odd else "")
+        output.show(facts, line)
 
 
 @cli_command("run", spam_group, hidden=True)

@@ -77,7 +77,7 @@ def set_wiki_command(
     together, and readers of one never see pages of another. Without @ the farm is WMF.
     """
     wanted = parse_wiki(name)
-    given = _settings(settings)
+    changes = _settings(settings)
     with stores.registry(make=True) as store, store.writing() as connection:
         there = find_farm(connection, wanted.farm)
         if there is None and not new_farm:
@@ -93,15 +93,15 @@ def set_wiki_command(
                 internal=_or(farm_hosts, there.internal if there else ""),
             )
         wiki = ensure_wiki(connection, wanted, day=day_of(_CLOCK.now()))
-        merged = {**json.loads(wiki.settings), **given} if given else None
+        merged = {**json.loads(wiki.settings), **changes} if changes else None
         wiki = change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
     output.show(_facts(wiki), f"{wiki.name} is known.")
     return ExitCode.OK
 
 
-def _settings(given: tuple[str, ...]) -> dict[str, Any]:
+def _settings(texts: tuple[str, ...]) -> dict[str, Any]:
     found = {}
-    for text in given:
+    for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise InputError(f"{text[:80]!r} sets nothing: write KEY=such as {PUBLIC}=false.")
@@ -116,8 +116,8 @@ def _settings(given: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _or(given: str | None, before: str) -> str:
-    return before if given is None else given
+def _or(value: str | None, before: str) -> str:
+    return before if value is None else value
 
 
 def _facts(wiki: Wiki) -> dict[str, Any]:
@@ -148,9 +148,9 @@ def add_page_command(
     needed once, by --id. URLs are read from standard input, one a line, when there are none or one
     is -. Other links of the page are removed, unless --add is given.
     """
-    given = [url for url in urls if url != "-"]
+    page_urls = [url for url in urls if url != "-"]
     if not urls or "-" in urls:
-        given += [line.strip() for line in sys.stdin if line.strip()]
+        page_urls += [line.strip() for line in sys.stdin if line.strip()]
     day = day_of(_CLOCK.now())
     with stores.registry(make=True) as store, store.writing() as connection:
         found = ensure_wiki(connection, parse_wiki(wiki), day=day)
@@ -164,9 +164,9 @@ def add_page_command(
                 )
             name = PageName(there.page_id, page, there.namespace)
         if keep:
-            given = [*links_of_page(connection, found.id, name.page_id), *given]
+            page_urls = [*links_of_page(connection, found.id, name.page_id), *page_urls]
         rules = RuleBook().rules_of(connection, found.id)
-        links = sorted_links(dict.fromkeys(given), rules)
+        links = sorted_links(dict.fromkeys(page_urls), rules)
         put_pages(connection, found.id, [PutPage(name, links)], day=day)
     facts = [{"url": each.text, "sort": str(each.sort), "note": each.note} for each in links]
     if output.json({"wiki": wiki, "page": page, "links": facts}):
@@ -296,7 +296,7 @@ def _read(
 
 
 _HEAD = "iwl_from"
-_TOLD = 10
+_WRONG_SHOWN = 10
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r"}
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
@@ -335,10 +335,10 @@ def interwiki_command(
                 click.echo(found)
                 continue
             bad += 1
-            if bad <= _TOLD:
+            if bad <= _WRONG_SHOWN:
                 click.echo(f"Line {found} is no page id, prefix and title between tabs.", err=True)
-    if bad > _TOLD:
-        click.echo(f"… and {bad - _TOLD:,} more.", err=True)
+    if bad > _WRONG_SHOWN:
+        click.echo(f"… and {bad - _WRONG_SHOWN:,} more.", err=True)
     return ExitCode.SOME_FAILED if bad else ExitCode.OK
 
 

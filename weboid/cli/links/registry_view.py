@@ -248,7 +248,7 @@ def show_command(
         refused = [] if found is not None else refused_uses(reader, url, limit=max(limit, 1))
         if refused:
             names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
-            _say_refused(url, refused, names, output=output)
+            _show_refused(url, refused, names, output=output)
             return
         if fault is not None:
             raise fault
@@ -269,7 +269,7 @@ def show_command(
     output.show(document, _lines(document))
 
 
-def _say_refused(
+def _show_refused(
     url: str, uses: list[RefusedUse], names: dict[int, str], output: CommandOutput
 ) -> None:
     pages = [
