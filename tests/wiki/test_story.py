@@ -1,6 +1,6 @@
 """From a saved page to a repaired citation: the whole story, in a real browser on a real MediaWiki.
 
-With ``WEBOID_PICTURES=docs/pictures`` it also makes the pictures of the README.
+With ``WEBOID_PICTURES=docs/pictures`` it also makes the pictures of the README and of the tutorial.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from core.clock import SystemClock
 from links.check_history import day_of
@@ -25,6 +25,7 @@ from links.checker.due_urls import links_awaiting_browser
 from links.states import LinkState
 from tests.support.browser_screen import Screen, open_screen
 from tests.support.commands import Ran
+from tests.support.documentation_pictures import save_picture
 from tests.support.linked_site import LinkedSite
 from tests.support.wiki_town import Town, article, running_town
 from tests.support.wiki_writer import BOT_SECRET, make_bot
@@ -39,6 +40,15 @@ pytestmark = [
 
 MUSEUM = "museum.harbour-town.org"
 SIZE = (1000, 620)
+ARTICLE = (176, 0, 1000, 340)  # the part of a page without the side bar, and of the bot's edit
+EDIT = (176, 0, 1000, 620)
+NARROW = (790, 620)  # the window of the README's picture, of whose steps these are the titles
+LOOP = {
+    "wiki-queued": "1. A page is saved: its links are queued",
+    "wiki-cached": "2. They are archived: copies beside the links",
+    "wiki-dead": "3. Months later a site is gone",
+    "wiki-cited": "4. The citation is repaired: it leads to the copy",
+}
 LOOKS = 120
 QUEUED_WITHIN_S = 60.0  # the page must not need a reload; `bench.wiki_queued` measures the time
 CITED = f"http://{MUSEUM}/lighthouse"
@@ -91,6 +101,7 @@ class Reader:
         self._town = town
         self._screen = screen
         self._address = f"{town.wiki.base}/index.php?title={PAGE.replace(' ', '_')}"
+        self._pictures: dict[str, Image.Image] = {}
 
     async def saves(self) -> None:
         """Write the page and save it, as one does without an account."""
@@ -139,6 +150,7 @@ class Reader:
     async def opens(self, address: str, name: str) -> None:
         """Look at any page of the wiki."""
         await self._screen.open(f"{self._town.wiki.base}/{address}", size=SIZE)
+        await self._screen.value("document.querySelector('.diff-addedline')?.scrollIntoView()")
         await self._keep(name)
 
     async def _until(self, what: str, is_so: str) -> None:
@@ -150,8 +162,38 @@ class Reader:
 
     async def _keep(self, name: str) -> None:
         if folder := os.environ.get("WEBOID_PICTURES"):
-            picture = Image.open(io.BytesIO(await self._screen.picture()))
-            picture.quantize(96).save(Path(folder, f"{name}.png"), optimize=True)
+            picture = Image.open(io.BytesIO(await self._screen.picture())).convert("RGB")
+            if name in {"wiki-queued", "wiki-cached", "wiki-repaired"}:
+                part = picture.crop(EDIT if name == "wiki-repaired" else ARTICLE)
+                save_picture(part, Path(folder, f"{name}.png"))
+            if name in LOOP:
+                await self._screen.send(
+                    "Emulation.setDeviceMetricsOverride",
+                    width=NARROW[0], height=NARROW[1], deviceScaleFactor=1, mobile=False,
+                )  # fmt: skip
+                box = await self._screen.value(
+                    "(box => [box.left - 14, box.top - 6, box.right + 14, box.bottom + 10])"
+                    "(document.querySelector('.mw-parser-output').getBoundingClientRect())"
+                )
+                picture = Image.open(io.BytesIO(await self._screen.picture())).convert("RGB")
+                self._pictures[name] = picture.crop(tuple(map(round, box)))
+
+    def draws_the_loop(self) -> None:
+        """Put the sentences with the links side by side, as they were at each step."""
+        if folder := os.environ.get("WEBOID_PICTURES"):
+            width, height = map(
+                max, zip(*(each.size for each in self._pictures.values()), strict=True)
+            )
+            gap, head = 24, 44
+            sheet = Image.new("RGB", (2 * width + 3 * gap, 2 * (height + head) + gap), "#eef1f4")
+            draw = ImageDraw.Draw(sheet)
+            for number, (name, caption) in enumerate(LOOP.items()):
+                left = gap + number % 2 * (width + gap)
+                top = number // 2 * (height + head)
+                draw.text((left, top + 12), caption, "#1d2b36", ImageFont.load_default(20))
+                sheet.paste("white", (left, top + head, left + width, top + head + height))
+                sheet.paste(self._pictures[name], (left, top + head))
+            save_picture(sheet, Path(folder, "wiki-loop.png"))
 
 
 @pytest.fixture
@@ -211,6 +253,8 @@ async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
         await asyncio.to_thread(bot_repairs, town)
         diff = f"index.php?title={PAGE.replace(' ', '_')}&diff=cur&oldid=prev"
         await reader.opens(diff, "wiki-repaired")
+        await reader.opens(f"index.php?title={PAGE.replace(' ', '_')}", "wiki-cited")
+        reader.draws_the_loop()
         await asyncio.to_thread(take_back_newest_edit, town)
 
         museum.restore_page()

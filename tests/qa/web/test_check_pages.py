@@ -23,6 +23,7 @@ from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from tests.qa.web.gallery import Drawing, fill
 from tests.support.browser_screen import Screen
+from tests.support.documentation_pictures import save_picture
 from tests.support.playback_fixtures import serving
 from tests.support.quality_hall import Hall, open_hall
 from tests.support.registry_shelf import Given
@@ -78,9 +79,7 @@ async def keep(screen: Screen, name: str) -> None:
     """Keep the window as a picture of the documentation, when one is asked for."""
     if folder := os.environ.get("WEBOID_PICTURES"):
         picture = Image.open(io.BytesIO(await screen.picture()))
-        picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(
-            Path(folder, f"{name}.png"), optimize=True
-        )
+        save_picture(picture, Path(folder, f"{name}.png"))
 
 
 async def test_pictures_of_the_documentation(shown: Shown, screen: Screen) -> None:

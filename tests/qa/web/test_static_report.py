@@ -29,6 +29,7 @@ from qa.web.check_query import VisibleCheck
 from qa.web.static_report import CheckReport, CheckReportWriter, _json
 from tests.qa.web.gallery import Drawing, fill
 from tests.support.browser_screen import Screen
+from tests.support.documentation_pictures import save_picture
 from tests.support.quality_hall import open_desk, open_hall
 
 MANY = 20_000
@@ -164,9 +165,8 @@ async def keep(screen: Screen, page_id: str) -> None:
             screen, "document.querySelector('[data-one-url]').textContent.includes('museum')"
         )
         await press(screen, "s")
-        picture = Image.open(io.BytesIO(await screen.picture())).convert("RGB")
-        picture = picture.quantize(256, Image.Quantize.MAXCOVERAGE)
-        picture.save(Path(folder, "quality-file.png"), optimize=True)
+        picture = Image.open(io.BytesIO(await screen.picture()))
+        save_picture(picture, Path(folder, "quality-file.png"))
 
 
 async def until(screen: Screen, expression: str) -> None:
