@@ -57,13 +57,11 @@ _DAMAGED = (
     SHEET_GONE, SHEET_EMPTY, DOM_EMPTY, DOM_CUT, DOM_OTHER, DOM_ERROR, WORDS_GARBLED, COVERED,
     ALL_GONE, FILE_SWAPPED,
 )  # fmt: skip
-# Of every other kind of page one or two; some have a picture that no other page has.
+# Of every other kind of page one; some have a picture that no other page has.
 _OTHERS = (
-    f"{WIKI}/wiki/Main_Page",
     f"{DOCS}/handbook/sect.master-plan.html",
     f"{DOCS}/handbook/sect.regular-upgrades.html",
     f"{WIKI}/index.php?title=Main_Page&action=history",
-    f"{WIKI}/wiki/Special:Version",
     f"{APPS}/pdf/web/viewer.html?file=/manuals/fhs-3.0.pdf",
     f"{DOCS}/reference/ch12.en.html",
 )
