@@ -1,19 +1,40 @@
-"""A registry and a bot for a real wiki."""
+"""A real wiki for all tests of the bot in a process, and a registry for each."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from core.layout import Layout
 from tests.support.bot_shop import Shop, open_shop
 from tests.support.services.registries import open_registry
-from tests.support.wiki_writer import Writer
+from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.support.wiki_writer import Writer, make_bot
+
+
+@pytest.fixture(scope="session")
+def wiki() -> Iterator[Wiki]:
+    """A wiki whose pages have names of their own in each test."""
+    with running_wiki(server="self") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def writer(wiki: Wiki) -> Writer:
+    """Its administrator, logged in."""
+    return Writer(wiki.api())
+
+
+@pytest.fixture(scope="session")
+def bot_name(wiki: Wiki) -> str:
+    """The login of the bot."""
+    return make_bot(wiki)
 
 
 @pytest_asyncio.fixture
 async def shop(writer: Writer, bot_name: str, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A registry of its own for each test, on the module's wiki."""
+    """A registry of its own for each test, on the shared wiki."""
     store = open_registry(Layout(tmp_path))
     shop = open_shop(store, writer, bot_name)
     yield shop

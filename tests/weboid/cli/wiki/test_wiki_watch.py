@@ -94,6 +94,7 @@ def test_a_watch_that_is_killed_or_ended_loses_nothing(
     for number in range(5):
         writer.write(f"Killed {number:02}", f"https://killed.net/{number}")
     for number, ending in enumerate((signal.SIGKILL, signal.SIGTERM)):
+        writer.write(f"Before {number}", f"https://before.net/{number}")  # so that a round has news
         with _watching(tmp_path / "c") as process:
             assert process.stdout is not None
             assert process.stdout.readline()  # its first round is over
@@ -109,6 +110,7 @@ def test_a_watch_that_is_killed_or_ended_loses_nothing(
     for number in range(5):
         assert found[f"Killed {number:02}"] == {f"https://killed.net/{number}"}
     for number in range(2):
+        assert found[f"Before {number}"] == {f"https://before.net/{number}"}
         assert found[f"Meanwhile {number}"] == {f"https://meanwhile.net/{number}"}
 
 
