@@ -11,7 +11,7 @@ import brotlicffi
 
 from core.errors import PermanentError
 from playback.access.levels import Level
-from playback.replay.sanitizer import css_filter, html_document, media_sniffer, rasterizer
+from playback.replay.sanitizer import css_filter, html_document, rasterizer
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
 _RULES = ReplayUrlRewriter(
@@ -77,10 +77,6 @@ def font_style_twice(text: str) -> list[str]:
     return [once, css_filter.filter_style(once, standing)]
 
 
-def font_type(data: str) -> str:
-    return media_sniffer.font_type(base64.b64decode(data)) or ""
-
-
 def compressed(data: str) -> str:
     return base64.b64encode(brotlicffi.compress(base64.b64decode(data), quality=1)).decode()
 
@@ -119,7 +115,6 @@ def main() -> None:
             style,
             style_twice,
             font_style_twice,
-            font_type,
             compressed,
             declarations,
             style_both,
