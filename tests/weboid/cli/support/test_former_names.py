@@ -74,8 +74,8 @@ def test_a_misspelt_command_is_answered_with_its_name(words: tuple[str, ...], hi
     ("words", "message"),
     [
         (
-            "archive vrify",
-            "vrify is neither a URL nor a file. Did you mean `weboid collection verify`?",
+            "archive veriffi",
+            "veriffi is neither a URL nor a file. Did you mean `weboid collection verify`?",
         ),
         ("crawl statsu", "statsu is neither a URL nor a file. Did you mean `weboid status`?"),
         ("crawl add rezume", "Did you mean `weboid crawl resume`?"),
@@ -99,7 +99,7 @@ def test_a_word_that_names_a_file_or_is_one_of_several_is_left_to_the_command(
     (tmp_path / "urls").write_text("")
     monkeypatch.chdir(tmp_path)
 
-    for words in (["urls"], ["vrify", "vrifyy"]):
+    for words in (["urls"], ["veriffi", "verifq"]):
         assert "is no URL to fetch" in call("archive", *words).stderr
 
 
