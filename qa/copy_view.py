@@ -38,6 +38,10 @@ _FAR, _SHOW = (
     Path(__file__).with_name(name).read_text(encoding="utf-8")
     for name in ("far_frames.js", "frame_box.js")
 )
+_DRAWN_WORDS = (
+    "() => [...document.querySelectorAll('img[alt][src^=\"data:image/png\"]')]"
+    ".filter((each) => each.checkVisibility()).map((each) => each.alt).join('\\n')"
+)
 _TOP = "() => scrollTo({ left: 0, top: 0, behavior: 'instant' })"
 
 
@@ -280,6 +284,9 @@ class _CopyVisit:
         if self._status() != HTTPStatus.OK:
             return
         self._text = await steps.make("text", read_text(PageDocuments(page)))
+        if self._text is not None:  # words of drawings, which copies show as pictures
+            drawn = await steps.make("text", page.run("drawings", _DRAWN_WORDS))
+            self._text = f"{self._text}\n{drawn or ''}"
         if settings.full_page:
             measured = await steps.make("measure", page.call("measure"))
             if measured is None:

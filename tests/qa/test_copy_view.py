@@ -71,6 +71,20 @@ async def test_a_look_tells_picture_text_and_requests(
 
 
 @in_session
+async def test_words_of_drawings_count_as_text(browser: Browser) -> None:
+    """A copy shows a drawing as a picture, whose alternative text are the words in it."""
+
+    async def serve(_target: str, writer: asyncio.StreamWriter) -> None:
+        shown = "<img alt='In the\ndrawing' src='data:image/png;base64,iVBORw0KGgo='>"
+        await answer(writer, f"<!DOCTYPE html><p>Seen{shown}<span hidden>{shown}</span><img alt=No>")
+
+    async with listening(serve) as host:
+        found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
+
+    assert (found.text or "").split() == ["Seen", "In", "the", "drawing"]
+
+
+@in_session
 async def test_what_stands_in_frames_far_below_is_pictured(browser: Browser) -> None:
     """A browser draws a frame of another origin only in sight; frames of copies are such."""
     frame = "<iframe sandbox srcdoc=\"<body style='background:#f00'>\"></iframe>"

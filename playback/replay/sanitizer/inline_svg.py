@@ -47,6 +47,10 @@ _VALUE = re.compile(r"[\w#().,%' +-]{1,2000}")
 _IMPORTANT = re.compile(r"!\s{0,9}important", re.IGNORECASE)
 _STYLED = re.compile(r"([a-z-]{1,40})\s{0,9}:\s{0,9}([\w#().,%'\" !+-]{1,2000})")
 _LOOK = "data-weboid-look"
+_ANY_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]{0,60})[^<>]*>")
+_WORDLESS = frozenset({"style", "script", "defs", "desc", "metadata"})
+_LINES = frozenset({"text", "p", "div", "li", "foreignobject"})
+_LONGEST_ALTERNATIVE = 5_000
 _BORROWERS = {
     f"{{{NAMESPACE}}}{name}" for name in ("use", "linearGradient", "radialGradient", "pattern")
 }
@@ -164,11 +168,23 @@ class InlineDrawings:
 
 
 def drawing_text(markup: str, attributes: dict[str, str]) -> str:
-    """Return the alternative text of a drawing."""
+    """Return the alternative text of a drawing: its label, title or else the words in it, line by line."""
     if label := attributes.get("aria-label"):
         return label
     title = re.search(r"<title[^>]*>([^<]{1,300})</title", markup, re.IGNORECASE)
-    return unescape(title[1]).strip() if title else ""
+    if title and (text := unescape(title[1]).strip()):
+        return text
+    parts: list[str] = []
+    at = hidden = 0
+    for tag in _ANY_TAG.finditer(markup):
+        if not hidden:
+            parts.append(markup[at : tag.start()])
+        at, name = tag.end(), tag[2].lower()
+        if name in _WORDLESS and not tag[0].endswith("/>"):
+            hidden = max(0, hidden + (-1 if tag[1] else 1))
+        parts.append("\n" if tag[1] and name in _LINES else " ")
+    lines = (" ".join(unescape(line).split()) for line in "".join(parts).splitlines())
+    return "\n".join(filter(None, lines))[:_LONGEST_ALTERNATIVE]
 
 
 def _as_xml(markup: str) -> str:

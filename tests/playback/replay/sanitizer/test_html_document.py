@@ -558,6 +558,17 @@ _ICON = (
 )
 
 
+def test_words_of_a_drawing_are_its_alternative_text(in_replay: Call) -> None:
+    """Line by line, where it has no label and no title; words of styles and definitions are none."""
+    drawing = (
+        '<svg viewBox="0 0 4 4" data-weboid-look="width:9px;height:9px"><style>.a{fill:red}</style>'
+        "<defs><text>hidden</text></defs><text>One <tspan>two</tspan></text>"
+        "<text>three &amp; four</text></svg>"
+    )
+
+    assert 'alt="One two\nthree &amp; four"' in in_replay("document", [drawing])
+
+
 def test_a_drawing_in_a_document_stands_as_an_image(in_replay: Call) -> None:
     """Of its size, at its place, with what it says as the alternative text; nothing of it is markup."""
     text = in_replay("document", [f"<p>a {_ICON} b</p>"])
