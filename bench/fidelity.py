@@ -186,6 +186,7 @@ def _tell_missing(page: str, missing: Collection[str], title: str) -> None:
 
 def _passed(weboid: Weboid, count: int, level: str) -> float:
     """Return the percentage of pages whose copy at this level is judged good."""
+    weboid.run("level", "set", level, "--default", "--collection", str(weboid.collection))
     good = 0
     for page in _verdicts(weboid, level):
         good += page["verdict"] == "good"
