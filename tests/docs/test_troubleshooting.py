@@ -10,7 +10,7 @@ from weboid.app import setup_check, wiki_setup_check
 from weboid.app.setup_check import SetupHealth, bad, good, unset, warn
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
-MAKERS = {"good", "warn", "bad", "unset", "SetupFinding"}
+MAKERS = {"_check_store", "good", "warn", "bad", "unset", "SetupFinding"}
 
 
 def sections() -> set[str]:

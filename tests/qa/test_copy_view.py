@@ -76,7 +76,9 @@ async def test_words_of_drawings_count_as_text(browser: Browser) -> None:
 
     async def serve(_target: str, writer: asyncio.StreamWriter) -> None:
         shown = "<img alt='In the\ndrawing' src='data:image/png;base64,iVBORw0KGgo='>"
-        await answer(writer, f"<!DOCTYPE html><p>Seen{shown}<span hidden>{shown}</span><img alt=No>")
+        await answer(
+            writer, f"<!DOCTYPE html><p>Seen{shown}<span hidden>{shown}</span><img alt=No>"
+        )
 
     async with listening(serve) as host:
         found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)

@@ -248,26 +248,32 @@ def _is_confined(pid: int) -> bool:
 
 def _check_shared_stores(settings: Settings) -> Iterator[SetupFinding]:
     """Check dedup index, frontier and captures index where the profile has shared ones."""
-    stores: list[tuple[str, Any, str, Callable[[Any], Sequence[str] | None]]] = []
     if url := settings.proxy.dedup_url:
         dedup = parse_redis_url(url, RedisUse.DEDUP)
-        stores.append(("dedup", dedup, f"index {dedup.name}", check_shared))
+        yield from _check_store("dedup", dedup, f"index {dedup.name}", check_shared)
     if url := settings.frontier.url:
         frontier = parse_redis_url(url, RedisUse.FRONTIER)
-        stores.append(("frontier", frontier, f"frontier {frontier.name}", durability_warnings))
+        yield from _check_store(
+            "frontier", frontier, f"frontier {frontier.name}", durability_warnings
+        )
     if url := settings.index.url:
         index = parse_index_url(url)
-        stores.append(("index", index, f"index {index.index}", check_index))
-    for subject, address, name, check in stores:
-        try:
-            warnings = check(address) or ()
-        except WeboidError as error:
-            yield bad(subject, f"{address} cannot be used", str(error))
-            continue
-        text = f"{address}, {name}"
-        yield from (warn(subject, text, warning) for warning in warnings)
-        if not warnings:
-            yield good(subject, text)
+        yield from _check_store("index", index, f"index {index.index}", check_index)
+
+
+def _check_store(
+    subject: str, address: Any, name: str, check: Callable[[Any], Sequence[str] | None]
+) -> Iterator[SetupFinding]:
+    """Check one store; `check` returns warnings and raises a WeboidError when it cannot be used."""
+    try:
+        warnings = check(address) or ()
+    except WeboidError as error:
+        yield bad(subject, f"{address} cannot be used", str(error))
+        return
+    text = f"{address}, {name}"
+    yield from (warn(subject, text, warning) for warning in warnings)
+    if not warnings:
+        yield good(subject, text)
 
 
 def _check_disk(root: Path, settings: Settings) -> list[SetupFinding]:
