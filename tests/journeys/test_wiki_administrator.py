@@ -6,7 +6,6 @@ And sees a site die: weeks pass on a copy that `weboid wiki trial --keep` makes,
 import json
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,10 @@ from typing import Any
 import httpx
 import pytest
 from PIL import Image
-from sqlalchemy import Connection
 
-from core.layout import Layout
-from links.checker.due_urls import links_awaiting_browser
-from links.registry.urls import find_urls
-from links.states import LinkState
 from tests.journeys.conftest import Command, Ran, Reader, Shell, profile_of, wait_until
 from tests.journeys.sites import SiteServer, article, paper
 from tests.support.services.ports import free_port
-from tests.support.services.registries import open_registry
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot
 
@@ -223,14 +216,8 @@ class Trial:
 
     def state(self, url: str) -> str:
         """Return what the registry calls the link."""
-        with self._reading() as rows:
-            return LinkState(find_urls(rows, [url])[url].state).name.lower()
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        layout = Layout(self._shell.folder / "trial")
-        with closing(open_registry(layout)) as store, store.reading() as rows:
-            yield rows
+        state: str = json.loads(self.show(f"links show {url} --json"))["state"]
+        return state
 
     def pass_weeks(self, url: str) -> list[str]:
         """Check every few days, and let the browser confirm, until the link is dead; its states."""
@@ -238,13 +225,10 @@ class Trial:
         for self.day in range(FIRST_LOOK, LAST_LOOK, DAYS_BETWEEN):
             self.run("links check")
             states.append(self.state(url))
-            with self._reading() as rows:
-                is_awaited = bool(links_awaiting_browser(rows, limit=1))
-            if not is_awaited:
-                continue
             self.run("links confirm")
-            if self.state(url) == "dead":
-                return [*states, "dead"]
+            states.append(self.state(url))
+            if states[-1] == "dead":
+                return states
         raise AssertionError(f"It is not dead after {self.day} days: {states}")
 
 
