@@ -35,10 +35,16 @@ _LINK_FIELDS = {f.name for f in fields(PageLink)}
 
 @dataclass(slots=True)
 class FinalDom:
-    """Final DOM as HTML; `truncated` is True when a limit has cut it."""
+    """Final DOM as HTML.
+
+    Attributes:
+        truncated: a limit has cut it.
+        undrawn: canvases to which the browser gave no context of WebGL or WebGPU.
+    """
 
     html: str
     truncated: bool
+    undrawn: int = 0
 
 
 async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
@@ -67,7 +73,7 @@ async def read_links(documents: PageDocuments) -> tuple[PageLink, ...]:
 async def _fill(
     documents: PageDocuments, frame: FrameDocument, answer: dict[str, Any], pictures: list[str]
 ) -> FinalDom:
-    parts, truncated = answer["parts"], answer["truncated"]
+    parts, truncated, undrawn = answer["parts"], answer["truncated"], answer["undrawn"]
     numbers = [part[0] for part in parts if isinstance(part, list)]
     answers: dict[int, str] = {}
     if numbers:
@@ -76,6 +82,7 @@ async def _fill(
             filled = await _fill(documents, there, value, [])
             answers[number] = filled.html
             truncated |= filled.truncated
+            undrawn += filled.undrawn
     html: list[str] = []
     length = 0
     for part in parts:
@@ -93,7 +100,7 @@ async def _fill(
             text, truncated = "", True
         html.append(text)
         length += len(text)
-    return FinalDom("".join(html), truncated)
+    return FinalDom("".join(html), truncated, undrawn)
 
 
 async def _picture(page: BrowserPage, clip: list[float]) -> str:
@@ -266,6 +273,10 @@ async def _gather_words(
             result.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
             if dom.truncated:
                 steps.fall_short("dom: cut")
+            if dom.undrawn:
+                result.notes.append(
+                    f"canvas: {dom.undrawn} stay empty, the browser gave them no WebGL or WebGPU."
+                )
     if settings.text:
         text = await steps.make("text", read_text(documents))
         if text is not None:

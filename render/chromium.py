@@ -233,9 +233,9 @@ _FIXED = (
     "--disable-lazy-loading",
     "--blink-settings=lazyLoadEnabled=false,primaryHoverType=2,availableHoverTypes=2,"
     "primaryPointerType=4,availablePointerTypes=4",
-    # Software compositing in the browser: no GPU here, and SwiftShader costs more than it draws.
+    # Software compositing in the browser, and WebGL by SwiftShader, which starts with the first scene.
     "--disable-gpu",
-    "--disable-software-rasterizer",
+    "--enable-unsafe-swiftshader",
 )
 # Chromium's own on Linux, without the word Headless.
 _DESKTOP = (

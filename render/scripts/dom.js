@@ -166,14 +166,14 @@
       })
       .join("\n");
 
-  // Elements whose sheet is no longer as it came, by the word of the guard (guard.js).
-  const changed = new Set();
-  const hearChanged = (page) =>
+  // By the guard (guard.js): elements whose sheet is no longer as it came, canvases that got no context.
+  const [changed, undrawn] = [new Set(), new Set()];
+  const hear = (page, question, word, elements) =>
     attempt(() => {
-      const hear = (event) => changed.add(event.target);
-      EventTarget.prototype.addEventListener.call(page, "weboid-changed", hear, true);
-      EventTarget.prototype.dispatchEvent.call(page, new Event("weboid-sheets"));
-      EventTarget.prototype.removeEventListener.call(page, "weboid-changed", hear, true);
+      const add = (event) => elements.add(event.target);
+      EventTarget.prototype.addEventListener.call(page, word, add, true);
+      EventTarget.prototype.dispatchEvent.call(page, new Event(question));
+      EventTarget.prototype.removeEventListener.call(page, word, add, true);
     });
   const styleText = (node) => {
     // Rules that scripts inserted are only in the sheet; text keeps what the sheet cannot say.
@@ -598,7 +598,8 @@
       else if (systemId) tail = ` SYSTEM "${systemId}"`;
       put(`<!DOCTYPE ${doctype.name.replace(/[^\w.:-]/g, "") || "html"}${tail}>\n`);
     }
-    hearChanged(page);
+    hear(page, "weboid-sheets", "weboid-changed", changed);
+    hear(page, "weboid-canvases", "weboid-undrawn", undrawn);
     const root = rootOf(page);
     // Of a framed document its URL, by which it can be withheld: its element may name another.
     if (page !== document || attempt(() => window.parent !== window, true)) {
@@ -608,5 +609,5 @@
   };
 
   writeDocument(document, 0);
-  return { parts: [...parts, written], truncated, canvases };
+  return { parts: [...parts, written], truncated, canvases, undrawn: undrawn.size };
 }

@@ -53,6 +53,30 @@
       // It is no object of the kind, and the browser says so.
     }
   };
+
+  // What a scene shows is gone from its canvas once it is on the screen, unless it was asked to stay there;
+  // and a page that wants no slow drawing gets one as readers' graphics cards make it. dom.js queries the
+  // document for canvases that were refused a context.
+  const SCENES = new Set(["webgl", "webgl2", "experimental-webgl"]);
+  const SHOWN = { preserveDrawingBuffer: true, failIfMajorPerformanceCaveat: false };
+  const [drawn, undrawn] = [new WeakSet(), new Set()];
+  const answerUndrawn = () => {
+    for (const node of undrawn) call(dispatchEvent, node, [new NativeEvent("weboid-undrawn")]);
+  };
+  HTMLCanvasElement.prototype.getContext = new Proxy(HTMLCanvasElement.prototype.getContext, {
+    apply: (getContext, canvas, [kind, options, ...rest]) => {
+      const isScene = SCENES.has(kind);
+      const wanted = isScene ? { ...options, ...SHOWN } : options;
+      const context = call(getContext, canvas, [kind, wanted, ...rest]);
+      if (context) drawn.add(canvas);
+      else if ((isScene || kind === "webgpu") && !drawn.has(canvas)) {
+        undrawn.add(canvas);
+        call(addEventListener, document, ["weboid-canvases", answerUndrawn]);
+      }
+      return context;
+    },
+  });
+
   const nothing = () => {};
   const heard = (method, before, after) =>
     new Proxy(method, {

@@ -1,6 +1,8 @@
 """The picture of the whole page: a ruler of numbered stripes must be whole, straight and once."""
 
 import io
+import re
+from base64 import b64decode
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -107,3 +109,15 @@ async def test_pictures_can_be_lossy(
     assert types["view"] == types["fullPage"] == f"image/{kind}"
     assert types["thumbnail"] == "image/jpeg"
     assert whole(seen).size == (1280, VIEWPORT + 1_000)
+
+
+async def test_a_scene_is_drawn_and_one_that_cannot_be_is_noted(look: Look) -> None:
+    """By software, also where a page wants none; in the picture, and in the DOM as an image."""
+    seen = await look("/scenes.html")
+    dom = next(a.data for a in seen.artifacts if a.kind is ArtifactKind.DOM).decode()
+    images = re.findall(r'src="data:image/png;base64,([^"]+)"', dom)
+    scene = Image.open(io.BytesIO(b64decode(images[0]))).convert("RGB")
+
+    assert whole(seen).getpixel((100, 50)) == (0, 128, 0)
+    assert scene.getpixel((100, 50)) == (0, 128, 0)
+    assert "canvas: 1 stay empty, the browser gave them no WebGL or WebGPU." in seen.notes
