@@ -157,6 +157,17 @@ _BASE_STYLE = (
     f":root:has([{_BEGINNING}]),[{_BEGINNING}]{{scroll-initial-target:nearest}}}}"
 )
 
+# HTML, 15.3, of quirks mode; a document in srcdoc is never in it (HTML, 13.2.6.4.1).
+_MARGINED = "blockquote,center,dir,dl,h1,h2,h3,h4,h5,h6,menu,ol,p,pre,ul"
+_QUIRKS_STYLE = (
+    "@layer weboid{:where(table){font-weight:initial;font-style:initial;font-variant:initial;font-size:initial;"
+    "line-height:initial;white-space:initial;text-align:initial}"
+    f":where(body,td,th)>:where({_MARGINED}):first-child{{margin-block-start:0}}"
+    f":where(td,th)>:where({_MARGINED}):last-child{{margin-block-end:0}}"
+    ":where(form){margin-block-end:1em}"
+    ":where(input:not([type=image],[type=checkbox],[type=radio])){box-sizing:border-box}}"
+)
+
 
 def sanitise_document(
     text: str, rewriter: ReplayUrlRewriter, *, was_scripted: bool, level: Level = DEFAULT_LEVEL
@@ -220,7 +231,10 @@ def _sanitise(
             html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
         )
     head = [] if rewriter.has_images else [NO_IMAGES]
-    head.append(f"<style>{_BASE_STYLE}{'body{margin:0}' if scan.has_frameset else ''}</style>")
+    base_style = f"{_BASE_STYLE}{'body{margin:0}' if scan.has_frameset else ''}"
+    if depth and not scan.doctype:
+        base_style += _QUIRKS_STYLE
+    head.append(f"<style>{base_style}</style>")
     for sheet in scan.sheets:
         media = safe_media(sheet.media)
         condition = f' media="{escape(media)}"' if media else ""

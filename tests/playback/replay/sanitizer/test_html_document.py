@@ -520,6 +520,20 @@ def test_a_frameset_is_laid_out(in_replay: Call) -> None:
     assert "frameset" not in document
 
 
+@pytest.mark.parametrize(("doctype", "is_quirky"), [("", True), ("<!DOCTYPE html>", False)])
+def test_a_framed_document_of_quirks_mode_has_its_rules(
+    in_replay: Call, doctype: str, is_quirky: bool
+) -> None:
+    """As style rules, since a document within an attribute is never in that mode; the page itself can be."""
+    inner = f"{doctype}<html data-weboid-url='https://site.example/f'><p>f</html>"
+    document = in_replay(
+        "document", [f'<p>a<iframe src="/f" data-weboid-document="{escape(inner)}"></iframe>']
+    )
+
+    assert ("margin-block-start:0" in document) == is_quirky
+    assert "margin-block-start:0" not in in_replay("document", ["<p>a"])
+
+
 def test_custom_elements_keep_name_and_look(in_replay: Call) -> None:
     """Style sheets select them by name; without scripts they are inert."""
     markup = '<x-card class="c" style="color:red;">a</x-card><my-long-one2>b</my-long-one2>'
