@@ -39,7 +39,7 @@ class FinalDom:
 
     Attributes:
         truncated: a limit has cut it.
-        undrawn: canvases to which the browser gave no context of WebGL or WebGPU.
+        undrawn: scenes for which the browser gave no WebGL or WebGPU.
     """
 
     html: str
@@ -275,7 +275,7 @@ async def _gather_words(
                 steps.fall_short("dom: cut")
             if dom.undrawn:
                 result.notes.append(
-                    f"canvas: {dom.undrawn} stay empty, the browser gave them no WebGL or WebGPU."
+                    f"scenes: {dom.undrawn} not drawn, the browser has no WebGL or WebGPU for them."
                 )
     if settings.text:
         text = await steps.make("text", read_text(documents))

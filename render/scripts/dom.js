@@ -166,7 +166,7 @@
       })
       .join("\n");
 
-  // By the guard (guard.js): elements whose sheet is no longer as it came, canvases that got no context.
+  // By the guard (guard.js): elements whose sheet is no longer as it came, scenes that the browser refused.
   const [changed, undrawn] = [new Set(), new Set()];
   const hear = (page, question, word, elements) =>
     attempt(() => {
@@ -599,7 +599,7 @@
       put(`<!DOCTYPE ${doctype.name.replace(/[^\w.:-]/g, "") || "html"}${tail}>\n`);
     }
     hear(page, "weboid-sheets", "weboid-changed", changed);
-    hear(page, "weboid-canvases", "weboid-undrawn", undrawn);
+    hear(page, "weboid-scenes", "weboid-undrawn", undrawn);
     const root = rootOf(page);
     // Of a framed document its URL, by which it can be withheld: its element may name another.
     if (page !== document || attempt(() => window.parent !== window, true)) {

@@ -56,12 +56,16 @@
 
   // What a scene shows is gone from its canvas once it is on the screen, unless it was asked to stay there;
   // and a page that wants no slow drawing gets one as readers' graphics cards make it. dom.js queries the
-  // document for canvases that were refused a context.
+  // document for scenes that the browser refused: canvases, or the document itself for WebGPU.
   const SCENES = new Set(["webgl", "webgl2", "experimental-webgl"]);
   const SHOWN = { preserveDrawingBuffer: true, failIfMajorPerformanceCaveat: false };
   const [drawn, undrawn] = [new WeakSet(), new Set()];
   const answerUndrawn = () => {
     for (const node of undrawn) call(dispatchEvent, node, [new NativeEvent("weboid-undrawn")]);
+  };
+  const refused = (node) => {
+    undrawn.add(node);
+    call(addEventListener, document, ["weboid-scenes", answerUndrawn]);
   };
   HTMLCanvasElement.prototype.getContext = new Proxy(HTMLCanvasElement.prototype.getContext, {
     apply: (getContext, canvas, [kind, options, ...rest]) => {
@@ -69,13 +73,19 @@
       const wanted = isScene ? { ...options, ...SHOWN } : options;
       const context = call(getContext, canvas, [kind, wanted, ...rest]);
       if (context) drawn.add(canvas);
-      else if ((isScene || kind === "webgpu") && !drawn.has(canvas)) {
-        undrawn.add(canvas);
-        call(addEventListener, document, ["weboid-canvases", answerUndrawn]);
-      }
+      else if (isScene && !drawn.has(canvas)) refused(canvas);
       return context;
     },
   });
+  if (globalThis.GPU) {
+    GPU.prototype.requestAdapter = new Proxy(GPU.prototype.requestAdapter, {
+      apply: async (requestAdapter, gpu, values) => {
+        const adapter = await call(requestAdapter, gpu, values);
+        if (!adapter) refused(document);
+        return adapter;
+      },
+    });
+  }
 
   const nothing = () => {};
   const heard = (method, before, after) =>

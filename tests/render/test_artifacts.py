@@ -9,8 +9,13 @@ import pytest
 from PIL import Image
 
 from core.captures import ArtifactKind
+from core.clock import SystemClock
+from core.config.settings import BrowserSettings, VisitSettings
 from core.page_manifest import PagePicture
-from render.visit import Visit
+from render.browser import Browser
+from render.chromium import find_browser
+from render.visit import Visit, VisitRequest, visit
+from tests.render.conftest import Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -111,13 +116,31 @@ async def test_pictures_can_be_lossy(
     assert whole(seen).size == (1280, VIEWPORT + 1_000)
 
 
-async def test_a_scene_is_drawn_and_one_that_cannot_be_is_noted(look: Look) -> None:
-    """By software, also where a page wants none; in the picture, and in the DOM as an image."""
+async def test_a_scene_is_drawn_by_software(look: Look) -> None:
+    """By WebGL, also where a page wants no slow one; in the DOM it is an image."""
     seen = await look("/scenes.html")
     dom = next(a.data for a in seen.artifacts if a.kind is ArtifactKind.DOM).decode()
-    images = re.findall(r'src="data:image/png;base64,([^"]+)"', dom)
-    scene = Image.open(io.BytesIO(b64decode(images[0]))).convert("RGB")
+    (data,) = re.findall(r'src="data:image/png;base64,([^"]+)"', dom)
 
     assert whole(seen).getpixel((100, 50)) == (0, 128, 0)
-    assert scene.getpixel((100, 50)) == (0, 128, 0)
-    assert "canvas: 1 stay empty, the browser gave them no WebGL or WebGPU." in seen.notes
+    assert Image.open(io.BytesIO(b64decode(data))).convert("RGB").getpixel((100, 50)) == (0, 128, 0)
+    assert seen.notes == ()
+
+
+async def test_a_scene_that_cannot_be_drawn_is_noted(
+    look: Look,
+    site: Site,
+    settings: VisitSettings,
+    clock: SystemClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By WebGPU, which the browser has no adapter for; by WebGL where it has no rasteriser."""
+    note = "scenes: 1 not drawn, the browser has no WebGL or WebGPU for them."
+    assert (await look("/scene-webgpu.html")).notes == (note,)
+    flags = ("--remote-debugging-pipe", "--disable-gpu", "--disable-software-rasterizer")
+    monkeypatch.setattr("render.chromium._FIXED", flags)
+    async with await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser:
+        request = VisitRequest(site.url("/scenes.html"))
+        seen = await visit(browser, request, settings, clock=clock)
+
+    assert seen.notes == (note,)
