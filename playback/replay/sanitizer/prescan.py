@@ -207,6 +207,7 @@ class _DocumentScanner:
         self._scan = DocumentScan(doctype=doctype_of(text), mark=f"weboid-{digest}-")
         self._parts: list[str] = []
         self._drawings = InlineDrawings(text)
+        self._frame_gap_px = 6
         self._templates: list[bool] = []  # for each that is open: is it a shadow tree?
 
     def run(self) -> DocumentScan:
@@ -358,7 +359,14 @@ class _DocumentScanner:
             for way, name in (("rows", "rows"), ("columns", "cols"))
         }
         style = "".join(f"grid-template-{way}:{size};" for way, size in sizes.items() if size)
-        return f"display:grid;{style}height:{'100vh' if is_outer else '100%'}"
+        # Between frames Chromium leaves six pixels, unless the set or one around it says otherwise.
+        border = attributes.get("border", "").strip()
+        if attributes.get("frameborder", "").strip().lower() in {"0", "no"}:
+            self._frame_gap_px = 0
+        elif border.isascii() and border.isdecimal():
+            self._frame_gap_px = min(int(border[:3]), 100)
+        gap = f"gap:{self._frame_gap_px}px;background:#d0d0d0;" if self._frame_gap_px else ""
+        return f"display:grid;{style}{gap}height:{'100vh' if is_outer else '100%'}"
 
     def _embedded(self, name: str, attributes: Attributes) -> str:
         """Replace a frame by its document, a picture by an image, another object by its fallback."""
@@ -374,11 +382,7 @@ class _DocumentScanner:
         if is_withheld or is_drawing:
             document = ""
         if name == "frame":
-            is_plain = attributes.get("frameborder", "").strip().lower() in {"0", "no"}
-            border = "0" if is_plain else "1px solid #8888"
-            attributes["style"] = (
-                f"width:100%;height:100%;border:{border};box-sizing:border-box;display:block"
-            )
+            attributes["style"] = "width:100%;height:100%;border:0;display:block;background:#fff"
         if document and self._was_scripted and len(self._scan.frames) < _MOST_FRAMES:
             self._scan.frames.append(FramedDocument(document, attributes | {"src": source}))
             shown = ""

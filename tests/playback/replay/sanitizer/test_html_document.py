@@ -515,9 +515,15 @@ def test_a_frameset_is_laid_out(in_replay: Call) -> None:
 
     assert document.count("<iframe") == 4
     assert document.count("width:100%;height:100%") == 4
-    assert "grid-template-rows:10% minmax(0,1fr);height:100vh" in document.replace(", ", ",")
+    assert "grid-template-rows:10% minmax(0,1fr);gap:6px;" in document.replace(", ", ",")
+    assert document.count("height:100vh") == 1
     assert "grid-template-columns:200px minmax(0,2fr) minmax(0,1fr)" in document.replace(", ", ",")
+    assert document.count("gap:6px") == 2
     assert "frameset" not in document
+    plain = in_replay(
+        "document", [f"<html><frameset cols='9,*' frameborder=no>{frame}</frameset></html>"]
+    )
+    assert "gap:" not in plain
 
 
 @pytest.mark.parametrize(("doctype", "is_quirky"), [("", True), ("<!DOCTYPE html>", False)])
