@@ -3,9 +3,18 @@
   "use strict";
   const container = globalThis.ServiceWorkerContainer;
   if (container) {
-    // A service worker would answer requests that the proxy must see.
+    // A service worker would answer requests that the proxy must see. Its script is recorded.
+    const { URL: NativeURL, fetch: nativeFetch } = globalThis;
     container.prototype.register = new Proxy(container.prototype.register, {
-      apply: () => Promise.reject(new DOMException("Service workers are off.", "SecurityError")),
+      apply: (_register, _container, [address]) => {
+        try {
+          const script = new NativeURL(address, document.baseURI);
+          if (script.origin === location.origin) nativeFetch(script).catch(() => {});
+        } catch {
+          // It is no address.
+        }
+        return Promise.reject(new DOMException("Service workers are off.", "SecurityError"));
+      },
     });
   }
   // Closed shadow roots are closed to us too, and what they hold would be missing from the copy.
