@@ -74,7 +74,7 @@ bench:  ## run every benchmark and note its figures: make bench [ARGS=--quick]
 	@scripts/setup test
 	@$(PYTHON) -m scripts.bench $(ARGS)
 
-lock:  ## resolve the locked requirements anew
+lock:  ## resolve the locked requirements again
 	@scripts/lock $(ARGS)
 
 fresh:  ## prove and time the set-up on bare Debian 12, 13 and Ubuntu 24.04 (as root): make fresh [SYSTEMS=trixie]

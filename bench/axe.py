@@ -8,7 +8,7 @@ next round. Now, while nobody writes,
 - what a seal or a write named lies where it said, in the WARC and in the index, with its bytes;
 - every file passes ``warcio check``, and none has the suffix of an open one;
 - no digest in the index refers to anything but a `response` with that payload;
-- now and then, and at the end: the index equals one made anew from the WARCs.
+- now and then, and at the end: the index equals one that was rebuilt from the WARCs.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class Toll:
         lost: of these, the ones not found as they were promised.
         bad_warcs: files that do not pass, or were left open.
         dangling: index rows that refer to no such payload.
-        differing: rows in which the index and one made anew differ.
+        differing: rows in which the index and one that was rebuilt differ.
         failed: what a proxy that lived did not do.
     """
 
@@ -319,7 +319,7 @@ class Axe:
             return record.rec_type, uri, record_id, digest, record.content_stream().read()
 
     def _compare(self) -> None:
-        """Make the index anew beside the old one; every row must be in both."""
+        """Rebuild the index beside the old one; every row must be in both."""
         self._serial += 1
         beside = Layout(self._folder / f"rebuilt{self._serial}")
         beside.databases.mkdir(parents=True)

@@ -3,7 +3,7 @@
 The pairs are those of `tests/support/labelled`: pages of made and of real sites, changed in the real browser, of
 some forty kinds, each with its rule. A page that is doubtful counts as not broken. The baseline
 (`bench.pixel_only`) is what browsertrix scores; it is given the bound that suits the whole set best, and
-browsertrix's own besides. Pairs that no rule was made with follow (`bench.held_out`). Cross-validated means: the bounds of our rules are fitted anew on all sites
+browsertrix's own besides. Pairs that no rule was made with follow (`bench.held_out`). Cross-validated means: the bounds of our rules are fitted again on all sites
 but some, and hold for those that were left out.
 """
 
@@ -30,7 +30,7 @@ from tests.support.labelled.kinds import RULES, Kind
 from tests.support.labelled.pairs import Pair, read_pairs, sites
 
 FOLDS = 5
-_FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6)  # of each bound, when bounds are fitted anew
+_FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6)  # of each bound, when bounds are fitted again
 _IN_A_HURRY = 3  # every so many-th site and, of these, pair is compared
 
 

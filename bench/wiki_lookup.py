@@ -3,7 +3,7 @@
 What is asked is the front itself, called without a socket: `POST /links/api/cached` for 1, 100, 500 and
 1,000 links of one wiki, on SQLite, with 10^6 URLs in the registry and a capture of every second of them
 (`--quick`: 10^5). Of what is asked, 60 % have a copy, 15 % are queued in a frontier of 10^5 URLs, 15 % are
-dead without a copy, 10 % nobody has ever seen; all are drawn anew for each question. Median and 95th
+dead without a copy, 10 % nobody has ever seen; all are re-encoded for each question. Median and 95th
 percentile of some dozen questions; and the processor time of each, asker included, which other work on the
 machine touches less.
 

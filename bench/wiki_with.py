@@ -1,6 +1,6 @@
 """Two real MediaWikis, one with the extension and one without, side by side: rounds interleave.
 
-One wiki that has it or not, as each request asks, would make its messages anew each time.
+One wiki that has it or not, as each request asks, would rebuild its messages each time.
 """
 
 import http.client

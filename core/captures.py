@@ -58,7 +58,9 @@ def parse_artifact_uri(uri: str) -> tuple[ArtifactKind, str] | None:
     return ArtifactKind(parts[1]), parts[2]
 
 
-LOGIN_HEADER = "WARC-Login"  # in each record of such a visit, so that an index made anew knows
+LOGIN_HEADER = (
+    "WARC-Login"  # in each record of such a visit, so that an index that was rebuilt knows
+)
 LOGIN_NAME_LIMIT_CHARS = 64
 
 

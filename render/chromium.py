@@ -233,8 +233,8 @@ _FIXED = (
     "--disable-lazy-loading",
     "--blink-settings=lazyLoadEnabled=false,primaryHoverType=2,availableHoverTypes=2,"
     "primaryPointerType=4,availablePointerTypes=4",
-    # Software compositing in the browser; WebGL by SwiftShader, in a process of its own that starts with
-    # the first scene (docs/decisions/032-scenes-by-software.md).
+    # Software compositing in the browser; WebGL by SwiftShader, in the GPU process, which the browser starts
+    # anyway (docs/decisions/032-scenes-by-software.md).
     "--disable-gpu",
     "--enable-unsafe-swiftshader",
 )

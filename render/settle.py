@@ -290,7 +290,7 @@ class _SettleWait:
         left_s = min(self._end - self._clock.monotonic(), self._show_left_s)
         slice_s = 0.0 if final else max(0.0, min(limits.quiet_s + SLICE_S, left_s))
         began = self._clock.monotonic()
-        anew, self._asked = not self._asked, True
+        restart, self._asked = not self._asked, True
         try:
             async with asyncio.timeout(slice_s + limits.answer_s):
                 answer: dict[str, Any] = await page.call(
@@ -299,7 +299,7 @@ class _SettleWait:
                     slice_s * 1000,
                     limits.patience_s * 1000,
                     page.log.scripted,
-                    anew,
+                    restart,
                 )
         except TimeoutError:
             self._rest.hung = True

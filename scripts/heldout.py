@@ -1,4 +1,4 @@
-"""Makes the held-out pairs anew: ``python -m scripts.heldout [SITE]... [--look FOLDER] [--stored]``.
+"""Makes the held-out pairs again: ``python -m scripts.heldout [SITE]... [--look FOLDER] [--stored]``.
 
 Made pages are changed and pictured in the browser and stored in ``tests/support/heldout/stored``. With ``--look``,
 pictures for the eye, seen beside shown, go to a folder.

@@ -1,4 +1,4 @@
-"""Makes the labelled pairs anew: ``python -m scripts.labelled [SITE]... [--look FOLDER] [--made]``.
+"""Makes the labelled pairs again: ``python -m scripts.labelled [SITE]... [--look FOLDER] [--made]``.
 
 Pages of made and of real sites are changed and pictured in the browser and stored in
 ``tests/support/labelled/stored``. With ``--look``, pictures for the eye, seen beside shown, go to a folder.

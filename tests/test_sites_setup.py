@@ -134,7 +134,7 @@ def test_the_development_tools_stay_once_they_are_there(project: Path) -> None:
     assert _stamp(project) == "dev"
 
 
-def test_an_environment_that_was_moved_is_made_anew(project: Path) -> None:
+def test_an_environment_that_was_moved_is_rebuilt(project: Path) -> None:
     """Its programs name the place it was made at; elsewhere they would not run."""
     assert _setup(project, "archive").returncode == 0
     moved = project.with_name("moved")

@@ -66,7 +66,7 @@ class FeedSettings:
     archive: bool = True  # links are archived, not only watched
     archived_days: int = 30  # a link that was archived so lately is not archived again (A02)
     poll_s: float = 10.0  # between two questions for recent changes
-    sweep_days: float = 7.0  # each page is read anew at least so often (W36)
+    sweep_days: float = 7.0  # each page is read again at least so often (W36)
     # Pages of the wiki that hold its spam lists, fetched every hour.
     spam_lists: tuple[str, ...] = (
         "MediaWiki:Spam-blacklist",

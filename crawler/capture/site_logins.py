@@ -139,7 +139,7 @@ def unseal_login(data: bytes, key: LoginKey) -> Login:
         what = "passphrase" if key.kind == "passphrase" else "key file"
         raise InputError(
             f"The login {login.name} does not open: the {what} is another one, or the file was "
-            f"changed. Give the {what} that it was made with, or make it anew with weboid login."
+            f"changed. Give the {what} that it was made with, or make it again with weboid login."
         ) from error
     try:
         session = json.loads(plain.decode("utf-8", "surrogatepass"))
@@ -189,7 +189,7 @@ def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
     try:
         document = json.loads(data)
         if document["version"] != LOGIN_VERSION:
-            raise InputError(f"A login of version {document['version']!r}: make it anew.")
+            raise InputError(f"A login of version {document['version']!r}: make it again.")
         head = {key: document[key] for key in _HEAD}
         if _UNVERIFIED in document:  # what is in the head is sealed with the rest
             head[_UNVERIFIED] = document[_UNVERIFIED]
@@ -264,7 +264,7 @@ def open_logins(
         session = login.session.alive(now.timestamp())
         gone, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
         if gone:
-            advice = "" if left else f": make it anew with weboid login URL --name {login.name}"
+            advice = "" if left else f": make it again with weboid login URL --name {login.name}"
             warn(f"Of the login {login.name} {gone} cookies have expired, {left} are left{advice}.")
         opened.append(replace(login, session=session))
     return SiteLogins(opened)

@@ -91,9 +91,9 @@ class RedisFrontier(Frontier):
         age_ms = None if again is None else -(-again // _MILLISECOND)
         offered = added = requeued = 0
         for count, batch in pack_offers(items, LIST_BATCH):
-            fresh, anew = self._store.ask("add", now_ms, age_ms, *batch)
+            fresh, retried = self._store.ask("add", now_ms, age_ms, *batch)
             offered += count
-            added, requeued = added + fresh, requeued + anew
+            added, requeued = added + fresh, requeued + retried
         return AddResult(added, offered - added - requeued, requeued)
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:

@@ -130,17 +130,17 @@ class LinkImporter:
         self,
         spool: PageSpool,
         *,
-        anew: bool = False,
+        restart: bool = False,
         progress: Callable[[int], None] = lambda _: None,
     ) -> ImportSummary:
-        """Write all pages; with `anew` from the first one, ignoring the position of an earlier run.
+        """Write all pages; with `restart` from the first one, ignoring the position of an earlier run.
 
         `progress` gets the number of pages written, after each batch. InputError for an unknown farm: nothing was
         written. After a TransientError the next run resumes.
         """
         with self._store.writing() as connection:
             ids = [ensure_wiki(connection, name, day=self._day).id for name in spool.names]
-            if anew:
+            if restart:
                 FORGET.run(connection, {"of": self._digest})
             found = HOW_FAR.rows(connection, {"of": self._digest}) if self._digest else []
         last, before = found[0] if found else (0, 0)

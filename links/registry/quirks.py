@@ -23,8 +23,8 @@ from links.registry.schema import host_quirks, hosts, url_quirks, urls
 from links.registry.statements import Reader, SqlStatement, batches, many, upsert
 from links.url_parts import UrlParts
 
-REFRESH_DAYS = 10  # what was last seen so long ago is written anew when it is met again (W47)
-GET_ONLY_DAYS = 200  # then HEAD is tried again, and GET has to be earned anew (W42)
+REFRESH_DAYS = 10  # what was last seen so long ago is rewritten when it is met again (W47)
+GET_ONLY_DAYS = 200  # then HEAD is tried again, and GET has to be earned again (W42)
 
 
 class HostQuirk(IntEnum):

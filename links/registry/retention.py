@@ -43,7 +43,7 @@ from links.rules.wiki_rules import forget_spam_hits
 KEEP_DAYS = 100  # W39: two to three months, the table says 100 days
 OBSERVATION_DAYS = 200
 SPAM_DAYS = 200  # the trace back to who had what a spam list names
-IMPORT_DAYS = 30  # an import that was left so long is begun anew
+IMPORT_DAYS = 30  # an import that was left so long is started again
 BATCH = 200  # rows of one transaction: others wait for it
 _UNIX = date(1970, 1, 1)
 _WINDOW = 20_000  # candidates that are remembered at once

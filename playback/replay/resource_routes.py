@@ -266,7 +266,7 @@ class PartRoutes:
         return self._context.made_answer(request, capture, CSS, lambda: self._context.make(prepare))
 
     def font(self, request: Request) -> ReplayResponse:
-        """Answer with a font of a page, written anew by a maker; absent where fonts are switched off."""
+        """Answer with a font of a page, re-encoded by a maker; absent where fonts are switched off."""
         if not self._context.has_fonts:
             return absent()
         capture, load = self._part(request, self._context.limits.font_bytes)

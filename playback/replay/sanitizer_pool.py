@@ -87,7 +87,7 @@ class RasterJob:
 
 @dataclass(frozen=True, slots=True)
 class FontJob:
-    """Job: write a font anew."""
+    """Job: re-encode a font."""
 
     data: bytes
     is_font: bool = True  # tells it from the other jobs

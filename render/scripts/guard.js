@@ -45,7 +45,7 @@
     const node = sheet && ownerOf(sheet);
     if (!node) return;
     changed.add(node);
-    // Again each time: a document that is opened anew forgets who listens.
+    // Again each time: a document that is opened again forgets who listens.
     call(addEventListener, document, ["weboid-sheets", answer]);
   };
   const remember = (rule) => {

@@ -4,8 +4,8 @@
 // then hangs. Still means that the DOM and the layout do not change, fonts are loaded, and images in
 // view are decoded. After `patienceMs` what only goes on changing the same few nodes (a clock, a
 // carousel, an animation made by a script) counts as still; what brings news goes on counting.
-// `anew` begins the patience again. A page where nothing can happen any more need not be still for a while first.
-(quietMs, sliceMs, patienceMs, scripted, anew) => {
+// `restart` begins the patience again. A page where nothing can happen any more need not be still for a while first.
+(quietMs, sliceMs, patienceMs, scripted, restart) => {
   "use strict";
   const NODES = 50000; // looked at for shadow roots and frames
   const RECORDS = 2000; // of a batch that are read one by one
@@ -205,7 +205,7 @@
 
   const KEY = "weboid rest";
   const state = (globalThis[KEY] ||= begin());
-  if (anew) {
+  if (restart) {
     state.began = performance.now();
     state.nodes = new WeakMap();
     state.restless.clear();

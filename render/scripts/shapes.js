@@ -128,7 +128,7 @@
   };
   let probe = null;
   const isPath = (own, value) => {
-    // The browser writes an attribute's path anew, like one of a sheet.
+    // The browser writes an attribute's path in its own way, like one of a sheet.
     probe ??= Document.prototype.createElementNS.call(document, SVG, "path");
     const style = reader(SVGElement, "style")(probe);
     CSSStyleDeclaration.prototype.setProperty.call(style, "d", `path("${own.replace(/["\\\n]/g, " ")}")`);

@@ -18,7 +18,7 @@ def tables_of(ttf: bytes) -> list[tuple[bytes, int, bytes]]:
 
 
 def sfnt(tables: list[tuple[bytes, int, bytes]]) -> bytes:
-    """A TrueType font of these tables; their checksums are computed anew."""
+    """A TrueType font of these tables; their checksums are computed again."""
     tables = sorted(tables)
     power = len(tables).bit_length() - 1
     reach = 16 << power

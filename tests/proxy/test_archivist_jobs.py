@@ -75,7 +75,7 @@ def test_what_was_put_off_for_too_long_is_overdue(space: SpoolSpace) -> None:
     assert "over 60 s" in str(put_off.too_late())
 
 
-def test_the_time_begins_anew_when_the_payload_was_free(space: SpoolSpace) -> None:
+def test_the_time_starts_again_when_the_payload_was_free(space: SpoolSpace) -> None:
     """A machine that gave up and another that began are two."""
     job = recorded(space)
     put_off = PostponedJobs(limit_s=60.0)

@@ -213,7 +213,7 @@ def test_a_server_that_hangs_is_given_up(
     assert index.counts()["captures"] == 0
 
 
-def test_patience_ends_and_begins_anew(index: PostgresCaptureIndex, relay: Relay) -> None:
+def test_patience_ends_and_starts_again(index: PostgresCaptureIndex, relay: Relay) -> None:
     """What is owed stays owed while nobody answers, and is paid when somebody does."""
     reach = IndexBacklog(index, 0.3)
     reach.owe(IndexBatch(rows=[row()]))

@@ -130,7 +130,7 @@ async def test_nothing_refers_to_the_payload_of_a_login(
 async def test_every_row_of_a_login_names_it(
     proxy: Proxy, origin: Origin, layout: Layout, login: str
 ) -> None:
-    """What the page was made into, too; an index that is made anew says the same."""
+    """What the page was made into, too; an index that is rebuilt says the same."""
     origin.answers["/page"] = ok(b"for you alone")
     at = datetime(2026, 1, 1, tzinfo=UTC)
     async with proxy.client.visit("p", bucket="b", login=login) as visit:
@@ -155,7 +155,7 @@ async def test_every_row_of_a_login_names_it(
     assert stored(layout).count(b"WARC-Login: wiki\r\n") == (3 if login else 0)
 
 
-async def test_an_index_made_anew_keeps_them_apart(
+async def test_an_index_rebuilt_keeps_them_apart(
     proxy: Proxy, origin: Origin, start: object, layout: Layout
 ) -> None:
     """The WARCs themselves say which payloads are a login's."""

@@ -168,7 +168,7 @@ def test_an_interrupted_run_goes_on_after_its_last_whole_line(baseline: Baseline
     assert list(baseline.checks(BEFORE)) == ["id-1", "id-3"]
 
 
-def test_looks_of_another_engine_are_begun_anew(baseline: BaselineFolder) -> None:
+def test_looks_of_another_engine_are_started_again(baseline: BaselineFolder) -> None:
     """Those of the same one are gone on with, unless it is asked otherwise."""
     counts = []
     for engine, again in (("2", False), ("2", False), ("3", False), ("3", True)):

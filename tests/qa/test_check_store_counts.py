@@ -33,7 +33,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def counts(layout: Layout) -> CopyCheckSummary | None:
-    """How its checks stand; nothing without a registry that can be read."""
+    """Return the counts of its checks; None without a registry that can be read."""
     store = open_registry_read_only(layout, "")
     if store is None:
         return None

@@ -75,7 +75,7 @@ def held(layout: Layout, url: str, page: PageInfo | None = None) -> HoldingsRepo
 def planted(
     layout: Layout, takes: Callable[[Record], bool], change: Callable[[Record], bytes | None]
 ) -> None:
-    """Plant one fault, and make the index anew as an operator would."""
+    """Plant one fault, and rebuild the index as an operator would."""
     took = plant(layout, [Planted("fault", takes, change)])
     assert took["fault"]
     rebuild_index(layout, bucket="default")

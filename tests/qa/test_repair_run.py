@@ -198,7 +198,7 @@ async def test_a_page_that_became_another_is_not_offered_in_its_place(workshop: 
 
 
 async def test_a_capture_is_repaired_once(workshop: Workshop) -> None:
-    """Not again by the next run, nor when it is found broken anew."""
+    """Not again by the next run, nor when it is found broken again."""
     old = workshop.captured()
     await workshop.repairs.begin(10)
     workshop.visit(verdict=QaVerdict.BROKEN, score=0.3)
@@ -400,7 +400,7 @@ async def test_what_is_no_web_address_cannot_be_repaired(workshop: Workshop) -> 
     assert workshop.row("p").repair is RepairState.FAILED
 
 
-async def test_a_frontier_that_is_gone_lets_a_repair_begin_anew(workshop: Workshop) -> None:
+async def test_a_frontier_that_is_gone_lets_a_repair_start_again(workshop: Workshop) -> None:
     """Nobody visited the page."""
     old = workshop.captured()
     await workshop.repairs.begin(10)

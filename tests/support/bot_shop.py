@@ -63,7 +63,7 @@ class ShopClock:
 
 
 @dataclass
-class Sights(CopyChecker):
+class FixedCopyChecker(CopyChecker):
     """What is seen of copies: those of the archives are there; nobody is asked about others.
 
     Attributes:
@@ -106,7 +106,7 @@ class Shop:
     step: Callable[[str], None] = lambda _name: None
     craft: Callable[[PageAdapter], PageAdapter] = lambda craft: craft
     slept: list[float] = field(default_factory=list)
-    sights: Sights = field(default_factory=Sights)
+    sights: FixedCopyChecker = field(default_factory=FixedCopyChecker)
     _apis: dict[str, WikiApi] = field(default_factory=dict)
     _open_apis: AsyncExitStack = field(default_factory=AsyncExitStack)
 

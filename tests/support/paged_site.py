@@ -39,7 +39,7 @@ def page_named(name: str) -> Answer:
 
 
 def damage(weboid: Weboid, *, pictures: Iterable[str]) -> None:
-    """Take pictures out of the archive; make the index anew."""
+    """Take pictures out of the archive; rebuild the index."""
     lost = tuple(f"/{name}.png" for name in pictures)
     fault = Planted("lost", lambda held: held.kind == "response" and held.uri.endswith(lost))
     took = plant(Layout(weboid.collection), [fault])

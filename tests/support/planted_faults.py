@@ -65,7 +65,7 @@ def held(archive: Path) -> Iterator[Held]:
 
 
 def plant(layout: Layout, faults: Iterable[Planted]) -> dict[str, list[Held]]:
-    """Write every WARC anew with these faults; the records that each took, by its name."""
+    """Rewrite every WARC with these faults; the records that each took, by its name."""
     wanted, took = list(faults), dict[str, list[Held]]()
     for path in sorted(layout.archive.glob("*.warc.gz")):
         whole, fresh = path.read_bytes(), []

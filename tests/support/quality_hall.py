@@ -25,7 +25,7 @@ from qa.check_table import CheckedPage
 from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from tests.support.playback_fixtures import NOW, CollectionBuilder
-from tests.support.registry_shelf import Front, Given, open_front
+from tests.support.registry_shelf import FixedRegistry, Front, open_front
 from tests.support.services.registries import open_registry
 
 REVIEWER = "198.51.100.7"
@@ -116,7 +116,7 @@ def open_desk(hall: Hall, **more: Any) -> Iterator[Front]:
     shown = QualityContext(hall.builder.layout, ReviewerRules(networks=networks, token=TOKEN))
     root = hall.builder.layout.root.parent
     more = {"peer": REVIEWER, **more}
-    with open_front(root, Given(hall.store), mounts=[shown], **more) as front:
+    with open_front(root, FixedRegistry(hall.store), mounts=[shown], **more) as front:
         yield front
 
 

@@ -247,7 +247,7 @@ class Shelf:
             }
 
 
-class Given(RegistrySource):
+class FixedRegistry(RegistrySource):
     """A source that a test fills: a registry, none, or an error."""
 
     def __init__(self, value: RegistryStore | Exception | None) -> None:

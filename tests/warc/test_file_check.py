@@ -377,7 +377,7 @@ def test_a_member_is_one_gzip_record(block: bytes) -> None:
 async def test_a_page_that_was_skipped_is_not_offered(
     proxy: Proxy, origin: Origin, layout: Layout
 ) -> None:
-    """Of a skipped page only the manifest is in the index, also of one made anew; other pages stay."""
+    """Of a skipped page only the manifest is in the index, also of one that was rebuilt; other pages stay."""
     origin.answers["/no"] = ok(b"not for archives")
     origin.answers["/yes"] = ok(b"for archives")
     begun = datetime.now(UTC)

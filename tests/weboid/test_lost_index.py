@@ -1,4 +1,4 @@
-"""A captures index that is lost, or behind the WARCs, is noticed and restored; never begun anew."""
+"""A captures index that is lost, or behind the WARCs, is noticed and restored; never started again from nothing."""
 
 import signal
 import subprocess
@@ -63,7 +63,7 @@ def test_archive_restores_a_lost_index_before_it_writes(
 
 
 def test_an_index_from_an_older_backup_is_completed(whole: Layout, weboid: Weboid) -> None:
-    """What it lacks of a WARC is added, what it has stays once; foreign files are left to the import."""
+    """Missing rows of a WARC are added, present ones stay once; foreign files are left to the import."""
     layout = copied(whole, weboid.collection)
     (name,) = [path.name for path in layout.archive.glob("weboid-*")]
     before = rows(layout, [name])

@@ -336,6 +336,6 @@ def browser_has_spoken(town: Town) -> bool:
 
 
 def is_browser_awaited(town: Town) -> bool:
-    """Whether a link waits for what a browser sees."""
+    """Tell whether a link waits for a browser check."""
     with town.store() as store, store.reading() as rows:
         return bool(links_awaiting_browser(rows, limit=1))

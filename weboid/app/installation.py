@@ -110,7 +110,7 @@ def _apt_package(*, refresh: bool) -> str | None:
 
 
 def _apt_install(*packages: str) -> None:
-    """Install packages; read the lists anew if that fails."""
+    """Install packages; read the lists again if that fails."""
     command = ("install", "--yes", "--no-install-recommends", *packages)
     try:
         _apt(*command)

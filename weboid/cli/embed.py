@@ -106,7 +106,7 @@ _MARKING_OPTIONS: dict[str, Any] = {**_FRONT_OPTIONS, **_RULE_OPTIONS}
 
 
 def marking_from_options(
-    options: dict[str, Any], *, base: str = "", anew: bool = True
+    options: dict[str, Any], *, base: str = "", replace: bool = True
 ) -> MarkOptions:
     """Return the mark options of the command line."""
     marking = MarkOptions(
@@ -116,7 +116,7 @@ def marking_from_options(
         base,
         options["own"],
         all_origins((options["front"], *options["copies"])),
-        anew,
+        replace,
         COPY_LABELS.get(options["lang"].partition("-")[0].lower(), CopyLabels()),
     )
     _ = marking.around().hosts  # report an invalid pattern now
@@ -181,7 +181,7 @@ def filter_command(
     Text is only inserted, and insertions of an earlier run are updated. Ends with 3 when the front
     did not answer: pages are then unchanged.
     """  # noqa: D301 a sign for click
-    marking = marking_from_options(options, base=base, anew=not keep)
+    marking = marking_from_options(options, base=base, replace=not keep)
     options["timeout_s"] = options["timeout_s"] or _TIMEOUT_S
     if remove and keep:
         raise InputError("Use --remove or --keep.")

@@ -161,7 +161,7 @@ def command(
         default=30.0,
     ),
     fonts: bool = option(
-        "Copies load the fonts that were captured with their pages, written anew.",
+        "Copies load the fonts that were captured with their pages, re-encoded.",
         "--fonts/--no-fonts",
         default=True,
     ),

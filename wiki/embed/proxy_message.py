@@ -98,7 +98,7 @@ def request_head(
     made += [(key, text) for key, text in end_to_end_headers(head) if key not in taken]
     made += [(b"content-length", text) for text in header_values(head, b"content-length")[:1]]
     if header_values(head, b"transfer-encoding"):
-        made.append((b"transfer-encoding", b"chunked"))  # anew, of what was understood
+        made.append((b"transfer-encoding", b"chunked"))  # rebuilt from what was understood
     before = header_value(made, b"x-forwarded-for")
     address = caller.address.encode("ascii", "replace")
     if address:

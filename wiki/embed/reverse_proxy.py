@@ -103,7 +103,7 @@ class EmbedExchange:
         except httpcore.TimeoutException as error:
             await self._failed(504, "It was waited for too long. Try again later.", error)
         except (httpcore.NetworkError, httpcore.RemoteProtocolError) as error:
-            await self._failed(502, "It may be starting anew. Try again in a minute.", error)
+            await self._failed(502, "It may be restarting. Try again in a minute.", error)
         except httpcore.LocalProtocolError as error:
             await self._failed(400, "The request is not as HTTP asks for.", error)
 

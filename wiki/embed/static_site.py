@@ -45,7 +45,7 @@ class MarkOptions:
     base: str = ""  # address of the site's root folder; empty when unknown
     own: tuple[str, ...] = ()  # hosts whose pages are no citations
     fronts: tuple[str, ...] = ()  # origins of this archive
-    anew: bool = True  # replace existing marks by current ones; otherwise they stay
+    replace: bool = True  # replace existing marks by current ones; otherwise they stay
     labels: CopyLabels = field(default_factory=CopyLabels)  # of links to copies
 
     def around(self, name: str = "") -> PageLocation:
@@ -55,7 +55,7 @@ class MarkOptions:
 
     def read(self, data: bytes, around: PageLocation, charset: str = "") -> MarkablePage:
         """Find the links of a page to be marked."""
-        plain = remove_marks(data) if self.anew else data
+        plain = remove_marks(data) if self.replace else data
         return read_page(plain, around, rules=self.rules, charset=charset)
 
     def insert(self, page: MarkablePage, answers: Mapping[str, LinkAnswer]) -> bytes:

@@ -156,7 +156,7 @@ class NoRepairReason(StrEnum):
     PLACE = "place"  # nothing may be put there: a template's parameter, a heading
     UNSAFE = "unsafe"  # the copy's address, or the URL, cannot be written in wikitext
     NO_COPY = "no-copy"  # and the wiki has no tag to say so, or none is wanted
-    LATER = "later"  # another change stands in the way: it has its turn when the page is read anew
+    LATER = "later"  # another change stands in the way: it has its turn when the page is read again
     PAYWALL = (
         "paywall"  # the page says that it takes a login, and its site refuses us: told by the bot
     )

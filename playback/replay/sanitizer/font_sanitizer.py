@@ -1,4 +1,4 @@
-"""Fonts, written anew by the OpenType Sanitizer that browsers use themselves (P-16)."""
+"""Fonts, re-encoded by the OpenType Sanitizer that browsers use themselves (P-16)."""
 
 import tempfile
 

@@ -171,7 +171,7 @@ class RasterKind(StrEnum):
 
 
 def raster_kind(data: bytes) -> RasterKind | None:
-    """Return the format of a picture that is drawn anew; None for others."""
+    """Return the format of a picture that is re-encoded; None for others."""
     if data.startswith(b"\x00\x00\x01\x00") and len(data) > 22:
         return RasterKind.ICO
     if data.startswith(b"BM") and data[14:18] in {b"\x28\0\0\0", b"\x6c\0\0\0", b"\x7c\0\0\0"}:

@@ -51,7 +51,7 @@ Take = Callable[..., Awaitable[PageInfo]]
 
 
 @dataclass
-class Lent:
+class FixedResource:
     """Pool of one proxy or one browser."""
 
     value: ProxyClient | Browser
@@ -64,7 +64,7 @@ class Lent:
 
 def pool_of(client: ProxyClient, browser: Browser) -> ResourcePool:
     """Lends this proxy and this browser."""
-    return ResourcePool(Lent(client), Lent(browser))  # type: ignore[arg-type]
+    return ResourcePool(FixedResource(client), FixedResource(browser))  # type: ignore[arg-type]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -147,7 +147,7 @@ def test_a_login_is_for_the_hosts_that_it_names() -> None:
 
 
 def test_expired_cookies_are_left_out_and_told(tmp_path: Path) -> None:
-    """A login of which nothing is left says how to make it anew."""
+    """A login of which nothing is left says how to make it again."""
     old, new = NOW - timedelta(days=1), NOW + timedelta(days=1)
     for name, dates in (("some", (old, new)), ("none", (old,))):
         cookies = tuple(
@@ -160,7 +160,7 @@ def test_expired_cookies_are_left_out_and_told(tmp_path: Path) -> None:
     logins = opened(tmp_path, "some", "none", key=passphrase_key("correct horse"), said=said)
 
     assert said[0] == "Of the login some 1 cookies have expired, 1 are left."
-    assert "make it anew with weboid login URL --name none" in said[1]
+    assert "make it again with weboid login URL --name none" in said[1]
     first = logins.of("https://wiki.example.org/")
     assert first is not None
     assert [each["name"] for each in first.session.cookies] == ["1"]

@@ -160,7 +160,7 @@ def test_machines_whose_clocks_differ_by_an_hour_agree(
 
 
 def test_a_clock_that_is_set_is_noticed_at_once(redis_server: RedisServer, connect: Open) -> None:
-    """The monotonic clock tells the difference; the offset is measured anew."""
+    """The monotonic clock tells the difference; the offset is measured again."""
     frontier = connect(redis_address(redis_server), server_time=True)
     clock = SystemClock()
     frontier.add([A1, A2], now=clock.now())

@@ -85,7 +85,7 @@ def test_depth_counts_links_from_a_seed(depth: int, hops: int, followed: bool) -
     assert scope.decide("https://a.org/", hops=hops, hops_off=0).followed is followed
 
 
-def test_extra_hops_lead_so_far_beyond_the_scope_and_begin_anew_inside() -> None:
+def test_extra_hops_lead_so_far_beyond_the_scope_and_start_again_inside() -> None:
     """A link back into the scope counts no hop."""
     scope = Scope(
         SeedTerritory("host", ["https://a.org/"]), ScopeSettings(kind="host", extra_hops=2)

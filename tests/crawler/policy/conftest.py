@@ -99,7 +99,7 @@ class World:
         )
 
     def set(self, **changes: Any) -> None:
-        """Change `[policy]`; what lists it names is read anew."""
+        """Change `[policy]`; what lists it names is read again."""
         policy = replace(self.settings.policy, **changes)
         self.settings = replace(self.settings, policy=policy)
         self.another_process()

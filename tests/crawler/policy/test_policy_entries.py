@@ -88,7 +88,7 @@ def test_what_cannot_be_read_is_kept_and_named() -> None:
 
 
 def test_entries_that_did_not_change_are_not_read_again() -> None:
-    """A new order costs its own reading alone; one that changed is read anew."""
+    """A new order costs its own reading alone; one that changed is read again."""
     first = entry(PolicyKind.BLACKLIST, "example.org")
     known = read_entries(orders(first))
     changed = replace(first, reason="another")

@@ -212,7 +212,7 @@ async def test_a_page_that_ends_so_each_time_is_given_up(desk: Desk) -> None:
 async def test_page_after_page_that_ends_so_ends_the_run(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sentence says it; a page that ends well in between begins the count anew."""
+    """One sentence says it; a page that ends well in between restarts the count."""
     monkeypatch.setattr(page_task, "MAX_INTERNAL_ERRORS", 2)
     broken, sound = Says(OverflowError("x")), Says(RuleDecision(RuleAction.SKIP, "no"))
     desk.frontier.add([NewItem(f"https://{name}.test/") for name in "bcd"], now=NOW)

@@ -117,7 +117,7 @@ async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
 async def test_a_lost_name_is_inferred_for_all_of_the_host(
     sqlite_store: RegistryStore, farm: Farm
 ) -> None:
-    """Marked as inferred; nobody asks again in the pass, and the next one asks anew (W46)."""
+    """Marked as inferred; nobody asks again in the pass, and the next one asks again (W46)."""
     days = Days()
     farm.lost.add("lost.example")
     ids = watch(

@@ -203,7 +203,7 @@ def test_other_failures_condemn_when_three_urls_failed_alike(finding: CheckResul
 
 
 @pytest.mark.parametrize("between", [_OK, _BROKEN, _NO_NAME], ids=["good", "500", "another"])
-def test_what_comes_between_begins_the_count_anew(between: CheckResult) -> None:
+def test_what_comes_between_restarts_the_count(between: CheckResult) -> None:
     """Three in a row must fail alike."""
     table = _table({"a.test": 9})
     if between is _NO_NAME:

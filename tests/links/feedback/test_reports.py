@@ -152,7 +152,7 @@ def test_a_report_means_no_more_than_some_hundred_urls(sqlite_store: RegistrySto
     assert len(done.urls) == MOST_AT_ONCE
 
 
-def test_saying_it_again_begins_the_six_months_anew(store: RegistryStore) -> None:
+def test_saying_it_again_restarts_the_six_months(store: RegistryStore) -> None:
     """One reporter counts once, however often they say it; another counts beside them (W14)."""
     with store.writing() as rows:
         (url_id,) = watch(rows, f"{SITE}/a")

@@ -114,7 +114,7 @@ def test_a_page_with_many_new_links_goes_behind_others(store: RegistryStore, wik
 def test_a_link_that_waits_keeps_its_day_and_is_only_moved_up(
     store: RegistryStore, wiki: Wiki
 ) -> None:
-    """Being found again neither begins its grace anew nor makes it less urgent."""
+    """Being found again neither begins its grace period again nor makes it less urgent."""
     links = _written(store, wiki, page(1, "https://a.net/"))
     with store.writing() as rows:
         want_links(rows, links, priority=ArchivePriority.SWEPT, now=NOW)

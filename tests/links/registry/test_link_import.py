@@ -121,7 +121,7 @@ def test_another_file_and_a_restart_begin_at_the_first_page(store: RegistryStore
     with _spool(*rows) as spool:
         assert LinkImporter(store, day=5, digest=b"e" * 16).run(spool).resumed == 0
     with _spool(*rows) as spool:
-        assert LinkImporter(store, day=5, digest=DIGEST).run(spool, anew=True).pages == BATCH + 1
+        assert LinkImporter(store, day=5, digest=DIGEST).run(spool, restart=True).pages == BATCH + 1
 
 
 def test_importing_twice_changes_nothing(store: RegistryStore) -> None:

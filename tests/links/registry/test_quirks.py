@@ -35,7 +35,7 @@ def _days(store: RegistryStore) -> list[tuple[int, int]]:
 
 
 def test_hosts_that_need_get_are_remembered_for_200_days(sqlite_store: RegistryStore) -> None:
-    """Then HEAD has to fail anew (W42)."""
+    """Then HEAD has to fail again (W42)."""
     watch(sqlite_store, ["http://a.example.org/"])
     _write(sqlite_store, GET, 10)
 
@@ -46,7 +46,7 @@ def test_hosts_that_need_get_are_remembered_for_200_days(sqlite_store: RegistryS
     assert _days(sqlite_store) == [(210, 210)]
 
 
-def test_a_quirk_is_written_anew_after_ten_days(sqlite_store: RegistryStore) -> None:
+def test_a_quirk_is_rewritten_after_ten_days(sqlite_store: RegistryStore) -> None:
     """Not each time that it is seen (W47)."""
     watch(sqlite_store, ["http://a.example.org/"])
     for day in (5, 9, 14, 15, 20, 26):
@@ -65,7 +65,7 @@ def test_a_property_that_is_gone_takes_its_row_along(sqlite_store: RegistryStore
 
 
 def test_a_quirk_that_was_long_not_seen_is_not_believed(sqlite_store: RegistryStore) -> None:
-    """After 100 days it begins anew (W47)."""
+    """After 100 days it starts again (W47)."""
     watch(sqlite_store, ["http://a.example.org/"])
     _write(sqlite_store, HostQuirk.HTTPS_NEEDED, 5)
 

@@ -55,7 +55,7 @@ def _gone(store: RegistryStore) -> None:
         _write(store)
 
 
-def test_a_file_that_was_removed_is_told_and_not_made_anew(
+def test_a_file_that_was_removed_is_told_and_not_rebuilt(
     filled: RegistryStore, layout: Layout
 ) -> None:
     """SQLite itself would go on writing to nowhere."""

@@ -50,7 +50,7 @@ def test_feeders_of_one_wiki_and_of_others_take_turns(store: RegistryStore, wiki
 
 
 def test_what_returns_while_it_is_forgotten_is_whole(store: RegistryStore, wiki: Wiki) -> None:
-    """A URL is either forgotten and made anew, or touched in time."""
+    """A URL is either forgotten and added again, or touched in time."""
     start = threading.Barrier(2)
     day = 1_000
 

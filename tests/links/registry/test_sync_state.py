@@ -40,7 +40,7 @@ def test_a_cursor_is_kept_until_the_next_and_ends_a_trouble(
 
 
 def test_a_feed_can_be_forgotten(store: RegistryStore, wiki: Wiki) -> None:
-    """Then it begins anew."""
+    """Then it starts again."""
     with store.writing() as rows:
         put_cursor(rows, wiki.id, "site", "a", now=NOW)
         forget_feed(rows, wiki.id, "site")

@@ -268,7 +268,7 @@ def test_nothing_is_made_for_a_wiki_that_somebody_invents(
 
 
 def test_the_longest_names_leave_room_for_an_etag(archived: Archived, site: str, wiki: str) -> None:
-    """It has a place in every answer, or nothing could be asked for anew."""
+    """It has a place in every answer, or nothing could be asked for again."""
     longest = wiki.ljust(64, "-")
     warc = f"{'w' * 240}.warc.gz"
     archived.builder.response(f"{site}/", b"<p>x</p>", warc=warc)

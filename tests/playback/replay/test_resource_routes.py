@@ -237,7 +237,7 @@ def test_a_twin_is_believed_for_what_it_holds_not_for_what_it_claims(
 
 
 def test_a_warc_that_is_still_written_plays_back(archived: Archived, site: str) -> None:
-    """Under its open name while it grows, and under its final name after that, unindexed anew."""
+    """Under its open name while it grows, and under its final name after that, unindexed again."""
     name = f"{hashlib.sha256(site.encode()).hexdigest()[:8]}.warc.gz"
     archived.builder.response(f"{site}/i", png(), mime="image/png", warc=name, is_open=True)
     assert archived.replay.get(f"/c/{TS}im_/{site}/i").body == png()

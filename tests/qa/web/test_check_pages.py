@@ -26,7 +26,7 @@ from tests.support.browser_screen import Screen
 from tests.support.documentation_pictures import save_picture
 from tests.support.playback_fixtures import serving
 from tests.support.quality_hall import Hall, open_hall
-from tests.support.registry_shelf import Given
+from tests.support.registry_shelf import FixedRegistry
 
 pytestmark = [
     pytest.mark.playback,
@@ -60,7 +60,7 @@ def served(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) ->
     reviewers = ReviewerRules(networks=parse_networks(["127.0.0.1"]))
     with open_hall(tmp_path_factory.mktemp("checked")) as hall:
         ids = fill(hall, drawings)
-        links = LinkRegistry(Given(hall.store), RateLimitPolicy())
+        links = LinkRegistry(FixedRegistry(hall.store), RateLimitPolicy())
         mount = QualityContext(hall.builder.layout, reviewers)
         with serving(hall.builder, links=links, mounts=[mount]) as it:
             yield Shown(it.front, hall, ids)

@@ -36,7 +36,7 @@ from tests.support.quality_hall import (
     open_hall,
     webp,
 )
-from tests.support.registry_shelf import ORIGIN, Front, Given, open_front
+from tests.support.registry_shelf import ORIGIN, FixedRegistry, Front, open_front
 
 pytestmark = pytest.mark.slow
 
@@ -264,7 +264,7 @@ def test_a_reviewer_judges(act: str, hall: Hall, front: Front) -> None:
 
 
 def test_a_script_is_answered_with_json(hall: Hall, front: Front) -> None:
-    """What the page then says, without loading it anew."""
+    """What the page then says, without loading it again."""
     page_id = hall.check(f"{SITE}/p")
     told = send(front, f"/quality/{page_id}/images", "good", headers={"Accept": "application/json"})
 
@@ -465,7 +465,7 @@ def test_a_registry_that_is_away_is_told(hall: Hall) -> None:
     """Readers and programs get 503 and when to come again; the other pages go on."""
     quality = QualityContext(hall.builder.layout)
     root = hall.builder.layout.root.parent
-    with open_front(root, Given(TransientError("away")), mounts=[quality]) as front:
+    with open_front(root, FixedRegistry(TransientError("away")), mounts=[quality]) as front:
         answers = [
             front.get(path) for path in ("/quality", "/quality/api/results", "/quality/x/images")
         ]
@@ -519,7 +519,9 @@ def test_without_a_setting_nobody_is_a_reviewer(hall: Hall) -> None:
     """An empty word is no token, whichever way it is said."""
     page_id = hall.check(f"{SITE}/p")
     root = hall.builder.layout.root.parent
-    with open_front(root, Given(hall.store), mounts=[QualityContext(hall.builder.layout)]) as front:
+    with open_front(
+        root, FixedRegistry(hall.store), mounts=[QualityContext(hall.builder.layout)]
+    ) as front:
         for said in ("Bearer ", "Bearer", "Basic eDo=", "Basic Og==", ""):
             answer = front.get(f"/quality/{page_id}/images", Authorization=said)
             assert "data-marks" not in answer.text

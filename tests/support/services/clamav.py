@@ -57,7 +57,7 @@ class ClamdServer:
             file.write(f"{name}:0:*:{content.hex()}\n")
 
     def restart(self) -> None:
-        """Have it read its signatures anew; a start takes less than a reload."""
+        """Have it reload its signatures; a start takes less than a reload."""
         self.kill()
         self.start()
 

@@ -104,14 +104,14 @@ _MANIFEST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
+class KindPages:
     """The site's folder, and the paths of its pages."""
 
     root: Path
     pages: tuple[str, ...]
 
 
-def kinds() -> Kinds:
+def kinds() -> KindPages:
     """Return the site, fetched and arranged on the first call.
 
     Raises:
@@ -119,7 +119,7 @@ def kinds() -> Kinds:
     """
     root = built("kinds", f"1 {WHEELS} {PACKAGES} {_LIBRARIES} {_MANUALS}", _fetch)
     written = sorted(f"/{path.name}" for path in PAGES.glob("*.html"))
-    return Kinds(
+    return KindPages(
         root, (*written, *(f"/manuals/{name}/{page}" for name, (_, page) in _MANUALS.items()))
     )
 

@@ -388,7 +388,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: not self.locked)
     @rule()
     def forget(self) -> None:
-        """Redis is started anew without its data: payloads are written again, no more than that."""
+        """Redis is restarted without its data: payloads are written again, no more than that."""
         self.reset()
         self.known, self.claims = {}, {}
         self.lapsed = set(range(PROCESSES))

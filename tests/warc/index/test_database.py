@@ -563,7 +563,7 @@ def test_a_server_that_hangs_is_given_up(
         assert database.rows("SELECT 1 AS one", {}) == [{"one": 1}]
 
 
-def test_readers_go_on_while_the_index_is_made_anew(tmp_path: Path, database_url: str) -> None:
+def test_readers_go_on_while_the_index_is_rebuilt(tmp_path: Path, database_url: str) -> None:
     """The old one answers until the new one is published, and then the new one does."""
     address, place = parse_index_url(database_url), IndexSettings(url=database_url)
     with closing(PostgresCaptureIndex(address)) as writer:

@@ -51,8 +51,8 @@ def _checked(
     return ran.code, found
 
 
-class Findings(NamedTuple):
-    """What the command says while the wiki is watched."""
+class SetupRun(NamedTuple):
+    """Output of the command while the wiki is watched."""
 
     code: int
     found: dict[str, list[dict[str, Any]]]
@@ -63,8 +63,8 @@ class Findings(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def while_watched(town: Town) -> Findings:
-    """What is found during a watch, which has ended since."""
+def while_watched(town: Town) -> SetupRun:
+    """Run the command during a watch, which has ended since."""
     other = town.weboid.folder / "other"
     other.write_text("another secret, as long as it must be")
     other.chmod(0o600)
@@ -79,10 +79,10 @@ def while_watched(town: Town) -> Findings:
         )
         # Its bot is a process of its own, which prints to the same output.
         trial = town.run("wiki", "trial", "--gone=museum.org", f"--profile={town.weboid.profile}")
-    return Findings(*found, wrong, text, copy, trial)
+    return SetupRun(*found, wrong, text, copy, trial)
 
 
-def test_all_is_proved_in_one_command(while_watched: Findings) -> None:
+def test_all_is_proved_in_one_command(while_watched: SetupRun) -> None:
     """While it is watched nothing is a problem; what is not configured says how it is."""
     code, found, (wrong_code, wrong), lines, *_ = while_watched
 
@@ -103,7 +103,7 @@ def test_all_is_proved_in_one_command(while_watched: Findings) -> None:
 
 
 def test_the_bots_edit_of_that_day_is_shown_and_not_made(
-    while_watched: Findings, town: Town
+    while_watched: SetupRun, town: Town
 ) -> None:
     """While the wiki is watched: with our copy at the front's address; the bot of the trial has no account."""
     ran = while_watched.trial

@@ -144,7 +144,7 @@ def test_what_is_wrong_with_it_is_found_and_made_good(
         assert server.execute(query).fetchone() == (0,)
 
 
-def test_an_index_of_another_version_is_made_anew(
+def test_an_index_of_another_version_is_rebuilt(
     sound: Layout, chosen: Settings, database_url: str
 ) -> None:
     """Its tables go, and what else lies in the schema stays."""
@@ -162,7 +162,7 @@ def test_an_index_of_another_version_is_made_anew(
     spoil(database_url, "SELECT * FROM somebody_elses")
 
 
-def test_an_index_is_not_made_anew_under_those_who_write_it(
+def test_an_index_is_not_rebuilt_under_those_who_write_it(
     launch: Launch,
     layout: Layout,
     chosen: Settings,

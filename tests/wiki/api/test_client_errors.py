@@ -249,7 +249,9 @@ async def test_who_cannot_log_in_again_is_told(front: Front, api_at: ApiAt, bot_
     assert len(front.asked(action="login")) == 2
 
 
-async def test_a_bad_token_is_fetched_anew_once(front: Front, api_at: ApiAt, bot_name: str) -> None:
+async def test_a_bad_token_is_fetched_again_once(
+    front: Front, api_at: ApiAt, bot_name: str
+) -> None:
     """And what is still refused then goes up."""
     async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         await api.token()

@@ -54,7 +54,7 @@ async def test_what_concerns_one_page_is_told_of_that_page(code: str, reason: Ed
         ("", EditingStoppedError),
     ],
 )
-async def test_what_is_not_about_a_page_stops_or_begins_anew(
+async def test_what_is_not_about_a_page_stops_or_starts_again(
     code: str, error: type[Exception]
 ) -> None:
     """What nobody knows stops everything: a bot that is refused asks people."""

@@ -267,7 +267,7 @@ async def test_a_cursor_older_than_what_the_wiki_keeps_is_a_gap(
     last_id: int,
     is_gap: bool,
 ) -> None:
-    """Every page is then to be read anew."""
+    """Every page is then to be read again."""
     if oldest is not None:
         listed.rows = [_row(oldest + each, NOW - timedelta(hours=2)) for each in range(3)]
     async with api_at(front.api) as api:

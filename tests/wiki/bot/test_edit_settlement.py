@@ -167,7 +167,7 @@ async def test_a_citation_that_goes_is_no_revert(shop: Shop, reader: Writer) -> 
 
 
 async def test_another_copy_is_no_revert(shop: Shop, reader: Writer) -> None:
-    """Somebody found a better copy, and wrote the citation anew."""
+    """Somebody found a better copy, and rewrote the citation."""
     title, edit = await mended(shop)
     text = (
         shop.text(title).replace("20250310000000", "20250201000000").replace("title=A", "title=B")

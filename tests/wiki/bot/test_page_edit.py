@@ -116,7 +116,7 @@ async def test_a_bot_that_is_off_edits_nothing(shop: Shop) -> None:
 
 
 async def test_switching_off_stops_a_run_at_the_next_batch(shop: Shop) -> None:
-    """The settings are read anew before each batch of pages (B01)."""
+    """The settings are read again before each batch of pages (B01)."""
     shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     async with shop.bot() as bot:

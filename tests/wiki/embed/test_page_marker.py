@@ -342,7 +342,7 @@ def test_taking_marks_back_leaves_pages_alone_that_have_none(data: bytes) -> Non
 
 
 def test_marks_are_brought_up_to_date() -> None:
-    """A page that was marked, marked anew, is as if it had been marked once."""
+    """A page that was marked, marked again, is as if it had been marked once."""
     made = mark(LINK)
     page = read(remove_marks(made))
 

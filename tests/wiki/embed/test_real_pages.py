@@ -114,7 +114,7 @@ async def test_a_wiki_works_through_the_proxy(wiki: Wiki, port: int, writer: Wri
 async def test_every_page_of_a_wiki_is_its_own_again_without_the_marks(
     wiki: Wiki, port: int
 ) -> None:
-    """To the byte, but for what the wiki makes anew at each view."""
+    """To the byte, but for what the wiki renders again at each view."""
     import re
     import urllib.parse
     import urllib.request

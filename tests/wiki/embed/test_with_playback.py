@@ -17,7 +17,7 @@ from tests.support.embed_fixtures import running_proxy
 from tests.support.embed_front import Front
 from tests.support.embed_upstream import page, running_upstream
 from tests.support.playback_fixtures import CollectionBuilder, serving
-from tests.support.registry_shelf import Given, Shelf
+from tests.support.registry_shelf import FixedRegistry, Shelf
 from tests.support.services.registries import open_registry
 from wiki.embed.link_lookup import CopyDisplay
 
@@ -64,7 +64,7 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
         access = RateLimitPolicy(
             internal=parse_networks(["127.0.0.0/8"])
         )  # as docs/how-to/embedding.md says
-        with serving(builder, links=LinkRegistry(Given(store), access)) as it:
+        with serving(builder, links=LinkRegistry(FixedRegistry(store), access)) as it:
             yield Reading(it.front.rstrip("/"), upstream.origin)
 
 

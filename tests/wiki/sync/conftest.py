@@ -115,7 +115,7 @@ class Fed:
             self.wiki = change_wiki(rows, self.wiki, settings={"feed": feed})
 
     def run(self, action: Callable[[WikiFeed], Coroutine[Any, Any, Any]]) -> Any:
-        """Do something with a feeder that starts anew, as after a crash."""
+        """Do something with a feeder that restarts, as after a crash."""
 
         async def begin() -> Any:
             async with (

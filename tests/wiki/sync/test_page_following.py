@@ -35,7 +35,7 @@ def test_only_what_is_new_on_a_page_is_archived(fed: Fed, writer: Writer) -> Non
 
 
 def test_a_page_keeps_its_number_when_it_is_moved(fed: Fed, writer: Writer) -> None:
-    """W33: a move changes the title, and nothing is archived anew."""
+    """W33: a move changes the title, and nothing is archived again."""
     page_id, _ = writer.write("Old place", "https://moved.net/")
     fed.rounds(sweeps=False)
 

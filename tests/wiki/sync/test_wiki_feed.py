@@ -279,7 +279,7 @@ def test_two_processes_never_feed_one_wiki(fed: Modelled) -> None:
 
 
 def test_what_was_forgotten_by_the_wiki_is_found_by_a_sweep(fed: Modelled) -> None:
-    """After a silence longer than the wiki keeps changes every page is read anew."""
+    """After a silence longer than the wiki keeps changes every page is read again."""
     first = fed.model.edit("A", "https://a.net/")
     fed.work()
     fed.model.edit("A", "https://b.net/")
@@ -554,7 +554,7 @@ def test_a_sweep_by_templates_reads_no_page_that_uses_none(fed: Modelled) -> Non
 
 
 def test_a_page_that_somebody_asked_for_is_read_with_the_next_round(fed: Modelled) -> None:
-    """W34, W08: a page that is marked is read anew, though no change tells of it."""
+    """W34, W08: a page that is marked is read again, though no change tells of it."""
     page_id = fed.model.edit("A", "https://a.net/")
     fed.work()
     page = fed.model.there[page_id]
@@ -630,7 +630,7 @@ def test_links_to_pages_of_the_farm_that_are_not_there_are_noted(fed: Modelled) 
     assert set(noted()) == {"https://other.net/wiki/Not_there"}
 
 
-def test_settings_are_read_anew_before_each_round(fed: Modelled) -> None:
+def test_settings_are_read_again_before_each_round(fed: Modelled) -> None:
     """B01: what the operator says now holds for the next batch."""
     fed.model.edit("A", "https://a.net/")
     fed.work()

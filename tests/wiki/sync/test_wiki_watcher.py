@@ -224,7 +224,7 @@ def test_a_wiki_that_is_not_known_is_told(farm: Farm) -> None:
         asyncio.run(farm.watch("nowiki").once())
 
 
-def test_a_wiki_is_opened_anew_when_its_address_changes(farm: Farm) -> None:
+def test_a_wiki_is_opened_again_when_its_address_changes(farm: Farm) -> None:
     """Settings that decide how a wiki is asked hold without a restart."""
 
     async def story() -> None:

@@ -232,7 +232,7 @@ def import_command(
             done = importer.look(spool, progress=lambda more: progress.advance(task, more))
         else:
             done = importer.run(
-                spool, anew=restart, progress=lambda more: progress.advance(task, more)
+                spool, restart=restart, progress=lambda more: progress.advance(task, more)
             )
     sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
     facts = {

@@ -1,4 +1,4 @@
-"""Fonts of a page: written anew by the OpenType Sanitizer, shown, and sent to nobody else."""
+"""Fonts of a page: re-encoded by the OpenType Sanitizer, shown, and sent to nobody else."""
 
 import contextlib
 import re
@@ -126,7 +126,7 @@ def test_switched_off_there_are_no_fonts(house: Served, site: str, ttf: bytes) -
     assert (opened.status, loaded.status) == (404, 403)
 
 
-def test_what_was_made_without_fonts_is_made_anew_with_them(house: Served, site: str) -> None:
+def test_what_was_made_without_fonts_is_rebuilt_with_them(house: Served, site: str) -> None:
     """Kept files and browsers' copies are of one setting: switched on or off, it holds at once."""
     house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
     target, etags = f"/c/{TS}/{site}/", list[str]()
@@ -333,7 +333,7 @@ def test_of_sources_those_stay_that_are_ours(in_replay: Call, src: str, kept: st
 
 
 def test_a_font_within_a_sheet_is_looked_at(in_replay: Call, ttf: bytes) -> None:
-    """It is written anew when it is a font, by the name of what it is, and goes when it is not."""
+    """It is re-encoded when it is a font, by the name of what it is, and goes when it is not."""
     data, shown = b64encode(ttf).decode(), b64encode(sanitise_font(ttf)).decode()
     for claimed in ("application/x-font-woff", "text/html", ""):
         face = f"@font-face{{font-family:x;src:url(data:{claimed};base64,{data})}}"

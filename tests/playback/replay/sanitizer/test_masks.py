@@ -27,7 +27,7 @@ def saved(image: Image.Image, kind: str) -> bytes:
 def test_a_mask_is_the_shape_of_a_picture_and_no_colour(
     archived: Archived, site: str, kind: str
 ) -> None:
-    """Drawn anew as black: who may not read the picture reads only where it is (P-02, P-16)."""
+    """Re-encoded as black: who may not read the picture reads only where it is (P-02, P-16)."""
     half = Image.new("RGBA", (8, 8))
     half.paste((255, 0, 0, 255), (0, 0, 4, 8))
     body = SVG if kind == "svg" else saved(half, kind.upper())

@@ -264,7 +264,7 @@ async def test_a_page_asks_again_a_few_times_only(wiki: Wiki, screen: Screen) ->
     assert await screen.value(ASKED) == 16
 
 
-async def test_after_an_edit_on_the_page_its_links_are_asked_for_anew(
+async def test_after_an_edit_on_the_page_its_links_are_asked_for_again(
     wiki: Wiki, screen: Screen
 ) -> None:
     """MediaWiki's own hooks say so."""

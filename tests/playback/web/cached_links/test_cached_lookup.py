@@ -33,8 +33,8 @@ from tests.support.registry_shelf import (
     NOW,
     ORIGIN,
     TODAY,
+    FixedRegistry,
     Front,
-    Given,
     Shelf,
     open_front,
 )
@@ -105,7 +105,7 @@ def desk(shelf: Shelf, tmp_path: Path) -> Iterator[Desk]:
     books = Books()
     with (
         closing(CollectionBuilder(tmp_path / "collection")) as builder,
-        open_front(tmp_path, Given(shelf.store), status=books) as front,
+        open_front(tmp_path, FixedRegistry(shelf.store), status=books) as front,
     ):
         yield Desk(shelf, front, builder, books)
 
@@ -543,7 +543,7 @@ def test_internal_callers_are_told_of_every_link_of_the_farm(shelf: Shelf, tmp_p
     shelf.wiki("osmwiki@OSM")
     access = RateLimitPolicy(internal=parse_networks(["198.51.100.7"]))
     states = {}
-    with open_front(tmp_path, Given(shelf.store), access=access) as front:
+    with open_front(tmp_path, FixedRegistry(shelf.store), access=access) as front:
         for wiki in (WIKI, "enwiki@WMF", "osmwiki@OSM"):
             body = json.dumps({"wiki": wiki, "urls": [DEAD]}).encode()
             answer = front.post(PATH, body, {"Content-Type": "application/json"}).json()
@@ -712,7 +712,7 @@ def test_an_archive_without_a_registry_tells_of_its_copies(tmp_path: Path) -> No
     with closing(CollectionBuilder(tmp_path / "collection")) as builder:
         builder.page(FINE, "<p>x</p>", at=CAPTURED)
         for value, is_whole in ((None, True), (TransientError("away"), False)):
-            with open_front(tmp_path, Given(value)) as front:
+            with open_front(tmp_path, FixedRegistry(value)) as front:
                 body = json.dumps({"wiki": WIKI, "urls": [FINE]}).encode()
                 answer = front.post(PATH, body, {"Content-Type": "text/plain"}).json()
                 assert answer["links"][0]["answer"] == "copy"
@@ -808,7 +808,7 @@ def test_a_question_for_many_links_costs_more(shelf: Shelf, tmp_path: Path) -> N
     access = RateLimitPolicy(rates=rates, token="t" * 32)
     body = json.dumps({"urls": ["https://a.example/"] * 500}).encode()
     kind = {"Content-Type": "text/plain"}
-    with open_front(tmp_path, Given(shelf.store), access=access) as front:
+    with open_front(tmp_path, FixedRegistry(shelf.store), access=access) as front:
         codes = [front.post(PATH, body, kind).status_code for _ in range(4)]
         refused = front.post(PATH, body, kind)
         free = front.post(PATH, body, {**kind, "Authorization": f"Bearer {'t' * 32}"})

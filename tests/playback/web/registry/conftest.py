@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.layout import Layout
-from tests.support.registry_shelf import Front, Given, Shelf, open_front
+from tests.support.registry_shelf import FixedRegistry, Front, Shelf, open_front
 from tests.support.services.registries import open_registry
 
 
@@ -35,7 +35,7 @@ def shelf(filled: Path, tmp_path: Path) -> Iterator[Shelf]:
 @pytest.fixture
 def front(shelf: Shelf, tmp_path: Path) -> Iterator[Front]:
     """The front of that registry."""
-    with open_front(tmp_path, Given(shelf.store)) as found:
+    with open_front(tmp_path, FixedRegistry(shelf.store)) as found:
         yield found
 
 

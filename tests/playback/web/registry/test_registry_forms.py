@@ -18,7 +18,15 @@ from playback.web.client_address import ClientAddresses, parse_networks
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_forms import TOKEN_S, FormTokens
 from tests.support.examples import examples
-from tests.support.registry_shelf import DEAD, FINE, Front, Given, Shelf, open_front, stamp_in
+from tests.support.registry_shelf import (
+    DEAD,
+    FINE,
+    FixedRegistry,
+    Front,
+    Shelf,
+    open_front,
+    stamp_in,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +91,7 @@ def test_without_the_form_there_is_only_the_form(name: str, front: Front) -> Non
 def test_a_stamp_is_good_for_its_neighbourhood_alone(shelf: Shelf, tmp_path: Path) -> None:
     """A farm of machines cannot share one."""
     access = RateLimitPolicy(readers=ClientAddresses(parse_networks(["198.51.100.7"])))
-    with open_front(tmp_path, Given(shelf.store), access=access) as front:
+    with open_front(tmp_path, FixedRegistry(shelf.store), access=access) as front:
         query = f"/links?url={DEAD}&stamp={front.stamp()}"
         elsewhere = front.get(query, x_forwarded_for="203.0.113.9").text
         here = front.get(query).text
@@ -138,9 +146,9 @@ def test_who_does_not_say_to_navigate_presses_the_filled_forms_button(front: Fro
 
 def test_a_stamp_holds_at_every_front_of_the_collection(shelf: Shelf, tmp_path: Path) -> None:
     """And after a restart: they share the collection's key (W71)."""
-    with open_front(tmp_path, Given(shelf.store)) as front:
+    with open_front(tmp_path, FixedRegistry(shelf.store)) as front:
         stamp = front.stamp()
-    with open_front(tmp_path, Given(shelf.store)) as other:
+    with open_front(tmp_path, FixedRegistry(shelf.store)) as other:
         answer = other.get(f"/links?url={DEAD}&stamp={stamp}").text
 
     assert "Dead since 21 May 2026" in answer
@@ -388,7 +396,7 @@ def test_answers_are_kept_by_nobody(front: Front) -> None:
 
 def test_a_registry_that_is_away_keeps_the_form(tmp_path: Path) -> None:
     """What was typed is not lost."""
-    with open_front(tmp_path, Given(TransientError("gone"))) as front:
+    with open_front(tmp_path, FixedRegistry(TransientError("gone"))) as front:
         answer = front.get("/links?dbname=dewiki&title=Foo")
 
     assert answer.status_code == 503

@@ -26,7 +26,7 @@ from playback.web.registry.registry_values import (
     WikiListKind,
 )
 from tests.support.examples import examples
-from tests.support.registry_shelf import Given, Shelf, open_front
+from tests.support.registry_shelf import FixedRegistry, Shelf, open_front
 from tests.support.services.registries import open_registry
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
@@ -42,7 +42,9 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     opened = open_registry(Layout(root))
     shelf = Shelf(opened, root)
     shelf.fill_richly()
-    with open_front(root, Given(opened), access=RateLimitPolicy(rates=MANY), origin=None) as front:
+    with open_front(
+        root, FixedRegistry(opened), access=RateLimitPolicy(rates=MANY), origin=None
+    ) as front:
         yield schemathesis.openapi.from_asgi(PATH, front.app)
     opened.close()
 

@@ -32,8 +32,8 @@ from tests.support.registry_shelf import (
     FINE,
     ORIGIN,
     TODAY,
+    FixedRegistry,
     Front,
-    Given,
     Shelf,
     open_front,
 )
@@ -224,7 +224,7 @@ def test_a_private_wiki_is_told_to_internal_callers_alone(
     texts = {}
     for peer in ("198.51.100.7", "10.0.0.7"):
         access = RateLimitPolicy(internal=parse_networks(["10.0.0.0/8"]))
-        with open_front(tmp_path, Given(shelf.store), access=access, peer=peer) as front:
+        with open_front(tmp_path, FixedRegistry(shelf.store), access=access, peer=peer) as front:
             texts[peer] = front.get(path.replace("STAMP", front.stamp())).text
 
     assert "Interna" not in texts["198.51.100.7"]
@@ -464,7 +464,7 @@ def test_spam_is_told_with_its_list_and_not_its_state(shelf: Shelf, front: Front
 def test_our_own_copy_is_told(shelf: Shelf, tmp_path: Path) -> None:
     """As the address of its newest copy, under either scheme; no copy, no address."""
     shelf.captured("http" + DEAD.removeprefix("https"))
-    with open_front(tmp_path, Given(shelf.store)) as front:
+    with open_front(tmp_path, FixedRegistry(shelf.store)) as front:
         told = {link["url"]: link["own_copy"] for link in links_of(front)}
 
     assert told[DEAD] == f"{ORIGIN}/latest/{DEAD}"
@@ -723,7 +723,7 @@ def test_any_site_may_read_and_none_may_send(path: str, front: Front) -> None:
 @pytest.mark.parametrize("path", [*EVERY, "/links", "/links/list?dbname=dewiki&with=spam"])
 def test_a_registry_that_is_away_is_told_in_words(path: str, tmp_path: Path) -> None:
     """503 with the time to come back; the archive's own pages go on."""
-    with open_front(tmp_path, Given(TransientError("gone"))) as front:
+    with open_front(tmp_path, FixedRegistry(TransientError("gone"))) as front:
         answer = front.get(path)
         home = front.get("/")
 
@@ -735,8 +735,10 @@ def test_a_registry_that_is_away_is_told_in_words(path: str, tmp_path: Path) -> 
     assert "registry is temporarily unavailable" in answer.text
 
 
-@pytest.mark.parametrize("source", [Given(None), None], ids=["not-begun", "none"])
-def test_without_a_registry_the_front_is_as_before(source: Given | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", [FixedRegistry(None), None], ids=["not-begun", "none"])
+def test_without_a_registry_the_front_is_as_before(
+    source: FixedRegistry | None, tmp_path: Path
+) -> None:
     """No address of it is there."""
     with open_front(tmp_path, source) as front:
         found = {path: front.get(path).status_code for path in (*EVERY, "/links", "/")}
@@ -926,7 +928,7 @@ def test_a_question_may_ask_for_some_fields(front: Front) -> None:
 def test_both_databases_answer_alike(either: Shelf, tmp_path: Path) -> None:
     """Pages, lists, a ping, the form's questions."""
     either.fill()
-    with open_front(tmp_path, Given(either.store)) as front:
+    with open_front(tmp_path, FixedRegistry(either.store)) as front:
         page = front.page("dbname=dewiki@WMF&curid=1&titles=Foo bar&scope=all").json()["pages"]
         ping = front.page("dbname=dewiki@WMF&curid=1&ping=1").status_code
         listed = front.get("/links/api/list?dbname=dewiki&with=unreachable").json()["pages"]

@@ -31,7 +31,7 @@ from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from playback.web.registry.registry_forms import MOST_FORM_BYTES, TOKEN_S, FormTokens
 from playback.web.registry.registry_service import ReportOptions
 from playback.web.registry.user_reports import ReportReach, report_pattern
-from tests.support.registry_shelf import NOW, ORIGIN, TODAY, Front, Given, Shelf, open_front
+from tests.support.registry_shelf import NOW, ORIGIN, TODAY, FixedRegistry, Front, Shelf, open_front
 from tests.support.services.registries import open_registry
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def store(tmp_path: Path) -> Iterator[RegistryStore]:
 def front(store: RegistryStore, tmp_path: Path) -> Iterator[Front]:
     """The front that shows it, behind a proxy that says who asks."""
     voice = ReportOptions(Layout(tmp_path), limits_of(5), ArchiveCopies())
-    with open_front(tmp_path, Given(store), access=ACCESS, voice=voice) as found:
+    with open_front(tmp_path, FixedRegistry(store), access=ACCESS, voice=voice) as found:
         yield found
 
 
@@ -379,7 +379,7 @@ def test_a_promise_is_not_shown_to_who_made_none(front: Front) -> None:
 
 def test_readers_are_throttled_as_by_the_form(store: RegistryStore, tmp_path: Path) -> None:
     """Nobody looks through the registry by these pages (W20, W23)."""
-    with open_front(tmp_path, Given(store), voice=ReportOptions(Layout(tmp_path))) as front:
+    with open_front(tmp_path, FixedRegistry(store), voice=ReportOptions(Layout(tmp_path))) as front:
         codes = [shown(front).status_code for _ in range(20)]
     assert codes[0] == 200
     assert codes[-1] == 429
@@ -388,7 +388,7 @@ def test_readers_are_throttled_as_by_the_form(store: RegistryStore, tmp_path: Pa
 @pytest.mark.parametrize("is_there", [True, False], ids=["away", "none"])
 def test_a_registry_that_is_away_is_said_to_be(is_there: bool, tmp_path: Path) -> None:
     """503 with the same page, and 404 when the collection has none."""
-    given = Given(TransientError("It does not answer.") if is_there else None)
+    given = FixedRegistry(TransientError("It does not answer.") if is_there else None)
     with open_front(tmp_path, given, access=ACCESS, voice=ReportOptions(Layout(tmp_path))) as front:
         answer = shown(front)
     assert answer.status_code == (503 if is_there else 404)
@@ -397,7 +397,7 @@ def test_a_registry_that_is_away_is_said_to_be(is_there: bool, tmp_path: Path) -
 
 def test_a_front_without_a_voice_has_no_such_pages(store: RegistryStore, tmp_path: Path) -> None:
     """Where nobody may speak, nothing can be sent."""
-    with open_front(tmp_path, Given(store)) as front:
+    with open_front(tmp_path, FixedRegistry(store)) as front:
         assert shown(front).status_code == 404
 
 

@@ -170,7 +170,7 @@ def test_records_are_written_when_nobody_else_writes(made: CollectionBuilder) ->
 def test_a_run_that_is_cut_short_loses_nothing(
     made: CollectionBuilder, number: signal.Signals
 ) -> None:
-    """What was told is in the registry; the same command does the rest.
+    """Printed results are in the registry; the same command does the rest.
 
     Its pipe holds a line or two: however late they are read, it cannot come to its end before.
     """
