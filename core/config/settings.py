@@ -81,7 +81,8 @@ class BehaviourSettings:
     scroll_rounds: int = 10  # maximum number of times that a growing page is scrolled to its end
     scroll_px: int = 60_000  # maximum distance that a page is scrolled, in CSS pixels
     clicks: int = 30  # maximum number of clicks of `expand` and of `more`
-    fetches: int = 200  # maximum number of images fetched by `lazy` and by `candidates`
+    # maximum number of images of a document fetched by `lazy` and by `candidates`, each; a cut is noted
+    fetches: int = 500
     hovers: int = 30  # maximum number of elements that `hover` points at
     routes: int = 20  # maximum number of routes that `routes` visits
 

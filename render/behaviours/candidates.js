@@ -1,11 +1,17 @@
-// Load what other screens would load: every candidate of srcset, <picture> and image-set, also the
-// `src` beside a srcset, and pictures that rules for other screens name.
+// Load what other screens, devices and programs would load: every candidate of srcset, <picture> and
+// image-set, the `src` beside a srcset, pictures of rules for other screens, schemes and paper, and
+// icons. Called again with `sheets`, texts of sheets that no script may read, and `icons`.
 async (options, tools) => {
   "use strict";
-  const { address, attribute, find, loaded, loadPictures, reader, roots, srcset } = tools;
+  const { address, attribute, find, left, loaded, loadPictures, nameOf, reader, roots, srcset } = tools;
+  const RULES = 20000;
+  const VALUE = 20000; // characters of a rule
   const wanted = new Map();
+  const unread = new Set();
   let found = 0;
+  let cut = 0;
   const want = (text, like, base) => {
+    if (!text || text.startsWith("#") || text.startsWith("data:")) return;
     let absolute = text;
     if (base) {
       try {
@@ -15,53 +21,79 @@ async (options, tools) => {
       }
     }
     const url = address(absolute);
-    if (!url) return;
+    if (!url || wanted.has(url)) return;
+    if (wanted.size >= options.fetches) {
+      cut += 1;
+      return;
+    }
     found += 1;
-    if (wanted.size < options.fetches && !wanted.has(url) && !loaded(url)) wanted.set(url, { url, like });
+    if (!loaded(url)) wanted.set(url, { url, like });
   };
-  for (const node of find("img, picture > source, link[imagesrcset], video[poster]", 5000)) {
-    for (const each of srcset(attribute(node, "srcset") || attribute(node, "imagesrcset"))) want(each, node);
-    if (node instanceof HTMLImageElement) want(attribute(node, "src"), node);
-    if (node instanceof HTMLVideoElement) want(attribute(node, "poster"), node);
-  }
   let looked = 0;
-  const declared = (declarations, base) => {
-    for (const name of ["background-image", "list-style-image", "border-image-source", "mask-image", "content"]) {
-      const value = declarations.getPropertyValue(name);
-      if (!value || !/url\(|image-set\(/.test(value)) continue;
-      for (const match of value.slice(0, 20000).matchAll(/url\(\s*(?:"([^"]*)"|'([^']*)'|([^)\s]*))\s*\)/g)) {
-        want(match[1] || match[2] || match[3], null, base);
-      }
-      for (const set of value.slice(0, 20000).matchAll(/image-set\(([^;]*)\)/g)) {
-        for (const match of set[1].matchAll(/(?:^|,)\s*"([^"]+)"/g)) want(match[1], null, base);
-      }
+  const declared = (text, base) => {
+    if (!/url\(|image-set\(/i.test(text)) return;
+    const part = text.slice(0, VALUE);
+    for (const match of part.matchAll(/url\(\s*(?:"([^"]*)"|'([^']*)'|([^)\s]*))\s*\)/gi)) {
+      want(match[1] || match[2] || match[3], null, base);
+    }
+    for (const set of part.matchAll(/image-set\(([^;]*)\)/gi)) {
+      for (const match of set[1].matchAll(/(?:^|,)\s*["']([^"']+)["']/g)) want(match[1], null, base);
     }
   };
   const rules = (list, base, depth) => {
     for (const rule of list) {
       looked += 1;
-      if (looked > 20000 || depth > 10) return;
-      if (rule.style) declared(rule.style, base);
+      if (looked > RULES) cut += 1;
+      if (looked > RULES || depth > 10 || left() <= 0) return;
+      if (rule.style && !(rule instanceof CSSFontFaceRule)) declared(rule.style.cssText, base);
       if (rule.styleSheet) sheet(rule.styleSheet, depth + 1);
       else if (rule.cssRules) rules(rule.cssRules, base, depth + 1);
     }
   };
   const sheet = (each, depth) => {
+    const base = each.href || reader(Node, "baseURI")(document);
     try {
-      rules(each.cssRules, each.href || reader(Node, "baseURI")(document), depth);
+      rules(each.cssRules, base, depth);
     } catch {
-      // Of another origin: the browser does not tell.
+      // Of another origin: the browser tells its text to debuggers only.
+      if (unread.size < 20) unread.add(base);
     }
   };
+  const finish = async () => {
+    const done = await loadPictures([...wanted.values()]);
+    return { found, done, again: done > 0, cut, sheets: [...unread] };
+  };
+
+  if (options.sheets || options.icons) {
+    for (const url of options.icons || []) want(url, null);
+    for (const [href, text] of options.sheets || []) {
+      const parsed = new CSSStyleSheet();
+      parsed.replaceSync(text);
+      rules(parsed.cssRules, href, 0);
+    }
+    return finish();
+  }
+  const pictures = "img, image, input[type=image], picture > source, link[imagesrcset], video[poster]";
+  for (const node of find(pictures, 5000)) {
+    if (left() <= 0) break;
+    const set = attribute(node, "srcset") || attribute(node, "imagesrcset");
+    if (node instanceof HTMLImageElement && reader(HTMLImageElement, "complete")(node)) {
+      loaded(address(reader(HTMLImageElement, "currentSrc")(node))); // the list of what was loaded is short
+    }
+    for (const each of srcset(set)) want(each, node);
+    if (nameOf(node) === "img") want(attribute(node, "src"), node);
+    if (nameOf(node) === "video") want(attribute(node, "poster"), node);
+  }
+  const icons = "link[rel~=icon i], link[rel*='apple-touch' i], link[rel~='mask-icon' i], link[rel~='fluid-icon' i], link[rel~='image_src' i]";
+  for (const node of find(icons, 50)) want(attribute(node, "href"), null);
+  for (const node of find("meta[name='msapplication-TileImage' i]", 5)) want(attribute(node, "content"), null);
   for (const root of roots()) {
     const type = root === document ? Document : ShadowRoot;
     for (const name of ["styleSheets", "adoptedStyleSheets"]) {
       for (const each of reader(type, name)(root)) sheet(each, 0);
     }
   }
-  for (const node of find("[style*='image-set']", 500)) {
-    if (node instanceof HTMLElement) declared(reader(HTMLElement, "style")(node), null);
-  }
-  const done = await loadPictures([...wanted.values()]);
-  return { found, done, again: done > 0 };
+  for (const node of find("[style*='url('], [style*='image-set']", 2000)) declared(attribute(node, "style"), null);
+  const answer = await finish();
+  return { ...answer, manifest: !options.framed && find("link[rel~=manifest i]", 1).length > 0 };
 }

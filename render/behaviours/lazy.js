@@ -67,13 +67,13 @@ async (options, tools) => {
   // <noscript> is text to a browser with scripts; parsed elsewhere, its pictures load nothing.
   for (const node of find("noscript", 500)) {
     const text = reader(Node, "textContent")(node);
-    if (!/<(img|source)\b/i.test(text) || text.length > 100000) continue;
+    if (!/<(img|source|video)\b/i.test(text) || text.length > 100000) continue;
     const twin = new DOMParser().parseFromString(text, "text/html");
-    for (const picture of twin.querySelectorAll("img")) {
+    for (const picture of twin.querySelectorAll("img, picture > source, video[poster]")) {
       const tiny = ["width", "height"].some((name) => /^[01](px)?$/.test(picture.getAttribute(name) || ""));
       if (tiny || /display\s*:\s*none/i.test(picture.getAttribute("style") || "")) continue;
       found += 1;
-      want(picture.getAttribute("src"), null);
+      want(picture.getAttribute(nameOf(picture) === "video" ? "poster" : "src"), null);
       for (const each of srcset(picture.getAttribute("srcset"))) want(each, null);
     }
   }

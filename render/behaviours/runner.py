@@ -7,10 +7,11 @@ consent banners are driven from here; all others are scripts alone.
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from core.errors import BadUrlError
 from core.hosts import canonical_host
@@ -233,6 +234,8 @@ async def _run(
         return await hover(page, source, options)
     if behaviour.name == "scroll":
         answer = await scroll(page, source, options)
+    elif behaviour.name == "candidates":
+        answer = await load_candidates(page, main_frame(page), source, options)
     else:
         answer = await _run_script(page, main_frame(page), source, options, gesture=gesture)
     if not (behaviour.framed and answer.frames):
@@ -244,13 +247,77 @@ async def _run(
 
     async def one(frame: PageFrame) -> None:
         with contextlib.suppress(CommandError):
-            answers.append(await _run_script(page, frame, source, inner, gesture=gesture))
+            if behaviour.name == "candidates":
+                answers.append(await load_candidates(page, frame, source, inner))
+            else:
+                answers.append(await _run_script(page, frame, source, inner, gesture=gesture))
 
     # Frames that fail or time out are left out of the result.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limit_ms / 1000 + SCRIPT_TIMEOUT_S / 2):
             await asyncio.gather(*(one(frame) for frame in frames))
     return answer.with_others(answers)
+
+
+SHEET_LIMIT_CHARS = 2_000_000
+MANIFEST_ICONS = 50
+
+
+async def load_candidates(
+    page: BrowserPage, frame: PageFrame, source: str, options: dict[str, Any]
+) -> BehaviourAnswer:
+    """Load all candidates of images, those of unreadable style sheets and of the web app manifest too."""
+    answer = await _run_script(page, frame, source, options)
+    more = answer.more or {}
+    sheets: list[list[str]] = []
+    for href in more.get("sheets") or ():
+        # A script may not read sheets of other origins; the browser has their text.
+        with contextlib.suppress(CommandError):
+            params = {"frameId": frame.id, "url": href}
+            text = await page.send("Page.getResourceContent", params, frame.session)
+            if not text["base64Encoded"]:
+                sheets.append([href, text["content"][:SHEET_LIMIT_CHARS]])
+    icons: list[str] = []
+    if more.get("manifest"):
+        with contextlib.suppress(CommandError):
+            manifest = await page.send("Page.getAppManifest")
+            icons = manifest_icons(manifest.get("data", ""), manifest["url"])
+    cut = answer.number("cut")
+    if sheets or icons:
+        left = max(0, options["fetches"] - answer.done)
+        inner = {**options, "fetches": left, "sheets": sheets, "icons": icons}
+        others = await _run_script(page, frame, source, inner)
+        cut += others.number("cut")
+        answer = answer.with_others([others])
+    if cut:
+        note = f"{answer.found} images, {cut:.0f} or more were left out: limit of fetches"
+        answer = replace(answer, notes=(note,))
+    return answer
+
+
+def manifest_icons(text: str, base: str) -> list[str]:
+    """Return the addresses of the images that a web app manifest names.
+
+    >>> manifest_icons('{"icons": [{"src": "a.png"}], "shortcuts": [{"icons": [{"src": "/b.png"}]}]}',
+    ... "https://a.test/app/manifest.json")
+    ['https://a.test/app/a.png', 'https://a.test/b.png']
+    """
+    try:
+        manifest = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    todo, urls = [manifest], []
+    while todo and len(urls) < MANIFEST_ICONS:
+        entry = todo.pop(0)
+        if not isinstance(entry, dict):
+            continue
+        for name in ("icons", "screenshots", "shortcuts"):
+            value = entry.get(name)
+            todo += value[:MANIFEST_ICONS] if isinstance(value, list) else ()
+        with contextlib.suppress(ValueError):
+            if isinstance(entry.get("src"), str):
+                urls.append(urljoin(base, entry["src"]))
+    return urls
 
 
 async def _run_script(

@@ -1,5 +1,7 @@
 """What a reader would have made the page load is loaded."""
 
+from typing import Any
+
 import pytest
 
 from core.page_manifest import VisitOutcome
@@ -61,6 +63,7 @@ async def test_lazy_images_and_frames_are_given_their_sources(act: Act) -> None:
     acted = await act("lazy.html", "lazy")
 
     wanted = {"data-src", "original", "beside", "frame", "native", "bg", "bg-url", "twin", "shown"}
+    wanted |= {"twin-source", "twin-poster"}
     assert wanted <= acted.asked
     assert {"set-1x", "set-2x"} & acted.asked
     assert not {"pixel", "after-consent"} & acted.asked
@@ -74,19 +77,28 @@ async def test_a_picture_that_is_shown_keeps_its_source(act: Act) -> None:
     assert b"/wide.svg?shown" in dom
 
 
-async def test_every_candidate_of_a_picture_is_loaded(act: Act) -> None:
-    """srcset, <picture>, image-set, and the src that lost to a srcset."""
-    acted = await act("candidates.html", "candidates")
+async def test_every_candidate_of_a_picture_is_loaded(act: Act, proxy: Any) -> None:
+    """srcset, <picture>, image-set, the src that lost to a srcset; other screens, schemes, paper; icons.
+
+    In shadow trees, frames, and style sheets of other origins, too; fonts are no pictures.
+    """
+    acted = await act(
+        "candidates.html", "candidates", proxy=proxy.endpoint(), host="candidates.test"
+    )
 
     wanted = {"fallback", "w100", "w200,5", "w4000", "huge", "webp", "plain"}
-    assert wanted | {"css-1x", "css-2x", "narrow"} <= acted.asked
+    wanted |= {"css-1x", "css-2x", "narrow", "dark", "print", "dense", "other-print"}
+    wanted |= {"touch", "mask", "manifest", "shortcut"}
+    wanted |= {"shadow", "shadow-2x", "shadow-print", "frame-1x", "frame-2x", "frame-dark"}
+    assert wanted - acted.asked == set()
 
 
 async def test_a_profile_bounds_how_many_pictures_are_asked_for(act: Act) -> None:
-    """No more candidates are loaded than `fetches` says."""
-    acted = await act("candidates.html", "candidates", fetches=2)
+    """Of a million candidates no more are loaded than `fetches` says, and the answer tells it."""
+    acted = await act("many-candidates.html", "candidates", fetches=20)
 
-    assert acted.done["candidates"].done == 2
+    assert acted.done["candidates"].done == 20
+    assert acted.done["candidates"].notes[0].endswith("were left out: limit of fetches")
 
 
 async def test_details_are_opened(act: Act) -> None:
