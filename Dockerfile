@@ -33,7 +33,8 @@ RUN from-lock /opt/replay requirements/replay.txt
 FROM base AS weboid
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
-        chromium fonts-dejavu-core fonts-freefont-ttf fonts-noto-cjk util-linux \
+        chromium fontconfig fonts-dejavu-core fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji \
+        util-linux \
     && rm -rf /var/lib/apt/lists/* \
     # Its set-uid helper is for systems without user namespaces; here the sandbox uses those.
     && rm -f /usr/lib/chromium/chrome-sandbox

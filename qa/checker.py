@@ -20,7 +20,7 @@ from core.captures import ArtifactKind, artifact_uri
 from core.clock import Clock
 from core.errors import BrowserUnavailableError, PermanentError, UnavailableError
 from core.layout import Layout
-from core.page_manifest import PageInfo, PageScreen, VisitOutcome
+from core.page_manifest import PageBehaviour, PageInfo, PageScreen, VisitOutcome
 from core.playback_check import MOST_CHARACTERS, LostPart, PlaybackCheck, PlaybackFault, QaVerdict
 from core.timestamps import warc_date
 from playback.access.levels import Level
@@ -63,6 +63,8 @@ _PICTURES: Mapping[str, tuple[ArtifactKind, ...]] = {
     "full": (ArtifactKind.VIEW,),
 }
 _MARKUP = frozenset({"text/html", "application/xhtml+xml"})
+# Notes of the manifest about what the capture itself lacks: no copy is better.
+_CAPTURE_DEFECTS = ("glyphs:", "scenes:")
 _NO_COPY = frozenset({VisitOutcome.FAILED, VisitOutcome.SKIPPED})
 
 _T = TypeVar("_T")
@@ -165,7 +167,9 @@ class PlaybackChecker:
 
     async def _view(self, stored: StoredPage, evidence: _CaptureEvidence) -> CopyView:
         screen, tallest = PageScreen(), TALLEST_PX
+        behaviours: Sequence[PageBehaviour] = ()
         if evidence.manifest is not None:
+            behaviours = evidence.manifest.behaviours
             screen = screen_at_capture(evidence.manifest)
             tallest = picture_height_limit(evidence.manifest, screen)
         if evidence.kind is ArtifactKind.VIEW:
@@ -175,7 +179,12 @@ class PlaybackChecker:
             async with self._lend() as browser:
                 try:
                     view = await view_copy(
-                        browser, stored.address, screen, clock=self._clock, tallest_px=tallest
+                        browser,
+                        stored.address,
+                        screen,
+                        clock=self._clock,
+                        tallest_px=tallest,
+                        behaviours=behaviours,
                     )
                 except BrowserUnavailableError as error:
                     failure = str(error)
@@ -240,6 +249,11 @@ class PlaybackChecker:
             by_loss = judge_losses(evidence.lost, evidence.manifest, self._playback.level)
             if by_loss is not QaVerdict.GOOD and verdict is not QaVerdict.BROKEN:
                 verdict = by_loss
+        if evidence.manifest is not None:
+            defects = [
+                each for each in evidence.manifest.notes if each.startswith(_CAPTURE_DEFECTS)
+            ]
+            reason = " ".join([reason, *defects]).strip()
         return replace(
             self._blank(page, reason),
             verdict=verdict,

@@ -14,6 +14,7 @@ from core.config.settings import VisitSettings
 from core.page_facts import PageFact, read_facts
 from core.page_manifest import PageLink, PagePicture
 from render.cdp import CommandError
+from render.fonts import missing_glyphs
 from render.network_log import DocumentResponse
 from render.page import BrowserPage
 from render.page_frames import FrameDocument, PageDocuments
@@ -153,6 +154,7 @@ async def _fill_links(
 # The page's icon was asked for before anything else was made; it is not waited for much longer.
 FAVICON_PATIENCE_S = 1.0
 BROKEN_VIEW_S = 3.0
+GLYPHS_S = 3.0
 ICONS_KNOWN = 10_000
 _MARKUP = frozenset({"text/html", "application/xhtml+xml"})
 # Links that lead a reader on; what else the head names is another form of the same page.
@@ -281,6 +283,10 @@ async def _gather_words(
         text = await steps.make("text", read_text(documents))
         if text is not None:
             result.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
+            with steps.step("glyphs"):
+                missing = await steps.attempt(missing_glyphs(page, text), steps.share_s(GLYPHS_S))
+            if missing:
+                result.notes.append(f"glyphs: no font for {', '.join(missing)}, boxes are drawn.")
     links = await steps.make("outlinks", read_links(documents))
     result.links = tuple((links or ())[:LINK_LIMIT])
     result.outlinks = tuple(

@@ -306,7 +306,8 @@ def manifest_icons(text: str, base: str) -> list[str]:
         manifest = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    todo, urls = [manifest], []
+    todo = [manifest]
+    urls: list[str] = []
     while todo and len(urls) < MANIFEST_ICONS:
         entry = todo.pop(0)
         if not isinstance(entry, dict):

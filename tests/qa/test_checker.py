@@ -80,12 +80,13 @@ async def check(
 
 
 async def test_what_is_shown_as_it_was_is_good(full: FullSite, site: str, browser: Browser) -> None:  # noqa: F811
-    """Picture and text are compared; the pictures are there for people."""
+    """Picture and text are compared; the pictures are there for people, and what the capture lacked."""
     page_id = full.builder.page(
         f"{site}/",
         STYLE.format("green", "A few words"),
         shot=png("green", SIZE),
         text="A few words",
+        notes=("links: 2 of 3.", "glyphs: no font for Thai, boxes are drawn."),
     )
 
     found = await check(full, browser, f"{site}/", page_id)
@@ -93,6 +94,7 @@ async def test_what_is_shown_as_it_was_is_good(full: FullSite, site: str, browse
     assert found.check.verdict is QaVerdict.GOOD, found.check
     assert found.check.picture is not None
     assert (found.check.text, found.check.page_id) == (1.0, page_id)
+    assert found.check.reason == "glyphs: no font for Thai, boxes are drawn."
     assert set(found.pictures) == {"seen", "shown"}
 
 

@@ -144,3 +144,10 @@ async def test_a_scene_that_cannot_be_drawn_is_noted(
         seen = await visit(browser, request, settings, clock=clock)
 
     assert seen.notes == (note,)
+
+
+async def test_letters_without_a_font_are_noted(look: Look) -> None:
+    """By script, where they are drawn as boxes; letters that some font has are not."""
+    seen = await look("/glyphs.html")
+
+    assert seen.notes == ("glyphs: no font for Toto, boxes are drawn.",)

@@ -229,6 +229,7 @@ class CollectionBuilder:
         stored: str = "everything",
         left_out: int = 0,
         resources: Sequence[PageResource] = (),
+        notes: tuple[str, ...] = (),
     ) -> str:
         """A page with the artifacts that are given, its manifest and its rows; its identifier."""
         page_id = hashlib.sha256(f"{url} {at}".encode()).hexdigest()[:32]
@@ -274,7 +275,7 @@ class CollectionBuilder:
             outcome=outcome, reason=reason, status=status, mime=mime, title=title,
             page_class=page_class, class_score=0.9, class_evidence=evidence,
             screen=screen, login=login, stored=stored, left_out=left_out,
-            resources=tuple(resources),
+            resources=tuple(resources), notes=notes,
         )  # fmt: skip
         self.artifact(
             ArtifactKind.PAGEINFO, url, info.to_json(), mime="application/json", at=at,

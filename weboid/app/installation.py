@@ -13,11 +13,11 @@ from pathlib import Path
 from core.errors import BrowserUnavailableError, UnavailableError
 from playback.replay.full.text_rewriter import PYWB_FOLDER, PYWB_PYTHON, pywb_version
 from render.chromium import SHARED_BROWSERS, BrowserExecutable, find_browser
+from render.fonts import FONT_PACKAGES, scripts_without_font
 
 Report = Callable[[str], None]
 
 _PACKAGES = ("chromium-headless-shell", "chromium")
-_FONTS = "fonts-liberation"
 _PLAYWRIGHT = "playwright>=1.55"
 _BUILD = "chromium-headless-shell"  # of Playwright
 _TIMEOUT_S = 1800.0
@@ -51,13 +51,18 @@ def install_browser(report: Report, environ: Mapping[str, str] = os.environ) -> 
     if package and is_root:
         try:
             report(f"Installing {package} with apt-get")
-            _apt_install(package, *([] if _has_fonts() else [_FONTS]))
-            return find_browser()
+            _apt_install(package)
+            browser = find_browser()
+            _install_fonts(report)
+            return browser
         except (_CommandError, BrowserUnavailableError) as error:
             failures.append(f"apt-get install {package}: {error}")
     try:
         _install_playwright_build(report, is_root=is_root, environ=environ)
-        return find_browser()
+        browser = find_browser()
+        if is_root and package:
+            _install_fonts(report)
+        return browser
     except (_CommandError, BrowserUnavailableError) as error:
         failures.append(f"Playwright: {error}")
     raise BrowserUnavailableError(
@@ -125,9 +130,15 @@ def _apt(*arguments: str) -> None:
     _run(["apt-get", "-qq", *settings, *arguments], {"DEBIAN_FRONTEND": "noninteractive"})
 
 
-def _has_fonts() -> bool:
-    folder = Path("/usr/share/fonts")
-    return any(folder.rglob("*.ttf")) if folder.is_dir() else False
+def _install_fonts(report: Report) -> None:
+    """Install fonts for the scripts that have none; without them pages have boxes, but a browser runs."""
+    if scripts_without_font() == []:
+        return
+    report(f"Installing {', '.join(FONT_PACKAGES)} with apt-get")
+    try:
+        _apt_install(*FONT_PACKAGES)
+    except _CommandError as error:
+        report(f"apt-get install {' '.join(FONT_PACKAGES)}: {error}")
 
 
 # --------------------------------------------------------------------------------------- Playwright

@@ -6,7 +6,6 @@ import os
 import platform
 import resource
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -28,6 +27,7 @@ from playback.access.clamd import ClamdClient, find_clamd, parse_clamd_address
 from playback.replay.full.text_rewriter import PYWB_FOLDER, find_pywb_python, pywb_version
 from render.browser import Browser
 from render.chromium import find_browser
+from render.fonts import FONT_PACKAGES, LARGE_SCRIPTS, scripts_without_font
 from warc.index.opener import check_index, check_shared
 from weboid.app.installation import is_pywb_current
 
@@ -84,30 +84,18 @@ def unset(subject: str, text: str, remedy: str = "") -> SetupFinding:
 
 _SPARE_FILES = 512  # of a checker: databases, logs, pipes
 _CLAMD_TIMEOUT_S = 5.0
-_FONTS_TIMEOUT_S = 20.0
-_SCRIPTS = {"ja": "Japanese", "ar": "Arabic", "hi": "Devanagari"}
 _TIME_ERROR = 5  # of ntp_adjtime(3): the clock is not synchronised
 
 
 def check_fonts() -> SetupFinding:
-    """Check that fonts for scripts other than Latin are installed."""
-    remedy = "Install fonts: `apt-get install fonts-noto-core fonts-noto-cjk`."
-    program = shutil.which("fc-list")
-    if program is None:
+    """Check that fonts for the scripts of many pages, and for emoji, are installed."""
+    remedy = f"Install fonts: `apt-get install {' '.join(FONT_PACKAGES)}`."
+    missing = scripts_without_font()
+    if missing is None:
         return warn("fonts", "fontconfig is missing", remedy)
-    missing = []
-    for code, name in _SCRIPTS.items():
-        listed = subprocess.run(
-            [program, f":lang={code}", "family"],
-            capture_output=True,
-            check=False,
-            timeout=_FONTS_TIMEOUT_S,
-        )
-        if not listed.stdout.strip():
-            missing.append(name)
     if missing:
-        return warn("fonts", f"none for {', '.join(missing)}", remedy)
-    return good("fonts", "Latin, Arabic, Devanagari, Japanese")
+        return warn("fonts", f"boxes are drawn for {', '.join(missing)}", remedy)
+    return good("fonts", f"{len(LARGE_SCRIPTS) - 1} scripts and emoji")
 
 
 def check_open_files(
