@@ -194,6 +194,35 @@
     put(`<style${attributes}>${absoluteCss(css, base).replace(/<(?=\/)/g, "\\3c ")}</style>`);
   };
 
+  // By these attributes style sheets select, and their values are absolute here or rewritten in copies: where a
+  // rule of the document does so, the value as it was written is kept, too.
+  const WRITTEN = "data href poster rel src srcset style target".split(" ");
+  const TEST = /\[\s*(?:(href|style)\s*[~|^$*]?=|(data|poster|rel|src|srcset|target)\s*[\]~|^$*=])|attr\(\s*(data|href|poster|rel|src|srcset|target|style)\b/gi;
+  const MOST_RULES = 50000;
+  const LONGEST_WRITTEN = 2000; // characters; of longer ones the beginning is kept
+  let tested = new Set();
+  let rulesRead = 0;
+  const testedBy = (sheets) => {
+    const names = new Set();
+    const read = (rules) => {
+      for (const rule of rules) {
+        if ((rulesRead += 1) > MOST_RULES) throw new RangeError();
+        const content = rule.style && rule.style.content;
+        const text = (rule.selectorText || rule.start || "") + (content && content.includes("attr(") ? content : "");
+        if (text.includes("[") || text.includes("attr(")) {
+          for (const match of text.matchAll(TEST)) names.add((match[1] || match[2] || match[3]).toLowerCase());
+        }
+        if (rule.styleSheet) read(rule.styleSheet.cssRules);
+        else if (rule.cssRules && rule.cssRules.length) read(rule.cssRules);
+      }
+    };
+    for (const sheet of sheets) {
+      // A sheet of another site cannot be read: it may test any of them.
+      const isRead = attempt(() => (read(sheet.cssRules), true), false);
+      if (!isRead) return new Set(WRITTEN);
+    }
+    return names;
+  };
   const names = new Map(); // whether an element of that name is written
   const ATTRIBUTE_NAME = /^[^\s"'<>/=\u0000]+$/;
   const attribute = (name, value) => ` ${name}="${escapeValue(value)}"`;
@@ -204,6 +233,7 @@
   const attributesText = (node, name, host) => {
     const plain = !Element.prototype.hasAttributes.call(node);
     const state = plain && !STATEFUL.has(name) ? NO_STATE : stateOf(node, name);
+    const html = tested.size > 0 && namespaceOf(node) === HTML;
     let text = "";
     for (const key of plain ? [] : Element.prototype.getAttributeNames.call(node)) {
       const lower = key.toLowerCase();
@@ -211,11 +241,12 @@
       if (value === null) continue;
       if (!ATTRIBUTE_NAME.test(key) || lower.startsWith("data-weboid-") || state.has(lower)) continue;
       if (name === "iframe" && lower === "srcdoc" && attempt(() => FRAMES.iframe(node), null)) continue;
-      let kept = value;
-      if (URLS.has(lower)) kept = absolute(value, base);
-      else if (lower === "srcset" || lower === "imagesrcset") kept = absoluteSet(value, base);
-      else if (lower === "style") kept = absoluteCss(value, base);
-      text += attribute(key, kept);
+      let shown = value;
+      if (URLS.has(lower)) shown = absolute(value, base);
+      else if (lower === "srcset" || lower === "imagesrcset") shown = absoluteSet(value, base);
+      else if (lower === "style") shown = absoluteCss(value, base);
+      text += attribute(key, shown);
+      if (tested.has(lower) && html) text += attribute(`data-weboid-written-${lower}`, value.slice(0, LONGEST_WRITTEN));
     }
     for (const [key, value] of state) if (value !== null) text += attribute(key, value);
     if (name === "img" || name === "video" || name === "audio") {
@@ -225,6 +256,7 @@
     }
     if (host) text += attribute("data-weboid-host", String(host.id));
     if (node === framedRoot) text += attribute("data-weboid-url", framedUrl);
+    if (name === "html") text += attribute("data-weboid-written", [...tested].join(" "));
     if (beginnings.has(node)) text += attribute("data-weboid-beginning", "");
     return text;
   };
@@ -335,11 +367,15 @@
     }
   };
   const shadowChildren = (node, shadow, depth, scope) => {
-    for (const sheet of adoptedOf(shadow, ShadowRoot)) {
+    const outside = tested;
+    const adopted = adoptedOf(shadow, ShadowRoot);
+    tested = new Set([...tested, ...testedBy([...attempt(() => reader(ShadowRoot, "styleSheets")(shadow), []), ...adopted])]);
+    for (const sheet of adopted) {
       const css = attempt(() => scopedRules(sheet.cssRules, selectorOf(scope)), "");
       if (css && !sheet.disabled) putStyle(css, "", base);
     }
     children(shadow, depth, scope, false);
+    tested = outside;
   };
   const inShadow = (node) => typeOf(Node.prototype.getRootNode.call(node)) === 11;
   const slotted = (node, depth, scope) => {
@@ -601,11 +637,14 @@
     hear(page, "weboid-sheets", "weboid-changed", changed);
     hear(page, "weboid-scenes", "weboid-undrawn", undrawn);
     const root = rootOf(page);
+    const outside = tested;
+    tested = testedBy([...attempt(() => reader(Document, "styleSheets")(page), []), ...adoptedOf(page, Document)]);
     // Of a framed document its URL, by which it can be withheld: its element may name another.
     if (page !== document || attempt(() => window.parent !== window, true)) {
       [framedRoot, framedUrl] = [root, attempt(() => reader(Document, "URL")(page), "")];
     }
     if (root) write(root, depth, null, false);
+    tested = outside;
   };
 
   writeDocument(document, 0);

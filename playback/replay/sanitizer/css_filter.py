@@ -16,12 +16,14 @@ from functools import lru_cache
 from typing import Any
 
 import tinycss2
-from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, URLToken
+from tinycss2.ast import AtKeywordToken, FunctionBlock, IdentToken, ParseError, URLToken
 from tinycss2.bytes import decode_stylesheet_bytes
 
 from playback.replay.sanitizer.allowlist import NAMES
 from playback.replay.sanitizer.css_rules import (
     UNQUOTABLE,
+    WRITTEN,
+    WRITTEN_ATTRIBUTES,
     TokenNotAllowedError,
     escape_end,
     is_mask_twin,
@@ -30,7 +32,9 @@ from playback.replay.sanitizer.css_rules import (
     mask_twin,
     masking_tokens,
     needs_parser,
+    replace_elements,
     rewrite_states,
+    selector_tokens,
     serialise,
     url_of,
     url_token,
@@ -185,7 +189,8 @@ def filter_style(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | 
         else:
             parse()
             block = _write_plain(plain[1], rewriter, budget)
-            written.append(f"{rewrite_states(plain[0])}{{{block}}}" if block else "")
+            selector = replace_elements(rewrite_states(plain[0]))
+            written.append(f"{selector}{{{block}}}" if block else "")
     parse()
     return "\n".join(rules for rules in written if rules)
 
@@ -243,8 +248,11 @@ def _write_rule(rule: Any, rewriter: ReplayUrlRewriter, depth: int) -> str:
         else _write_rule(node, rewriter, depth + 1)
         for node in nodes
     )
-    prelude = serialise(rule.prelude)
-    before = f"@{keyword}{prelude}" if keyword else rewrite_states(prelude)
+    if keyword in {"", "scope"}:
+        prelude = rewrite_states(serialise(selector_tokens(rule.prelude)))
+    else:
+        prelude = serialise(rule.prelude)
+    before = f"@{keyword}{prelude}" if keyword else prelude
     return f"{before}{{{block}}}" if block else ""
 
 
@@ -406,6 +414,9 @@ def _rewritten_token(token: Any, rewriter: ReplayUrlRewriter, depth: int, allow_
             inside = without_blanks(token.arguments)
             if len(inside) != 1 or inside[0].type != "ident":
                 raise TokenNotAllowedError
+            if inside[0].lower_value in WRITTEN_ATTRIBUTES:
+                inside = [IdentToken(0, 0, WRITTEN + inside[0].lower_value)]
+            return FunctionBlock(0, 0, "attr", inside)
         token = copy(token)
         token.arguments = _rewritten(token.arguments, rewriter, depth + 1, allow_attr=False)
     elif hasattr(token, "content"):  # a block in parentheses, brackets or braces

@@ -1,8 +1,9 @@
-"""CSS tokens, and the special rules for control states, mask images and font faces.
+"""CSS tokens, and the special rules for selectors, mask images and font faces.
 
 A copy disables all controls, so rules for disabled ones are rewritten to select an attribute of ours
 that those disabled at capture carry; likewise for dialogs and popovers that scripts had put above
-the page (HTML, 6.12).
+the page (HTML, 6.12). Attributes whose values a copy rewrites are selected by the values that the page
+wrote, which stand beside them; elements that a copy replaces, by what replaces them, as specific as before.
 
 Mask images come from our mask route, which sends only their shape. A variable with an address of
 ours gets a second one for masks, which properties of masks use first.
@@ -16,6 +17,7 @@ import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from contextlib import suppress
+from copy import copy
 from typing import Any
 
 import tinycss2
@@ -98,6 +100,85 @@ def rewrite_states(selector: str) -> str:
     return _STATE.sub(
         lambda match: _UNMARKED if (match[1] or "").lower() == "enabled" else _MARKED, selector
     )
+
+
+# Attributes that are written again, by which page styles select: with the values that the page wrote.
+WRITTEN = "data-weboid-written-"
+WRITTEN_ATTRIBUTES = frozenset(
+    {"data", "href", "poster", "rel", "src", "srcset", "style", "target"}
+)
+# Of these a test for presence holds as it is.
+_PRESENT = frozenset({"href", "style"})
+STAND_IN = "data-weboid-tag"  # on images: the name of the element that they replace
+_IMAGE_STAND_INS = ("canvas", "svg")
+_STAND_INS = {
+    "form": "weboid-form",
+    "object": "weboid-object",
+    "img": f"img:where(:not([{STAND_IN}]))",
+    **{name: f'img:where([{STAND_IN}="{name}"])' for name in _IMAGE_STAND_INS},
+}
+_STOOD_IN = re.compile(rf"(?<![\w.#:\\-])({'|'.join(_STAND_INS)})(?![\w\\-])", re.IGNORECASE)
+_OF_SELECTORS = frozenset(
+    {
+        "-moz-any",
+        "-webkit-any",
+        "has",
+        "is",
+        "matches",
+        "not",
+        "nth-child",
+        "nth-last-child",
+        "where",
+    }
+)
+
+
+def replace_elements(selector: str) -> str:
+    """Rewrite a selector of names, classes and identifiers to select what replaces elements in copies.
+
+    >>> replace_elements("form.wide > svg")
+    'weboid-form.wide > img:where([data-weboid-tag="svg"])'
+    """
+    return _STOOD_IN.sub(lambda match: _STAND_INS[match[0].lower()], selector)
+
+
+def selector_tokens(tokens: list[Any]) -> list[Any]:
+    """Return a selector's tokens, rewritten for elements and attributes that a copy replaces."""
+    written: list[Any] = []
+    before = ""
+    for number, token in enumerate(tokens):
+        shown = token
+        if token.type == "[] block":
+            shown = _attribute_test(token)
+        elif token.type == "() block":  # of a scope
+            shown = copy(token)
+            shown.content = selector_tokens(token.content)
+        elif token.type == "function" and token.lower_name in _OF_SELECTORS:
+            shown = copy(token)
+            shown.arguments = selector_tokens(token.arguments)
+        elif token.type == "ident" and before not in {".", ":"}:
+            name = token.lower_value
+            is_written = name == "img" and STAND_IN in tinycss2.serialize(
+                tokens[number + 1 : number + 3]
+            )
+            if name in _STAND_INS and not is_written:
+                shown = LiteralToken(0, 0, _STAND_INS[name])
+        written.append(shown)
+        before = token.value if token.type == "literal" else ""
+    return written
+
+
+def _attribute_test(block: Any) -> Any:
+    """Return ``[href^="#"]`` as a test of the value that the page wrote."""
+    inside = without_blanks(block.content)
+    name = inside[0].lower_value if inside and inside[0].type == "ident" else ""
+    if name not in WRITTEN_ATTRIBUTES or (len(inside) == 1 and name in _PRESENT):
+        return block
+    if len(inside) > 1 and inside[1] == "|":  # of a namespace
+        return block
+    block = copy(block)
+    block.content = [IdentToken(0, 0, WRITTEN + name), *inside[1:]]
+    return block
 
 
 _TWIN = "--weboid-mask-"

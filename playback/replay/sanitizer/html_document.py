@@ -26,7 +26,12 @@ from playback.replay.sanitizer.css_filter import (
     filter_style,
     safe_media,
 )
-from playback.replay.sanitizer.css_rules import WAS_DISABLED
+from playback.replay.sanitizer.css_rules import (
+    STAND_IN,
+    WAS_DISABLED,
+    WRITTEN,
+    WRITTEN_ATTRIBUTES,
+)
 from playback.replay.sanitizer.prescan import (
     Attributes,
     limit_depth,
@@ -119,6 +124,9 @@ _MOST_READINGS = 6
 _BEGINNING = "data-weboid-beginning"
 _MODAL, _POPOVER = "data-weboid-modal", "data-weboid-popover"
 _BARE_MARKS = frozenset({WAS_DISABLED, _BEGINNING, _MODAL})
+_MARK_VALUES = {_POPOVER: ("open", "closed"), STAND_IN: ("canvas", "svg")}
+_SCRIPT_URL = re.compile(r"\s*javascript\s*:.*", re.IGNORECASE | re.DOTALL)
+_WRITTEN = frozenset(WRITTEN + name for name in WRITTEN_ATTRIBUTES)
 # Custom elements (HTML, 4.13.3) are inert without scripts, and style sheets select them by name. The
 # first of the group are names of SVG and MathML.
 _CUSTOM = re.compile(
@@ -150,6 +158,7 @@ NO_IMAGES = (
 _BASE_STYLE = (
     "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
     "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}"
+    "weboid-form{display:block}"
     # What browsers say of dialogs and popovers (HTML, 15.3.3 and 15.5.18), but for what is fixed.
     f"[{_POPOVER}],dialog[{_MODAL}]{{position:absolute;inset:0;width:fit-content;height:fit-content;"
     "margin:auto;overflow:auto;z-index:2147483647}"
@@ -305,8 +314,10 @@ class _AttributeFilter:
             return value if value.isdecimal() else None
         if name in _BARE_MARKS:
             return ""
-        if name == _POPOVER:
-            return value if value in {"open", "closed"} else None
+        if name in _MARK_VALUES:
+            return value if value in _MARK_VALUES[name] else None
+        if name in _WRITTEN:  # style sheets select by it; of a script only that it is one
+            return _SCRIPT_URL.sub("javascript:", value)
         return None if name.startswith("data-weboid-") else value
 
 

@@ -23,7 +23,13 @@ from playback.replay.sanitizer.allowlist import (
     NAMES,
     SIZE_PX,
 )
-from playback.replay.sanitizer.css_rules import CONTROLS, WAS_DISABLED
+from playback.replay.sanitizer.css_rules import (
+    CONTROLS,
+    STAND_IN,
+    WAS_DISABLED,
+    WRITTEN,
+    WRITTEN_ATTRIBUTES,
+)
 from playback.replay.sanitizer.inline_svg import InlineDrawings, drawing_text
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
@@ -130,8 +136,13 @@ _RECORDED_URL = re.compile(
 )
 _PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re.IGNORECASE)
 
-# What style sheets may select by class, in place of what sends or loads.
-_STAND_INS = {"object": "span", "form": "div", "frameset": "div"}
+# In place of what sends or loads; style sheets select them by name where they hold (`css_rules`).
+_PLAIN_STAND_INS = {"object": "span", "form": "div", "frameset": "div"}
+_STAND_INS = {"object": "weboid-object", "form": "weboid-form", "frameset": "div"}
+# Of the root of a document in the DOM artifact: attributes whose values it keeps as they were written.
+_WRITTEN_NAMES = "data-weboid-written"
+_LONGEST_WRITTEN = 2_000  # characters; of longer ones the beginning stays
+_LINK_NOWHERE = "#weboid-nowhere"
 _FRAME_SIZE = re.compile(r"\s*(\d{0,4}(?:\.\d{1,4})?)\s*([*%]?)\s*")
 _MOST_FRAME_SIZES = 20
 _DENSITY = re.compile(r"\d{1,2}(?:\.\d{1,4})?")
@@ -209,6 +220,8 @@ class _DocumentScanner:
         self._drawings = InlineDrawings(text)
         self._frame_gap_px = 6
         self._templates: list[bool] = []  # for each that is open: is it a shadow tree?
+        self._stand_ins = _STAND_INS if frame_depth is None else _PLAIN_STAND_INS
+        self._has_written = False  # values stand in the document as its page wrote them
 
     def run(self) -> DocumentScan:
         at = 0
@@ -229,8 +242,8 @@ class _DocumentScanner:
             end = self._text.find(">", tag.end()) + 1 or len(self._text)
             if name == "template" and self._templates and self._templates.pop():
                 self._parts.append("</div>")
-            elif name in _STAND_INS:
-                self._parts.append(f"</{_STAND_INS[name]}>")
+            elif name in self._stand_ins:
+                self._parts.append(f"</{self._stand_ins[name]}>")
             elif name not in {"html", "head", "body", "noscript", "math"}:
                 self._parts.append(self._text[tag.start() : end])
             return end
@@ -239,6 +252,8 @@ class _DocumentScanner:
             return self._raw_text(name, attributes, end)
         if name in {"html", "body"}:
             attributes.pop(_DOCUMENT_URL, None)
+            has_written = attributes.pop(_WRITTEN_NAMES, None) is not None
+            self._has_written |= has_written and self._was_scripted
             mine = self._scan.html_attributes if name == "html" else self._scan.body_attributes
             for key, value in attributes.items():
                 mine.setdefault(key, value)
@@ -274,7 +289,7 @@ class _DocumentScanner:
         if self._rewriter.has_images and self._frame_depth is None and all(self._templates):
             shown = self._drawings.image(start, close, attributes)
             if shown is not None:
-                self._parts.append(_start_tag("img", shown | {"alt": words}))
+                self._parts.append(_start_tag("img", shown | {"alt": words, STAND_IN: "svg"}))
         else:
             self._parts.append(escape(words))
         return close
@@ -319,16 +334,28 @@ class _DocumentScanner:
             self._scan.sheets.append(sheet)
 
     def _body_element(self, name: str, attributes: Attributes) -> str:
+        if self._frame_depth is None and not self._has_written:
+            attributes |= {
+                WRITTEN + key: value[:_LONGEST_WRITTEN]
+                for key, value in attributes.items()
+                if key in WRITTEN_ATTRIBUTES and key != "style"
+            }
         if name == "form":
-            return _start_tag(_STAND_INS[name], attributes)
+            return _start_tag(self._stand_ins[name], attributes)
         if name in CONTROLS:
             is_image = name == "input" and attributes.get("type", "").strip().lower() == "image"
             return self._image(attributes) if is_image else _control(name, attributes)
         if name in {"a", "area"}:
-            stays = self._rewriter.fragment(attributes.get("href", "")) is not None
+            target = self._rewriter.link(attributes.get("href", ""))
+            if target is None and "href" in attributes and self._frame_depth is None:
+                # A mail address, or a script: no target, but it looks like a link.
+                target = attributes["href"] = _LINK_NOWHERE
+            stays = target is not None and target[:1] == "#"
             attributes["target"] = "_self" if stays else "_top"
             return _start_tag(name, attributes)
         if name == "img":
+            if "data-weboid-canvas" in attributes:
+                attributes[STAND_IN] = "canvas"
             loaded = attributes.get("data-weboid-src") or attributes.get("src")
             # The first URL of a srcset, for documents that our browser has not loaded.
             first = attributes.pop("srcset", "").split(None, 1)[:1]
@@ -396,8 +423,10 @@ class _DocumentScanner:
             shown = self._image(attributes | {"src": source})
         else:
             # An iframe's own content is never shown; this opens one that the sanitiser takes out.
-            return {"object": _start_tag("span", attributes), "iframe": "<iframe>"}.get(name, "")
-        return shown + {"object": "<span hidden>", "iframe": "<iframe>"}.get(name, "")
+            instead = self._stand_ins["object"]
+            return {"object": _start_tag(instead, attributes), "iframe": "<iframe>"}.get(name, "")
+        instead = f"<{self._stand_ins['object']} hidden>"
+        return shown + {"object": instead, "iframe": "<iframe>"}.get(name, "")
 
     def _image(self, attributes: Attributes) -> str:
         """Return the image, or its alternative text."""

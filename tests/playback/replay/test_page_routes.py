@@ -114,6 +114,7 @@ def test_links_lead_to_the_front_and_images_to_the_image_route(
     """Nothing that a page refers to leads to the live web."""
     archived.builder.page(
         f"{site}/a/",
+        "<html data-weboid-written>"
         f'<a href="https://other.example/x?y=1#part">out</a><a href="{site}/a/#in">in</a>'
         '<a href="javascript:alert(1)">js</a>'
         f'<img src="spinner.gif" srcset="big.png 2x" data-weboid-src="{site}/real.png?v=1&amp;w=2">',
@@ -124,6 +125,7 @@ def test_links_lead_to_the_front_and_images_to_the_image_route(
     assert f'href="{FRONT}/page/{TS}/https://other.example/x?y=1" target="_top"' in text
     assert 'href="#in" target="_self"' in text
     assert "javascript" not in text
+    assert '<a href="#weboid-nowhere" target="_self" rel="noreferrer nofollow">js</a>' in text
     assert f'<img src="/c/{TS}im_/{site}/real.png?v=1&amp;w=2">' in text
     assert "srcset" not in text
 

@@ -147,10 +147,11 @@ def test_a_click_leads_to_the_front_and_the_frame_holds_no_key_to_it(
     served: Served, site: str, browser: Browser
 ) -> None:
     """The copy's every link is one of the front's addresses, opened in the whole window (P-08)."""
-    served.builder.page(f"{site}/", f'<a href="{site}/next">next</a><a href="#a">stay</a>')
+    links = f'<a href="{site}/next">next</a><a href="#a">stay</a>'
+    served.builder.page(f"{site}/", f"<html data-weboid-written>{links}")
 
     text = browser.dump_dom(f"{served.replay}/c/{TS}/{site}/")
 
-    links = re.findall(r'<a href="([^"]*)" target="(\w+)"', text)
-    assert links == [(f"{served.front}/page/{TS}/{site}/next", "_top"), ("#a", "_self")]
+    targets = re.findall(r'<a href="([^"]*)" target="(\w+)"', text)
+    assert targets == [(f"{served.front}/page/{TS}/{site}/next", "_top"), ("#a", "_self")]
     assert urlsplit(served.front).netloc != urlsplit(served.replay).netloc

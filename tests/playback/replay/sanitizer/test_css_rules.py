@@ -245,3 +245,43 @@ def test_a_style_attribute_holds_declarations_only(in_replay: Call) -> None:
 def test_newer_rules_stay(in_replay: Call, given: str, shown: str) -> None:
     """Conditions of imports, sets of images, containers, scopes and registered properties."""
     assert shown in in_replay("style", [given])
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ('a[href*="://"]::after', 'a[data-weboid-written-href*="://"]::after'),
+        ("a:not([HREF^='#' i],[href])", 'a:not([data-weboid-written-href^="#"i],[href])'),
+        ("source[srcset],video[poster]", None),
+        ("a[target=_blank] > [rel~=nofollow]", None),
+        ("[data-href=x],[title=href],[*|href]", "[data-href=x],[title=href],[*|href]"),
+        ("form.form > #form", "weboid-form.form > #form"),
+        ("main Form:not(.object, object)", "main weboid-form:not(.object, weboid-object)"),
+        ("canvas", 'img:where([data-weboid-tag="canvas"])'),
+        (".svg svg + img", '.svg img:where([data-weboid-tag="svg"]) + img:where(:not([data-weboid-tag]))'),
+        (":lang(form)", ":lang(form)"),
+    ],
+)  # fmt: skip
+def test_selectors_find_what_a_copy_replaces(
+    in_replay: Call, selector: str, expected: str | None
+) -> None:
+    """Elements and attributes, by what stands for them, as specific as before; filtered again the same."""
+    if expected is None:
+        expected = re.sub(r"\[(?=\w)", "[data-weboid-written-", selector)
+    for opened, closed in (("", ""), ("@media print{", "}"), ("@scope (", "){p{color:red;}}")):
+        is_scope = opened == "@scope ("
+        css = f"{opened}{selector}{closed if is_scope else '{color:red;}' + closed}"
+        once, twice = in_replay("style_twice", [css])
+
+        assert expected in re.sub(r"/\*\*/", " ", once)
+        assert twice == once
+
+
+def test_text_of_an_attribute_is_as_the_page_wrote_it(in_replay: Call) -> None:
+    """Printed addresses are those of the page; no other declaration reads one."""
+    css = "a::after{content:' (' attr(href) ')'}p{width:attr(href)}b::after{content:attr(title)}"
+
+    shown = in_replay("style", [css])
+    assert "attr(data-weboid-written-href)" in shown
+    assert "width" not in shown
+    assert "attr(title)" in shown

@@ -263,6 +263,44 @@ def test_what_makes_a_page_readable_stays(in_replay: Call) -> None:
     assert in_replay("body", [markup]) == markup
 
 
+@pytest.mark.parametrize(
+    ("marked", "written"),
+    [
+        ("<html data-weboid-written='href'>", 'data-weboid-written-href="/a"'),
+        ("<html data-weboid-written=''>", ""),  # no style sheet selects by one
+        ("", 'data-weboid-written-href="https://page.example/a"'),  # of an earlier version
+    ],
+)
+def test_what_a_page_wrote_stands_beside_its_rewritten_value(
+    in_replay: Call, marked: str, written: str
+) -> None:
+    """From the DOM artifact where style sheets select by it, else as it is in the document."""
+    as_written = " data-weboid-written-href=/a" if "href" in marked else ""
+    text = in_replay("document", [f"{marked}<a{as_written} href=https://page.example/a>a</a>"])
+
+    (link,) = re.findall(r"<a [^>]*>", text)
+    assert 'href="http://front.test/page/' in link
+    assert written in link
+    assert ("data-weboid-written" in link) == bool(written)
+
+
+def test_written_values_lead_nowhere(in_replay: Call) -> None:
+    """They are cut, escaped, and of listed names only; nothing is loaded by one."""
+    text = in_replay(
+        "document",
+        [f"<html data-weboid-written><a href='javascript:x' data-weboid-written-href='javascript:x()' data-weboid-written-onload=x data-weboid-x=y>a</a><img src='data:{'x' * 9000}'>"
+         "<img data-weboid-written-src='\"><b onclick=x>' src=y>"],
+    )  # fmt: skip
+
+    assert 'href="#weboid-nowhere"' in text
+    assert 'target="_self"' in text
+    assert 'data-weboid-written-href="javascript:"' in text
+    assert "onload" not in text
+    assert "data-weboid-x" not in text
+    assert len(text) < 5000
+    assert 'data-weboid-written-src="&quot;&gt;&lt;b onclick=x&gt;"' in text
+
+
 def test_forms_are_shown_and_do_nothing(in_replay: Call) -> None:
     """Controls are part of the look, but none can be used, and no password field exists (P-07)."""
     text = in_replay(
@@ -413,7 +451,7 @@ def test_no_vector_survives_within_a_frame(in_replay: Call, vector: str) -> None
 
     for frame in (middle, inner):
         assert frame["sandbox"] == "allow-top-navigation-by-user-activation"
-        assert set(frame) == {"sandbox", "srcdoc"}
+        assert set(frame) - {"data-weboid-written-src"} == {"sandbox", "srcdoc"}
     assert faults_of(inner["srcdoc"] or "", _WHOLE) == []
 
 
@@ -494,8 +532,9 @@ def test_a_formula_is_read_as_it_is_written(inside: str) -> None:
 
 def test_an_image_keeps_the_size_of_the_candidate_that_was_shown(in_replay: Call) -> None:
     """By a candidate of that density; what a page says of candidates is left out."""
-    markup = "<img data-weboid-src=/a.png data-weboid-density=2.5 srcset='/b.png 9x'>"
-    plain = "<img src=/a.png sizes=10000px srcset='/b.png 2x, //evil.example/c 3x'>"
+    root = "<html data-weboid-written>"
+    markup = f"{root}<img data-weboid-src=/a.png data-weboid-density=2.5 srcset='/b.png 9x'>"
+    plain = f"{root}<img src=/a.png sizes=10000px srcset='/b.png 2x, //evil.example/c 3x'>"
     address = re.search(r'src="(/c/[^"]+/a.png)"', in_replay("document", [plain]))[1]  # type: ignore[index]
 
     shown = in_replay("document", [markup])
@@ -600,7 +639,7 @@ def test_a_drawing_in_a_document_stands_as_an_image(in_replay: Call) -> None:
     assert 'alt="Home"' in image[0]
     assert 'style="width:20px;height:10px;display:block;position:absolute;top:3px;"' in image[0]
     assert 'src="data:image/png;base64,' in image[0]
-    assert "weboid" not in image[0]
+    assert "data-weboid-look" not in image[0]
     assert "<p>a Home b</p>" in in_replay("document", [f"<p>a {_ICON} b</p>", True, "html"])
 
 
