@@ -11,6 +11,7 @@ hanging view is cancelled at a deadline, and its artifacts up to then are kept.
 import asyncio
 import binascii
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -19,11 +20,13 @@ from PIL import Image
 
 from core.captures import ArtifactKind
 from core.clock import Clock
-from core.config.settings import VisitSettings
+from core.config.settings import BehaviourSettings, VisitSettings
 from core.errors import BrowserUnavailableError
 from core.hosts import ProxyEndpoint
-from core.page_manifest import PageInfo, PagePicture, PageScreen
+from core.page_manifest import PageBehaviour, PageInfo, PagePicture, PageScreen
 from render.artifacts import read_text
+from render.behaviours.catalog import NAMES, load_behaviours
+from render.behaviours.runner import run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
 from render.cdp import CommandError
 from render.identity import page_options
@@ -90,6 +93,13 @@ _FRAME_CSS = (
     " iframe { position: fixed !important; inset: 0 !important; width: 100vw !important;"
     " height: 100vh !important; border: 0 !important; z-index: 2147483647 !important }"
 )
+# Behaviours that change nothing on the page, or nothing that stays.
+_WITHOUT_TRACE = frozenset({"candidates", "routes", "hover"})
+_BEHAVIOURS_S = 10.0
+_STAY = """() => addEventListener("click", (event) => {
+  const link = event.target instanceof Element && event.target.closest("a[href]:not([href^='#'])");
+  if (link && !event.defaultPrevented) event.preventDefault();
+})"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +108,8 @@ class CopyAddress:
 
     Attributes:
         hosts: "host:port" of every server of the copy; a ``*`` stands for the first label.
-        framed: True when the copy is in a frame of that document; then only the viewport is
-            captured.
+        framed: True when the copy is in a frame of that document and runs its scripts; then only
+            the viewport is captured, after the behaviours of the capture.
     """
 
     url: str  # URL of the document to open
@@ -169,26 +179,29 @@ def _picture_of(page: PageInfo, kind: ArtifactKind) -> PagePicture | None:
     return next((each for each in page.pictures if each.kind == kind), None)
 
 
-async def view_copy(
+async def view_copy(  # noqa: PLR0913 independent options
     browser: Browser,
     address: CopyAddress,
     screen: PageScreen,
     *,
     clock: Clock,
     tallest_px: int = TALLEST_PX,
+    behaviours: Sequence[PageBehaviour] = (),
     patience: CopyTimeouts = COPY_TIMEOUTS,
 ) -> CopyView:
     """Open the copy and capture its picture, text and requests.
 
-    `tallest_px` limits the picture's height in CSS pixels; 0: viewport only.
+    `tallest_px` limits the picture's height in CSS pixels; 0: viewport only. `behaviours` are those
+    of the capture: a framed copy is shown as they left the page.
 
     Raises:
         BrowserUnavailableError: the browser died or hung; retry in another.
     """
+    times = 2 if address.framed else 1  # texts are rewritten when they are first requested
     settings = VisitSettings(
-        timeout_s=patience.timeout_s,
+        timeout_s=patience.timeout_s * times,
         settle_s=patience.quiet_s,
-        settle_limit_s=patience.settle_s,
+        settle_limit_s=patience.settle_s * times,
         patience_s=patience.quiet_s,
         viewport_width=screen.width,
         viewport_height=screen.height,
@@ -199,7 +212,9 @@ async def view_copy(
         full_page=bool(tallest_px) and not address.framed,
         full_page_limit_px=tallest_px,
     )
-    return await _CopyVisit(browser, address, settings, screen.css, clock).run()
+    names = [each.name for each in behaviours if each.done and each.name in NAMES]
+    chosen = tuple(name for name in names if address.framed and name not in _WITHOUT_TRACE)
+    return await _CopyVisit(browser, address, settings, screen.css, chosen, clock).run()
 
 
 class _CopyVisit:
@@ -211,12 +226,14 @@ class _CopyVisit:
         address: CopyAddress,
         settings: VisitSettings,
         css: str,
+        behaviours: tuple[str, ...],
         clock: Clock,
     ) -> None:
         self._browser = browser
         self._address = address
         self._settings = settings
         self._css = css
+        self._behaviours = behaviours
         self._clock = clock
         self._steps = VisitSteps(settings.timeout_s, clock)
         self._page: BrowserPage | None = None
@@ -274,10 +291,15 @@ class _CopyVisit:
             return
         if self._address.framed:
             await page.run("fill", PUT_ON, _FRAME_CSS)
-        with steps.step("settle"):
-            answer_s = steps.share_s(_ANSWER_S)
-            limits = SettleLimits.of(settings, limit_s=settings.settle_limit_s, answer_s=answer_s)
-            await settle(page, limits, self._rest, clock=self._clock)
+        await self._settle(page)
+        if self._address.framed and page.loaded:
+            await page.enter("iframe")
+            await self._settle(page)
+        if self._behaviours and page.loaded and self._status() == HTTPStatus.OK:
+            await page.run("stay", _STAY)
+            chosen = BehaviourSettings(run=self._behaviours, limit_s=_BEHAVIOURS_S)
+            await run_behaviours(page, load_behaviours(chosen), steps)
+            await self._settle(page)
         if not page.loaded:
             page.post("Page.stopLoading")
         page.picture_css = self._css
@@ -302,6 +324,13 @@ class _CopyVisit:
                 return
         # The viewport shows all of it, or all that is wanted.
         self._picture = await steps.make("picture", capture_view(page, settings))
+
+    async def _settle(self, page: BrowserPage) -> None:
+        settings, steps = self._settings, self._steps
+        with steps.step("settle"):
+            answer_s = steps.share_s(_ANSWER_S)
+            limits = SettleLimits.of(settings, limit_s=settings.settle_limit_s, answer_s=answer_s)
+            await settle(page, limits, self._rest, clock=self._clock)
 
     def _status(self) -> int | None:
         documents = list(self._page.log.documents.values()) if self._page is not None else []

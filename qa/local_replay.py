@@ -198,7 +198,9 @@ class CollectionReplay:
         match = _COPY.fullmatch(url)
         if match is None or len(match[1]) > LONGEST_URL:
             return None
-        return unescape_url(match[1])
+        url = unescape_url(match[1])
+        # Scripts leave the scheme out; nearly every page has this one.
+        return f"https:{url}" if url.startswith("//") else url
 
     def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
         """Return the status and reason with which playback refuses a part; None: no answer."""

@@ -72,6 +72,8 @@ class BrowserPage:
         self.held = False  # True while navigation is blocked; see `hold`
         self.picture_css = ""  # CSS rules applied in its pictures only; empty for none
         self.target_id = target_id
+        # Frame that scripts run in, and its session; see `enter`
+        self.main_id, self.main_session = target_id, ""
         self.log = NetworkLog(target_id)
         self.log.on_change = self._log_changed
         self.commits: list[str] = []  # loader ids of the main frame's documents, oldest first
@@ -151,7 +153,9 @@ class BrowserPage:
         for attempt in range(SCRIPT_ATTEMPTS):
             try:
                 context = await self.world()
-                answer = await self.evaluate(f"{name}.js", source, values, context=context)
+                answer = await self.evaluate(
+                    f"{name}.js", source, values, context=context, session=self.main_session
+                )
                 return answer.get("value")
             except CommandError:
                 if attempt == SCRIPT_ATTEMPTS - 1:
@@ -298,8 +302,24 @@ class BrowserPage:
     async def world(self) -> int:
         """Return the isolated world's execution context in the main document, created if missing."""
         if self._world is None:
-            self._world = await self.isolated_world(self.target_id)
+            self._world = await self.isolated_world(self.main_id, self.main_session)
         return self._world
+
+    async def enter(self, selector: str) -> None:
+        """Take the frame of the element that matches for the page: scripts run in its document from now on.
+
+        Raises CommandError: there is no such frame.
+        """
+        answer = await self.send("DOM.getDocument", {"depth": 0})
+        found = await self.send(
+            "DOM.querySelector", {"nodeId": answer["root"]["nodeId"], "selector": selector}
+        )
+        described = await self.send("DOM.describeNode", {"nodeId": found["nodeId"]})
+        frame_id = described["node"].get("frameId")
+        if frame_id is None:
+            raise CommandError("enter", f"There is no frame {selector}.")
+        self.main_id, self.main_session = frame_id, self.children.frames.get(frame_id, "")
+        self._world = None
 
     async def isolated_world(self, frame_id: str, session: str = "") -> int:
         """Create an isolated world in the frame and return its execution context."""

@@ -133,7 +133,7 @@ class PageDocuments:
     """All frames of one page, while it is read."""
 
     def __init__(self, page: BrowserPage) -> None:
-        self.root = FrameDocument(page, "", page.target_id)
+        self.root = FrameDocument(page, page.main_session, page.main_id)
         self._left = DOCUMENT_LIMIT
         self._silent: set[tuple[int, int]] = set()
 
@@ -191,8 +191,8 @@ class PageFrame(NamedTuple):
 
 
 def main_frame(page: BrowserPage) -> PageFrame:
-    """Return the page's main frame."""
-    return PageFrame(page.target_id)
+    """Return the page's main frame, or the one that was entered."""
+    return PageFrame(page.main_id, page.main_session)
 
 
 async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
@@ -209,7 +209,7 @@ async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
         while todo:
             node = todo.pop(0)
             todo += node.get("childFrames", ())
-            if node["frame"]["id"] != page.target_id:
+            if node["frame"]["id"] not in (page.target_id, page.main_id):
                 frames.append(PageFrame(node["frame"]["id"], session))
     return tuple(frames[:FRAME_LIMIT])
 
@@ -225,7 +225,7 @@ async def run_in(
         CommandError: the script failed, or the frame is gone; `detail` is the browser's message.
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
-    is_main = frame.id == page.target_id
+    is_main = frame.id == page.main_id
     context = await (page.world() if is_main else page.isolated_world(*frame))
     values = [{"value": argument} for argument in arguments]
     answer = await page.evaluate(

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from core.clock import SystemClock
-from core.page_manifest import PageInfo, PagePicture, PageScreen, VisitOutcome
+from core.page_manifest import PageBehaviour, PageInfo, PagePicture, PageScreen, VisitOutcome
 from playback.url_paths import Memento, MementoModifier, memento_path
 from qa.copy_view import (
     CopyAddress,
@@ -103,6 +103,32 @@ async def test_what_stands_in_frames_far_below_is_pictured(browser: Browser) -> 
     red = [y for y in range(picture.height) if picture.getpixel((20, y)) == (255, 0, 0)]
 
     assert red == [*range(5002, 5152), *range(10160, 10310)]
+
+
+@in_session
+async def test_a_framed_copy_is_seen_after_the_behaviours_of_its_capture(browser: Browser) -> None:
+    """Those that had an effect there; a click on a link does not leave the copy."""
+    copy = (
+        "<!DOCTYPE html><details><summary>How long</summary>120 metres</details>"
+        "<a href='/other' id=more>Load more</a>"
+    )
+
+    async def serve(target: str, writer: asyncio.StreamWriter) -> None:
+        framing = "<!DOCTYPE html><p>Banner<iframe sandbox='allow-scripts' src=/copy></iframe>"
+        await answer(writer, {"/": framing, "/copy": copy}.get(target, "<p>Elsewhere"))
+
+    async with listening(serve) as host:
+        address = replace(of_host(host), framed=True)
+        before = await view_copy(browser, address, PageScreen(), clock=CLOCK)
+        done = [PageBehaviour(name, found=1, done=1) for name in ("details", "more", "hover")]
+        idle = [PageBehaviour("details", found=1)]
+        unopened = await view_copy(browser, address, PageScreen(), clock=CLOCK, behaviours=idle)
+        after = await view_copy(browser, address, PageScreen(), clock=CLOCK, behaviours=done)
+
+    for found in (before, unopened):
+        assert (found.text or "").split() == ["How", "long", "Load", "more"]
+    assert (after.text or "").split() == ["How", "long", "120", "metres", "Load", "more"]
+    assert "more" in after.timings
 
 
 @in_session

@@ -5,6 +5,7 @@ from typing import Any
 from pywb.rewrite.cookie_rewriter import RemoveAllCookiesRewriter
 from pywb.rewrite.default_rewriter import DefaultRewriter
 from pywb.rewrite.html_rewriter import HTMLRewriter
+from pywb.rewrite.url_rewriter import UrlRewriter
 
 from playback.replay.full.text_rewriter import (
     MODULE_PATH,
@@ -35,6 +36,20 @@ _FRAMES = {
     "embed": ("src", "oe_"),
 }
 _DROPPED = {"ping", "nonce", "referrerpolicy", "attributionsrc", "csp", "manifest"}
+
+
+class PywbUrlRewriter(UrlRewriter):  # type: ignore[misc]
+    """URL rewriter that gives the page's scheme to addresses without one."""
+
+    def rewrite(self, url: str, mod: str | None = None, force_abs: bool = False) -> str:  # noqa: FBT001, FBT002 pywb's
+        """Return the address in the archive."""
+        if url.startswith("//"):
+            url = f"{self.wburl.url.partition(':')[0]}:{url}"
+        made: str = super().rewrite(url, mod, force_abs)
+        return made
+
+    def _create_rebased_rewriter(self, new_wburl: Any, prefix: str) -> "PywbUrlRewriter":
+        return PywbUrlRewriter(new_wburl, prefix)
 
 
 class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]

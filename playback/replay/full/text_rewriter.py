@@ -77,6 +77,13 @@ STATIC_PATH = "/.weboid/"
 MODULE_PATH = f"{STATIC_PATH}module.js"
 # What pages look at to find out where they are; the same names as in pywb's wrapper.
 _WRAPPED = ("window", "self", "document", "location", "top", "parent", "frames", "opener")
+_USED = re.compile(rf"(?<![\w$.])(?:{'|'.join(_WRAPPED)})(?![\w$])")
+# The names after such a word, or the beginning of what stands in braces after it.
+_DECLARATION = re.compile(
+    r"\b(?:let|const|var|function|class|import|as)\s+((?:[\w$]+\s*,\s*){0,200}[\w$]+)"
+    r"|\bimport\s*\{([^}]{0,2000})|\b(?:let|const|var)\s*[{\[]([^}\]]{0,2000})"
+)
+_NAME = re.compile(r"(?<![\w$])[\w$]+(?![\w$]|\s+as\s)")
 # Names, then maybe a list in braces; bounded, and braces do not nest, so that no text takes long.
 _SPECIFIER = r"[\w$\s,*]{0,80}(?:\{[\w$\s,]{0,20000}\}\s{0,20})?"
 _IS_MODULE = re.compile(
@@ -118,17 +125,12 @@ def rewrite_module(text: str, rewrite: Rewrite, declarations: str) -> str:
 
     text = _FROM.sub(with_address, text)
     text = rewrite_dynamic_imports(text, "import.meta.url")
-    names = []
-    for name in _WRAPPED:
-        # A name that the module may declare itself stays as it is.
-        declaration = (
-            rf"(?:let|const|var|function|class|import|as)\s+(?:[\w$]+\s*,\s*)*{name}(?![\w$])"
-            rf"|import\s*{{[^}}]{{0,2000}}(?<![\w$]){name}(?![\w$])(?!\s+as)"
-            rf"|(?:let|const|var)\s*[{{\[][^}}\]]{{0,2000}}(?<![\w$]){name}(?![\w$])"
-        )
-        is_used = re.search(rf"(?<![\w$.]){name}(?![\w$])", text) is not None
-        if is_used and re.search(declaration, text) is None:
-            names.append(name)
+    # A name that the module may declare itself stays as it is.
+    declared = {
+        name for names in _DECLARATION.findall(text) for name in _NAME.findall("".join(names))
+    }
+    used = set(_USED.findall(text))
+    names = [name for name in _WRAPPED if name in used - declared]
     # On the first line, so that line numbers stay.
     return (f'import {{{",".join(names)}}} from "{declarations}";' if names else "") + text
 
@@ -175,10 +177,10 @@ def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
 
 
 def script_addresses(urls: Any) -> Rewrite:
-    """Return a rewriter of addresses in scripts; pywb leaves relative ones unchanged."""
+    """Return a rewriter of addresses in modules; pywb leaves relative ones unchanged."""
 
     def address(url: str) -> str:
-        made: str = urls.rewrite(urljoin(urls.wburl.url, url), "js_")
+        made: str = urls.rewrite(urljoin(urls.wburl.url, url), "esm_")
         return made
 
     return address
@@ -260,11 +262,12 @@ def kind_of(media_type: str, modifier: str) -> str:
 
 def rewrite(job: RewriteJob) -> bytes:
     """Return the text as it is served at its page's own origin."""
-    from pywb.rewrite.url_rewriter import UrlRewriter  # in makers only, and when first needed
+    # In makers only, and when first needed.
+    from playback.replay.full.pywb_rewriter import PywbUrlRewriter
 
     media_type = job.content_type.partition(";")[0]
     body = job.body.encode("latin-1")
-    urls = UrlRewriter(
+    urls = PywbUrlRewriter(
         f"{job.timestamp}{job.modifier}/{job.url}",
         f"{job.origin}/c/",
         pywb_static_prefix=f"{job.origin}{STATIC_PATH}",
@@ -282,7 +285,8 @@ def rewrite(job: RewriteJob) -> bytes:
         )
         line = f"(function(){{self.importScripts({scripts});new WBWombat({json.dumps(info)})}})();"
         return (line + job.body).encode("latin-1")
-    if media_type in SCRIPT_TYPES and is_module(job.body):
+    is_imported = job.modifier == "esm_"  # also a script that neither imports nor exports
+    if media_type in SCRIPT_TYPES and (is_imported or is_module(job.body)):
         text = rewrite_module(job.body, script_addresses(urls), MODULE_PATH)
         return text.encode("latin-1")
     if media_type in SCRIPT_TYPES:

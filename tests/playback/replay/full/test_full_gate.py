@@ -234,6 +234,21 @@ def test_addresses_without_scheme_or_moment_are_of_the_page(full: FullSite, site
     assert full.ask(frame, f"/c/wkrf_/{site}/a.js", "script").status == 200
 
 
+def test_a_script_that_is_imported_is_not_wrapped(full: FullSite, site: str) -> None:
+    """Modules are strict, where pywb's wrapper is a syntax error; what they import is imported, too."""
+    page = full.page(f"{site}/", HTML)
+    texts = {"umd.js": b"(function(f){f(arguments)})(x=>1)", "a.js": b"import './umd.js';f()"}
+    for name, body in texts.items():
+        full.builder.response(f"{site}/{name}", body, mime="text/javascript", page_id=page)
+    frame = full.frame(f"{site}/")
+
+    imported = full.part(frame, "esm_", f"{site}/umd.js", "script")
+
+    assert imported.body == texts["umd.js"]
+    assert b"arguments;" in full.part(frame, "js_", f"{site}/umd.js", "script").body
+    assert f"esm_/{site}/umd.js" in full.part(frame, "js_", f"{site}/a.js", "script").text
+
+
 @pytest.mark.parametrize(
     ("location", "led"),
     [("/next?q=1#f", "/c/{ts}js_/{site}/next?q=1#f"), ("https://o.example/x", "/c/{ts}js_/https://o.example/x"),
