@@ -32,7 +32,8 @@ class PageResource:
     status: int | None = None  # HTTP status; None without a response
     mime: str = ""  # bare media type as determined by the browser
     resource_type: str = ""  # the browser's type: Document, Image, Script, …
-    # ``response``, ``revisit``, ``failed``, ``blocked``, ``left-out``, or ``missing``.
+    # ``response``, ``revisit``, ``failed``, ``blocked``, ``left-out``, ``missing``, or ``synthesised``:
+    # made by a service worker of the page, and stored as `resource`.
     kept: str = "response"
     reason: str = ""  # why it failed, was blocked or is missing; empty otherwise
     digest: str = ""  # payload digest of the record; empty without one

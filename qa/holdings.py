@@ -36,7 +36,7 @@ DAMAGED = "damaged"
 ORIGINAL_GONE = "original-gone"
 EMPTY = "empty"
 
-_STORED = frozenset({"response", "revisit"})
+_STORED = frozenset({"response", "revisit", "synthesised"})
 # Reading order: the most important parts of a copy first.
 _FIRST = ("Document", "Stylesheet", "Image", "Font", "Media")
 _TAG = re.compile(rb"<[^>]*>?")

@@ -25,7 +25,7 @@ _CLOCK = SystemClock()
 _LOOKED_AT = 50  # captures of a URL, from either end, for a good or conclusive one
 _NOTHING_SAID = {CheckVerdict.FAILING, CheckVerdict.UNDECIDED}
 _PICTURES = (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW)
-_STORED = {"response", "revisit"}
+_STORED = {"response", "revisit", "synthesised"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from core.clock import Clock
 from render.cdp import CdpConnection, EventHandler
 from render.identity import PageOptions
 from render.network_log import NetworkLog
+from render.service_workers import BODY_LIMITS
 
 TIMER_BINDING = "weboidTimer"
 LONGEST_MS = 5_000  # a timer that was set to more is never waited for
@@ -54,7 +55,7 @@ class PageTimers:
 
 
 CHILD_LIMIT = 200
-WORKER_LIMIT = 32
+WORKER_LIMITS = {"worker": 32, "service_worker": 8}
 # We read no bodies, so the browser need keep none for us.
 NETWORK_LIMITS = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
 AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
@@ -70,6 +71,7 @@ class ChildTargets:
     tried: Counter[str]  # counts attempts that no visit allows
     _: KW_ONLY
     on_timer: Callable[[dict[str, Any], str], None]
+    on_response: Callable[[str], None]  # called with the session of each response
     clock: Clock
     # Session id of each out-of-process frame, by frame id.
     frames: dict[str, str] = field(default_factory=dict, init=False)
@@ -77,6 +79,7 @@ class ChildTargets:
     guard: str = field(default="", init=False)
     _kinds: dict[str, str] = field(default_factory=dict, init=False)
     _cut_off: bool = field(default=False, init=False)
+    _limits: dict[str, int] = field(default_factory=lambda: NETWORK_LIMITS, init=False)
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -87,6 +90,10 @@ class ChildTargets:
     def attached(self, params: dict[str, Any]) -> None:
         """Handle a newly attached target."""
         info = params["targetInfo"]
+        if info["type"] == "service_worker":
+            # It is adopted as a target of the context, and waits for this session, too.
+            self.connection.post("Runtime.runIfWaitingForDebugger", {}, params["sessionId"])
+            return
         if info["type"] == "iframe" and len(self) < CHILD_LIMIT:
             # A target that is a frame has the frame's id.
             self.frames[info["targetId"]] = params["sessionId"]
@@ -95,29 +102,39 @@ class ChildTargets:
     def adopt(self, session: str, kind: str) -> None:
         """Listen to a target, set its identity, and let it run."""
         post = self.connection.post
-        if kind == "worker":
-            running = sum(each == "worker" for each in self._kinds.values())
-            if running >= WORKER_LIMIT:
+        if kind in WORKER_LIMITS:
+            running = sum(each == kind for each in self._kinds.values())
+            if running >= WORKER_LIMITS[kind]:
                 # It waits for us to let it run, and never takes a processor from other pages.
                 self.tried["worker"] += 1
                 return
-        if len(self) < CHILD_LIMIT and kind != "service_worker":
+        if kind == "service_worker":
+            self._keep_bodies()
+        if len(self) < CHILD_LIMIT:
             self._kinds[session] = kind
             self.connection.listen(session, self._listener(session))
-            post("Network.enable", NETWORK_LIMITS, session)
+            post("Network.enable", self._limits, session)
             post("Target.setAutoAttach", AUTO_ATTACH, session)
             for method, params in self.options.commands(kind):
                 post(method, params, session)
             if self._cut_off:
                 post("Network.setBlockedURLs", {"urls": ["*"]}, session)
+            if kind == "service_worker":
+                # The browser itself requests the script, without the page's identity.
+                post("Fetch.enable", {"patterns": [{"urlPattern": "*"}]}, session)
             if kind == "iframe":
-                post("Network.setBypassServiceWorker", {"bypass": True}, session)
                 post("Page.enable", {}, session)
                 post("Runtime.enable", {}, session)
                 post("Runtime.addBinding", {"name": TIMER_BINDING}, session)
                 post("Page.addScriptToEvaluateOnNewDocument", {"source": self.guard}, session)
-        if kind != "service_worker":
-            post("Runtime.runIfWaitingForDebugger", {}, session)
+        post("Runtime.runIfWaitingForDebugger", {}, session)
+
+    def _keep_bodies(self) -> None:
+        """Make the browser keep bodies of responses from now on, for those that a service worker makes."""
+        if self._limits is not BODY_LIMITS:
+            self._limits = BODY_LIMITS
+            for session in self:
+                self.connection.post("Network.enable", BODY_LIMITS, session)
 
     def gone(self, session: str) -> None:
         """Handle a detached target."""
@@ -137,6 +154,19 @@ class ChildTargets:
         for session in self:
             self.connection.forget(session, reason)
 
+    def _identify_script(self, params: dict[str, Any], session: str) -> None:
+        """Give the request for a service worker's script the identity of the page's other requests."""
+        identity = self.options.identity()
+        own = {"user-agent": identity["userAgent"], "accept-language": identity["acceptLanguage"]}
+        others = params["request"]["headers"].items()
+        headers = own | {name: value for name, value in others if name.lower() not in own}
+        answer = {
+            "requestId": params["requestId"],
+            "headers": [{"name": name, "value": value} for name, value in headers.items()],
+        }
+        self.connection.post("Fetch.continueRequest", answer, session)
+        self.connection.post("Fetch.disable", session_id=session)
+
     def _listener(self, session: str) -> EventHandler:
         def handle(method: str, params: dict[str, Any]) -> None:
             if method == "Target.attachedToTarget":
@@ -145,10 +175,14 @@ class ChildTargets:
                 self.gone(params["sessionId"])
             elif method == "Runtime.bindingCalled":
                 self.on_timer(params, session)
+            elif method == "Fetch.requestPaused":
+                self._identify_script(params, session)
             elif method == "Page.javascriptDialogOpening":
                 self.tried[str(params.get("type"))] += 1
                 self.connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
             else:
+                if method == "Network.responseReceived":
+                    self.on_response(session)
                 self.log.handle_event(method, params, owner=session, now=self.clock.monotonic())
 
         return handle

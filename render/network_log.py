@@ -50,6 +50,7 @@ class RequestLog:
     wire_bytes: int | None = None
     initiator: str = ""  # initiator type: parser, script, preload, preflight, other, …
     protocol: str = ""  # protocol between the browser and the local proxy: ``http/1.1``, ``h2``, …
+    from_worker: bool = False  # True when a service worker answered; its own requests are others
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,24 @@ class DocumentResponse:
         return self.headers.get(ERROR_HEADER, "")
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerResponse:
+    """Response that a service worker gave for a URL that the network has not answered in this visit."""
+
+    url: str
+    document: str  # URL of the document that requested it
+    content_type: str
+    mime: str  # bare media type as determined by the browser
+    request_id: str
+    session: str  # id of the session that requested it
+
+
 class _Request:
     """Request in progress; becomes a `RequestLog`."""
 
     __slots__ = (
-        "answered_at", "ended_at", "failed", "from_cache", "head_at", "initiator", "loader", "main",
-        "method", "mime", "owner", "protocol", "resource_type", "sent_at", "started", "status",
+        "answered_at", "content_type", "document", "ended_at", "failed", "from_cache", "from_worker", "head_at",
+        "initiator", "loader", "main", "method", "mime", "owner", "protocol", "resource_type", "sent_at", "started", "status",
         "times", "url", "wire_bytes",
     )  # fmt: skip
 
@@ -93,6 +106,9 @@ class _Request:
         self.status: int | None = None
         self.mime = ""
         self.from_cache = False
+        self.from_worker = False
+        self.document: str = params.get("documentURL", "")
+        self.content_type = ""
         self.failed = ""
         self.initiator: str = params.get("initiator", {}).get("type", "")
         self.protocol = ""
@@ -108,6 +124,10 @@ class _Request:
         self.protocol = response.get("protocol", "")
         if response.get("fromDiskCache") or response.get("fromPrefetchCache"):
             self.from_cache = True
+        if response.get("fromServiceWorker"):
+            self.from_worker = True
+            headers = lower_headers(response.get("headers", {}).items())
+            self.content_type = headers.get("content-type", "")
         timing = response.get("timing")
         # Events wait their turn behind others; the network's own times do not.
         self.head_at = (
@@ -144,6 +164,7 @@ class _Request:
             self.url, self.method, self.status, self.mime, self.resource_type, self.from_cache,
             self.failed, _ms(origin, self.sent_at), _ms(self.sent_at, self.head_at),
             _ms(self.sent_at, self.ended_at), self.wire_bytes, self.initiator, self.protocol,
+            self.from_worker,
         )  # fmt: skip
 
 
@@ -157,6 +178,8 @@ class NetworkLog:
         self._open: dict[str, _Request] = {}
         # Called whenever network quiet may have begun or ended
         self.on_change: Callable[[], None] = lambda: None
+        # Called with each response that only a service worker has given
+        self.on_worker_response: Callable[[WorkerResponse], None] = lambda _: None
         # Responses of the main frame by loader id, oldest first
         self.documents: dict[str, DocumentResponse] = {}
         # URLs that redirected to a main document, by its loader id
@@ -167,6 +190,7 @@ class NetworkLog:
         self.news = 0
         self.scripted = False  # True once a script or worker was requested
         self._times: dict[str, int] = {}
+        self._answered: set[str] = set()  # URLs with a response that no service worker has given
         self._now = 0.0
         self._handlers: dict[str, Callable[[dict[str, Any], str], None]] = {
             "Network.requestWillBeSent": self._will_be_sent,
@@ -260,6 +284,8 @@ class NetworkLog:
         if request is not None:
             request.answered(response, params.get("timestamp"))
             request.answered_at = self._now
+            if not request.from_worker:
+                self._answered.add(request.url)
             request.resource_type = params.get("type", request.resource_type)
             if request.resource_type in _NEVER_HOLD:
                 self.on_change()
@@ -280,6 +306,18 @@ class NetworkLog:
         request = self._open.pop(params["requestId"], None)
         if request is not None:
             request.ended(params)
+            is_made = request.from_worker and (request.method, request.status) == ("GET", 200)
+            if is_made and request.url not in self._answered:
+                self.on_worker_response(
+                    WorkerResponse(
+                        request.url,
+                        request.document,
+                        request.content_type,
+                        request.mime,
+                        params["requestId"],
+                        request.owner,
+                    )
+                )
             self.on_change()
 
     def _failed(self, params: dict[str, Any], _: str) -> None:

@@ -30,6 +30,7 @@ from render.child_targets import (
 )
 from render.identity import PageOptions
 from render.network_log import NetworkLog
+from render.service_workers import BODY_LIMITS, ServiceWorkers
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
@@ -86,12 +87,20 @@ class BrowserPage:
         # Counts of attempts that no visit allows, by kind: ``alert``, ``popup``, ``download``, …
         self.tried: Counter[str] = Counter()
         self.timers = PageTimers(clock)
+        self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
+        self.workers = ServiceWorkers(self._connection, self.changed.set, clock)
+        self.log.on_worker_response = self.workers.answered
         # Its cross-site frames and workers
         self.children = ChildTargets(
-            self._connection, options, self.log, self.tried, on_timer=self._timer_set, clock=clock
+            self._connection,
+            options,
+            self.log,
+            self.tried,
+            on_timer=self._timer_set,
+            on_response=self.workers.script_arrived,
+            clock=clock,
         )
         self.login = ProxyLogin(proxy, self.post)
-        self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
         self._handlers = {
             "Page.frameNavigated": self._navigated,
             "Page.domContentEventFired": self._parsed,
@@ -108,6 +117,7 @@ class BrowserPage:
             "Runtime.exceptionThrown": self._exception,
             "Runtime.consoleAPICalled": self._console_called,
             "Runtime.bindingCalled": self._timer_set,
+            "ServiceWorker.workerVersionUpdated": self.workers.versions_updated,
         }
 
     def __repr__(self) -> str:
@@ -215,14 +225,19 @@ class BrowserPage:
         return self._clock.monotonic()
 
     def hold(self) -> None:
-        """Block navigation until `release`, so that clicks cannot leave the page."""
+        """Block navigation until `release`, so that clicks cannot leave the page.
+
+        Requests that a service worker answers cannot be intercepted, so none is asked meanwhile.
+        """
         self.held = True
+        self._bypass_workers(bypass=True)
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
 
     def release(self) -> None:
         """End `hold`; no effect without one."""
         if self.held and not self._halted:
             self.post("Fetch.disable")
+            self._bypass_workers(bypass=False)
         self.held = False
 
     async def stay(self) -> None:
@@ -231,6 +246,7 @@ class BrowserPage:
         A document that is stopped before its body begins stays empty and is never drawn.
         """
         self.held = True
+        self._bypass_workers(bypass=True)
         await self.send("Fetch.enable", {"patterns": _DOCUMENTS})
         # New navigations are aborted; one that was started before still arrives.
         held_at = self.now()
@@ -246,6 +262,7 @@ class BrowserPage:
         replaced by the browser's error page.
         """
         self._halted = True
+        self._bypass_workers(bypass=True)
         self.post("Fetch.enable", {"patterns": _DOCUMENTS})
         self.post("Emulation.setScriptExecutionDisabled", {"value": True})
         self.post("Runtime.terminateExecution")
@@ -260,7 +277,6 @@ class BrowserPage:
         self.post("Inspector.enable")
         self.post("Runtime.enable")
         self.post("Network.enable", NETWORK_LIMITS)
-        self.post("Network.setBypassServiceWorker", {"bypass": True})
         self.post("Runtime.addBinding", {"name": TIMER_BINDING})
         self.post("Page.addScriptToEvaluateOnNewDocument", {"source": guard})
         for method, params in self._options.commands("page"):
@@ -278,7 +294,11 @@ class BrowserPage:
 
     def other_target(self, session_id: str, info: dict[str, Any]) -> None:
         """Handle a target of this context that is no child of the tab, such as a popup."""
-        if info["type"] == "shared_worker":
+        if info["type"] in ("shared_worker", "service_worker"):
+            if info["type"] == "service_worker":
+                self.workers.started(session_id, info["targetId"])
+                self.post("Network.enable", BODY_LIMITS)
+                self.post("ServiceWorker.enable")
             self.children.adopt(session_id, info["type"])
         else:
             self.tried["popup"] += info["type"] == "page"
@@ -396,6 +416,10 @@ class BrowserPage:
             self.post("Fetch.failRequest", facts)
         else:
             self.post("Fetch.continueRequest", {"requestId": params["requestId"]})
+
+    def _bypass_workers(self, *, bypass: bool) -> None:
+        if self.workers.exist:
+            self.post("Network.setBypassServiceWorker", {"bypass": bypass})
 
     def _exception(self, params: dict[str, Any]) -> None:
         details = params["exceptionDetails"]

@@ -137,7 +137,7 @@ class SettleResult:
     """Result of the wait for rest, filled in while waiting."""
 
     # Seconds by reason of waiting: ``load``, ``network``, ``timers``, ``dom``, ``fonts``,
-    # ``images``, ``layout``, ``refresh``, and ``quiet``, the observation time without any activity
+    # ``images``, ``layout``, ``refresh``, ``worker`` (a service worker's installation), and ``quiet``, the observation time without any activity
     held: dict[str, float] = field(default_factory=dict)
     # Reasons that did not end within the limit, by the same names, each once
     restless: list[str] = field(default_factory=list)
@@ -274,6 +274,8 @@ class _SettleWait:
         held = page.log.holding_until(now)
         if held is not None:
             return "network", held
+        if (until := page.workers.until()) > now:
+            return "worker", until
         # Set within the patience, a timer is awaited whole, however much shorter ones took before it.
         due = page.timers.until(late=self._unfinished)
         patience_s = UNFINISHED_PATIENCE_S if self._unfinished else self._limits.patience_s

@@ -25,6 +25,7 @@ from render.cdp import CommandError
 from render.identity import page_options
 from render.network_log import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
+from render.service_workers import SynthesisedResponse
 from render.settle import (
     ABORTED,
     NavigationResult,
@@ -123,6 +124,8 @@ class Visit:
     restless: tuple[str, ...] = ()  # see `render.settle.SettleResult`
     classification: PageClassification = NOT_JUDGED  # class of the page, with the evidence
     screen: PageScreen | None = None  # screen of the visit; None when there was no page
+    # Responses that service workers made, for URLs without a response of the network
+    synthesised: tuple[SynthesisedResponse, ...] = ()
 
 
 async def visit(
@@ -235,6 +238,9 @@ class _VisitRun:
         await make_artifacts(page, source, self._icons, self._settings, self.steps, self._artifacts)
         with self.steps.step("classify"):
             self._traits = await read_page_traits(page, source.mime, self._artifacts, self.steps)
+        with self.steps.step("workers"):
+            await self.steps.attempt(page.workers.finish(), self.steps.share_s(_LIMIT_S))
+        self._artifacts.notes += page.workers.notes()
 
     async def _come_to_rest(self, page: BrowserPage) -> None:
         """Settle, run behaviours, and settle again; stop a failing page and keep it as it is."""
@@ -340,6 +346,7 @@ class _VisitRun:
             restless=tuple(self._rest.restless),
             classification=classification,
             screen=screen_from_settings(self._settings, page.picture_css) if page else None,
+            synthesised=tuple(page.workers.responses.values()) if page is not None else (),
         )
 
     def _verdict(

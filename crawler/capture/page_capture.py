@@ -175,6 +175,9 @@ async def capture(
     ):
         settings = limit_settings(settings, wanted.stored)
         seen = await _render(wanted, recording, supervisor, settings, clock)
+        if seen.synthesised:
+            stays = [e for e in seen.synthesised if not wanted.stored.excludes_type(e.mime)]
+            seen = replace(seen, synthesised=tuple(stays))
         again, not_before = retry_decision(seen, now=clock.now(), first=wanted.first_attempt)
         if again and not wanted.last_attempt:
             await recording.seal(grace_s=0.0)
@@ -253,6 +256,17 @@ async def _finish_capture(
             document=seen.final_url,
             date=seen.started_at,
         )
+    synthesised = () if fails else seen.synthesised
+    if synthesised:
+        # A response of the site, of whatever status, is the capture of its URL.
+        so_far = await recording.ledger()
+        answered = so_far.in_flight | {e.url for e in so_far.entries if e.status is not None}
+        synthesised = tuple(each for each in synthesised if each.url not in answered)
+        written += await recording.write(
+            [NewArtifact(each.url, each.content_type, each.data) for each in synthesised],
+            document=seen.final_url,
+            date=seen.started_at,
+        )
     download = not seen.artifacts and seen.outcome is not VisitOutcome.SKIPPED
     spent_s = seen.seconds + clock.monotonic() - began
     ledger = await recording.seal(
@@ -262,7 +276,12 @@ async def _finish_capture(
         await_s=max(settings.visit.timeout_s - spent_s, 0.0),
     )
     return build_page_info(
-        page_id, seen, ledger, written, refused=recording.refused, gaps=checked.gaps
+        page_id,
+        replace(seen, synthesised=synthesised),
+        ledger,
+        written,
+        refused=recording.refused,
+        gaps=checked.gaps,
     )
 
 

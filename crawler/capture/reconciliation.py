@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from types import MappingProxyType
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from core.captures import ArtifactKind, RecordLocation
 from core.config.settings import Settings
+from core.digests import sha256_digest
 from core.media_types import effective_type, format_name
 from core.page_manifest import MissingResource, PageInfo, PageResource, VisitOutcome
 from core.timestamps import warc_date
@@ -164,7 +166,8 @@ def find_gaps(
     """
     requested: dict[str, list[RequestLog]] = {}
     for request in requests:
-        if request.method == "GET" and request.url.startswith(("http://", "https://")):
+        is_web = request.url.startswith(("http://", "https://"))
+        if request.method == "GET" and is_web and not request.from_worker:
             requested.setdefault(request.url, []).append(request)
     entries: dict[str, list[RequestLogEntry]] = {}
     for entry in so_far.entries:
@@ -235,6 +238,7 @@ def referer(page: str, target: str) -> str:
 
 
 MISSING = "missing"
+SYNTHESISED = "synthesised"  # a service worker made it; a `resource` record has it
 
 
 def build_page_info(
@@ -252,7 +256,8 @@ def build_page_info(
     A finished visit is PARTIAL when the page's own document is truncated, a resource that the browser
     loaded is not in the archive, or a limit of ours has cut something.
     """
-    resources = match_requests(visit.requests, ledger)
+    made = {each.url: sha256_digest(each.data) for each in visit.synthesised}
+    resources = match_requests(visit.requests, ledger, made)
     main = main_entry(visit, ledger)
     outcome, reason = visit.outcome, visit.reason
     is_shown = outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
@@ -354,9 +359,13 @@ def _completed_gaps(
 
 
 def match_requests(
-    requests: Iterable[RequestLog], ledger: Sequence[RequestLogEntry]
+    requests: Iterable[RequestLog],
+    ledger: Sequence[RequestLogEntry],
+    synthesised: Mapping[str, str] = MappingProxyType({}),
 ) -> list[PageResource]:
     """Return every request of the page with its record; then those that only the proxy saw.
+
+    `synthesised` has the digests of archived responses that service workers made, by URL.
 
     Requests for one URL are matched in their order. Responses from the browser's cache were recorded
     when first loaded.
@@ -369,6 +378,17 @@ def match_requests(
             open_entries[entry.method, entry.url].append(entry)
     resources = []
     for request in requests:
+        if request.from_worker:
+            # The worker's own requests have the entries; what it answers may be one of theirs.
+            answers = (e for e in ledger if e.url == request.url and e.status is not None)
+            made = synthesised.get(request.url, "")
+            resource = _resource(request, next(answers, None), None)
+            if resource.kept == MISSING:
+                kept = SYNTHESISED if made else str(RequestOutcome.LEFT_OUT)
+                reason = "" if made else "service-worker"
+                resource = replace(resource, kept=kept, reason=reason, digest=made)
+            resources.append(resource)
+            continue
         entries = open_entries.get((request.method, request.url))
         if entries and not request.from_cache:
             last[request.url] = entries.popleft()

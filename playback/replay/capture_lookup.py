@@ -354,7 +354,14 @@ class CaptureLookup:
                     and (row["filename"], row["offset"]) not in places
                     and (row["url"] == url) is (form is _OF_THE_URL)
                 ]
-            yield from sorted(rows, key=lambda row: abs(row["captured_ms"] - at_ms))
+            # What a service worker made comes behind what the site sent, whenever that was.
+            yield from sorted(
+                rows, key=lambda row: (_is_synthesised(row), abs(row["captured_ms"] - at_ms))
+            )
+
+
+def _is_synthesised(row: Any) -> bool:
+    return row["record_type"] == RecordType.RESOURCE and not row["url"].startswith("urn:")
 
 
 def _without_busters(url: str) -> str:

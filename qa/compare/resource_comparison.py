@@ -29,7 +29,7 @@ RESOURCE_KINDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "full": frozenset({"Stylesheet", "Image", "Script"}),
     }
 )
-_STORED = frozenset({"response", "revisit"})
+_STORED = frozenset({"response", "revisit", "synthesised"})
 _WEIGHTS = {"Document": 8.0, "Stylesheet": 4.0, "Script": 2.0, "Media": 2.0, "Image": 1.0}
 _OF_OTHERS = 0.5
 # A tracking pixel or a bullet: a picture that came with its head in so few bytes. However many there

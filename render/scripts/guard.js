@@ -1,22 +1,6 @@
 // Runs in the page's own world before its first script: the little that must not work there.
 () => {
   "use strict";
-  const container = globalThis.ServiceWorkerContainer;
-  if (container) {
-    // A service worker would answer requests that the proxy must see. Its script is recorded.
-    const { URL: NativeURL, fetch: nativeFetch } = globalThis;
-    container.prototype.register = new Proxy(container.prototype.register, {
-      apply: (_register, _container, [address]) => {
-        try {
-          const script = new NativeURL(address, document.baseURI);
-          if (script.origin === location.origin) nativeFetch(script).catch(() => {});
-        } catch {
-          // It is no address.
-        }
-        return Promise.reject(new DOMException("Service workers are off.", "SecurityError"));
-      },
-    });
-  }
   // Closed shadow roots are closed to us too, and what they hold would be missing from the copy.
   Element.prototype.attachShadow = new Proxy(Element.prototype.attachShadow, {
     apply: (attach, host, [options, ...rest]) =>

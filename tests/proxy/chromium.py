@@ -101,7 +101,6 @@ async def _tab(
     page = BrowserPage(context, info["targetId"], session, proxy=way, options=options, clock=CLOCK)
     page.children.__class__ = _Unguarded
     await page.start("0")
-    page.post("Network.setBypassServiceWorker", {"bypass": False})
     return page
 
 

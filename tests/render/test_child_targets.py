@@ -13,7 +13,7 @@ import pytest
 from core.clock import SystemClock
 from core.page_manifest import VisitOutcome
 from render.browser import Browser
-from render.child_targets import WORKER_LIMIT
+from render.child_targets import WORKER_LIMITS
 from render.identity import PageOptions
 from render.page import BrowserPage, open_page
 from render.visit import Visit
@@ -280,4 +280,4 @@ async def test_no_more_workers_run_than_a_page_may_have(look: Look) -> None:
     seen = await look("/crowd.html")
 
     assert seen.outcome is VisitOutcome.COMPLETE
-    assert seen.tried == {"worker": 60 - WORKER_LIMIT}
+    assert seen.tried == {"worker": 60 - WORKER_LIMITS["worker"]}

@@ -361,20 +361,13 @@ async def test_error_lines_are_bounded(look: Look) -> None:
     assert max(map(len, seen.console)) == 300
 
 
-async def test_service_workers_are_refused(look: Look, site: Any) -> None:
-    """Every request must reach the proxy, so nothing may answer in its place (C-07); the script is fetched."""
-    await look("/worker-page.html")
-
-    assert {"/sw-rejected", "/sw.js"} <= set(site.paths())
-    assert not {"/sw-registered", "/from-service-worker"} & set(site.paths())
-
-
 async def test_requests_of_workers_are_logged(look: Look, site: Any) -> None:
     """Workers belong to the page."""
     seen = await look("/worker-page.html")
 
     logged = {request.url for request in seen.requests}
-    assert {site.url("/from-worker"), site.url("/from-shared-worker")} <= logged
+    names = ("/from-worker", "/from-shared-worker", "/sw.js", "/from-service-worker")
+    assert {site.url(name) for name in names} <= logged
 
 
 async def test_every_permission_is_refused(look: Look) -> None:

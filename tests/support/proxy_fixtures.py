@@ -374,6 +374,7 @@ def settings(origin: Origin, secure_origin: Origin, certificate: Path) -> Settin
             resolve={
                 "origin.example": f"127.0.0.1:{origin.port}",
                 "other.example": f"127.0.0.1:{origin.port}",
+                "application.localhost": f"127.0.0.1:{origin.port}",
                 "secure.example:443": f"127.0.0.1:{secure_origin.port}",
                 "wrong.example:443": f"127.0.0.1:{secure_origin.port}",
                 "refused.example": "127.0.0.1:1",

@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from core.clock import SystemClock
 from core.config.settings import BehaviourSettings, BrowserSettings, Settings, VisitSettings
+from core.digests import sha256_digest
 from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture
@@ -34,6 +35,7 @@ from tests.support.proxy_fixtures import (
     ok,
     records,
 )
+from tests.warc.test_file_check import rows
 
 pytestmark = [
     pytest.mark.browser,
@@ -81,7 +83,7 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
     """Captures a path of the origin as the worker does; the manifest."""
     proxies: list[Proxy] = []
 
-    async def take(path: str, **changes: Any) -> PageInfo:
+    async def take(path: str, site: str = SITE, **changes: Any) -> PageInfo:
         if not proxies:
             proxies.append(start(dedup_min_bytes=1 << 40))
         quick = VisitSettings(
@@ -100,7 +102,7 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
             return None
 
         captured = await capture(
-            CaptureRequest(SITE + path, "p", last_attempt=True),
+            CaptureRequest(site + path, "p", last_attempt=True),
             supervisor=pool_of(proxies[0].client, browser),
             settings=chosen,
             clock=CLOCK,
@@ -507,3 +509,52 @@ async def test_a_page_with_all_its_parts_costs_one_question(
     assert questions == [{}]
     assert page.outcome is VisitOutcome.COMPLETE
     json.loads(page.to_json())
+
+
+async def test_what_a_service_worker_makes_is_a_resource_that_hides_no_response(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """Its text is archived under its URL, but not where the site itself answered or for another site."""
+    site = "http://application.localhost"  # elsewhere service workers need https
+    origin.answers["/it"] = ok(
+        b"""<p id=said>Waiting<script>(async () => {
+        await navigator.serviceWorker.register("/worker.js");
+        await new Promise((done) => navigator.serviceWorker.addEventListener("controllerchange", done));
+        const names = ["/made.txt", "/sent.txt", "http://other.example/made.txt"];
+        for (const name of names) said.textContent += ` ${await (await fetch(name)).text()}`;
+        })()</script>"""
+    )
+    origin.answers["/worker.js"] = ok(
+        b"""addEventListener("install", () => skipWaiting());
+        addEventListener("activate", (event) => event.waitUntil(clients.claim()));
+        addEventListener("fetch", (event) => event.respondWith((async () => {
+          if (event.request.url.endsWith("sent.txt")) await fetch(event.request);
+          return new Response("made", { headers: { "Content-Type": "text/plain" } });
+        })()));""",
+        mime="text/javascript",
+    )
+    origin.answers["/sent.txt"] = ok(b"sent", mime="text/plain")
+    page = await take("/it", site)
+
+    assert (page.outcome, page.reason) == (VisitOutcome.COMPLETE, "")
+    made = {
+        (each.url, each.kept, each.digest) for each in page.resources if each.url[-4:] == ".txt"
+    }
+    stored = {
+        each.url: each
+        for each in records(layout)
+        if each.url[-4:] == ".txt" and each.kind != "request"
+    }
+    assert made == {
+        (f"{site}/made.txt", "synthesised", sha256_digest(b"made")),
+        (f"{site}/sent.txt", "response", sha256_digest(b"sent")),
+        ("http://other.example/made.txt", "left-out", ""),
+    }
+    assert {url: (each.kind, each.payload) for url, each in stored.items()} == {
+        f"{site}/made.txt": ("resource", b"made"),
+        f"{site}/sent.txt": ("response", b"sent"),
+    }
+    assert rows(
+        layout, "SELECT url FROM captures WHERE record_type = 'resource' AND url LIKE 'http%.txt'"
+    ) == [(f"{site}/made.txt",)]
+    check(layout)

@@ -158,6 +158,19 @@ def test_the_very_url_comes_first_and_then_the_nearest(both: Both) -> None:
     assert list(index.captures(URLS[4], NOW)) == [found[3]]
 
 
+def test_what_a_service_worker_made_comes_behind_what_the_site_sent(both: Both) -> None:
+    """However near it is; a record of an artifact is no such thing."""
+    make, database = both
+    made = capture(kind=RecordType.RESOURCE)
+    sent = capture(second=1_000_000, offset=5)
+    dom = capture(artifact_uri(ArtifactKind.DOM, URLS[0]), kind=RecordType.RESOURCE, offset=9)
+    make().add_captures([made, sent, dom])
+    index = CaptureLookup(database)
+
+    assert list(index.captures(URLS[0], NOW)) == [sent, made]
+    assert list(index.captures(dom.url, NOW)) == [dom]
+
+
 def test_a_capture_comes_back_as_it_was_written(both: Both) -> None:
     """All its fields, also those that are empty."""
     make, database = both
