@@ -69,18 +69,19 @@ class BehaviourSettings:
     run: tuple[str, ...] = (
         "consent",
         "scroll",
+        "sites",
         "lazy",
         "details",
         "media",
         "candidates",
     )
-    limit_s: float = 20.0  # maximum time for all behaviours together
+    limit_s: float = 30.0  # maximum time for all behaviours together
     # files with behaviours of your own, run after these; relative to the profile
     scripts: tuple[str, ...] = ()
     accept_cookies: bool = False  # accept cookies where a banner offers no way to refuse
     scroll_rounds: int = 10  # maximum number of times that a growing page is scrolled to its end
     scroll_px: int = 60_000  # maximum distance that a page is scrolled, in CSS pixels
-    clicks: int = 30  # maximum number of clicks of `expand` and of `more`
+    clicks: int = 30  # maximum number of clicks of `expand`, of `more`, and on "load more" of `sites`
     # maximum number of images of a document fetched by `lazy` and by `candidates`, each; a cut is noted
     fetches: int = 500
     hovers: int = 30  # maximum number of elements that `hover` points at

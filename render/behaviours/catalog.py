@@ -1,4 +1,4 @@
-"""Catalogue of behaviours: their scripts, button words and consent rules.
+"""Catalogue of behaviours: their scripts, button words, and rules for consent banners and platforms.
 
 Each behaviour is a file ``NAME.js`` of this folder: a function expression called with `(options,
 tools)` in an isolated world. It works for at most ``options.limitMs`` milliseconds and returns
@@ -34,6 +34,7 @@ class BehaviourScript:
     # True when it may click elements that navigate; navigation is blocked meanwhile
     presses: bool = False
     gesture: bool = False  # True when it runs with a simulated user gesture
+    stepped: bool = False  # True when it is called again for each step, with `options.step`
     adds: bool = True  # True when it may add content that other behaviours act on
     # Selectors of the elements it acts on; a page without any of them is skipped. Empty: it always
     # runs
@@ -61,6 +62,7 @@ _KNOWN = {
     for each in (
         BehaviourScript("consent", framed=True, needs="dialog[open], [role*=dialog], [aria-modal=true]"),
         BehaviourScript("scroll", framed=True),
+        BehaviourScript("sites", presses=True, stepped=True),
         BehaviourScript("lazy", adds=False, framed=True, needs=(
             "[data-src], [data-srcset], [data-original], [data-original-src], [data-original-set],"
             "[data-lazy], [data-lazy-src], [data-lazy-srcset], [data-lazy-bg], [data-url],"
@@ -74,12 +76,12 @@ _KNOWN = {
             "[class*='jw-'], lite-youtube, lite-vimeo, .mejs__overlay-button, .wistia_click_to_play"
         )),
         BehaviourScript("candidates", adds=False, framed=True),
-        BehaviourScript("expand", presses=True, needs=(
+        BehaviourScript("expand", presses=True, stepped=True, needs=(
             "[role=tab], [aria-expanded], [data-toggle], [data-bs-toggle]"
         )),
-        BehaviourScript("more", presses=True),
+        BehaviourScript("more", presses=True, stepped=True),
         BehaviourScript("hover"),
-        BehaviourScript("routes", needs="a[href*='#/'], a[href*='#!']"),
+        BehaviourScript("routes", stepped=True, needs="a[href*='#/'], a[href*='#!']"),
     )
 }  # fmt: skip
 NAMES = tuple(_KNOWN)
@@ -102,8 +104,15 @@ def _own(name: str) -> BehaviourScript:
             f"[behaviours] run: there is no {name!r}; known are {', '.join(NAMES)}. A file of your"
             " own goes into scripts."
         )
+    known = _KNOWN[name]
     named = _banner_names() if name == "consent" else ""
-    return replace(_KNOWN[name], source=_wrapped(_text(f"{name}.js"), name), named=named)
+    needs = [known.needs] if known.needs else []
+    if name == "sites":
+        needs += [each for rule in load_site_rules()["rule"] for each in rule["present"]]
+    elif name == "expand":
+        needs += load_site_rules()["carousels"]["arrows"]
+    source = _wrapped(_text(f"{name}.js"), name)
+    return replace(known, source=source, named=named, needs=", ".join(needs))
 
 
 def _users(path: Path) -> BehaviourScript:
@@ -141,6 +150,8 @@ def _wrapped(function: str, name: str) -> str:
         tables["words"] = load_button_words()
     if name == "consent":
         tables["rules"] = load_consent_rules()
+    if name in ("sites", "expand"):
+        tables |= load_site_rules()
     body = function.strip().rstrip(";").rstrip()
     return (
         "async (given) => {\n"
@@ -162,6 +173,12 @@ def load_consent_rules() -> list[dict[str, Any]]:
     """Return the rules of the known consent platforms."""
     rules: list[dict[str, Any]] = tomllib.loads(_text("consent.toml"))["rule"]
     return rules
+
+
+@cache
+def load_site_rules() -> dict[str, Any]:
+    """Return the rules of known platforms under ``rule``, and selectors of carousels."""
+    return tomllib.loads(_text("sites.toml"))
 
 
 # Likely ids and classes of banners of unknown platforms.

@@ -23,12 +23,13 @@
   const end = performance.now() + options.limitMs;
   const left = () => end - performance.now();
   const pause = (ms) => new Promise((go) => setTimeout(go, Math.max(0, Math.min(ms, left()))));
-  // Two frames drawn: then observers of what is in sight have been told. A page may draw none.
-  const drawn = () =>
-    Promise.race([
-      new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go))),
-      pause(100),
-    ]);
+  // Two frames drawn: then observers of what is in sight have been told. A page may draw none; a busy
+  // machine draws them late.
+  let patience = 1000;
+  const drawn = async () => {
+    const frames = new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() => go(true))));
+    if (!(await Promise.race([frames, pause(patience)]))) patience = 100;
+  };
 
   const query = (selector, from) => {
     const type = from === document ? Document : from instanceof ShadowRoot ? DocumentFragment : Element;

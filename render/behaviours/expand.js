@@ -1,53 +1,64 @@
-// Press tabs and what says that it can be unfolded, by ARIA and by the marks of well-known libraries.
-// The tab that was shown is shown again; what unfolds in the page's head is folded again.
+// Press tabs, the arrows of carousels, and what says that it can be unfolded, by ARIA and by the marks of
+// well-known libraries; one press each step. The tab that was shown is shown again; what unfolds in the
+// page's head is folded again.
 async (options, tools) => {
   "use strict";
-  const { attribute, barred, drawn, find, left, pause, press, seen, within } = tools;
+  const { attribute, barred, find, left, press, seen, within } = tools;
+  const KEY = "weboid expand";
+  const SLIDES = 12; // presses of one arrow
+  const here = () => location.pathname + location.search;
   const selected = (node) => attribute(node, "aria-selected") === "true" || /\bactive\b/.test(attribute(node, "class") || "");
-  const tabs = find("[role=tab], [data-toggle=tab], [data-bs-toggle=tab], [data-toggle=pill], [data-bs-toggle=pill]", 500);
-  const folds = find("[aria-expanded=false], [data-toggle=collapse], [data-bs-toggle=collapse]", 1000).filter(
-    (node) => !tabs.includes(node) && attribute(node, "aria-expanded") !== "true" &&
-      !/^(menu|listbox|dialog|tree|grid|true)$/.test(attribute(node, "aria-haspopup") || "") &&
-      !/^(combobox|textbox|searchbox)$/.test(attribute(node, "role") || "") &&
-      !within(node, "details"),
-  );
-  let done = 0;
-  let found = 0;
-  const before = location.pathname + location.search;
-  const click = async (node) => {
-    if (done >= options.clicks || left() <= 0 || location.pathname + location.search !== before) return false;
-    if (!seen(node) || barred(node)) return false;
-    done += 1;
-    press(node);
-    await drawn();
-    return true;
+  const begin = () => {
+    const plan = [];
+    const tabs = find("[role=tab], [data-toggle=tab], [data-bs-toggle=tab], [data-toggle=pill], [data-bs-toggle=pill]", 500);
+    const folds = find("[aria-expanded=false], [data-toggle=collapse], [data-bs-toggle=collapse]", 1000).filter(
+      (node) => !tabs.includes(node) && attribute(node, "aria-expanded") !== "true" &&
+        !/^(menu|listbox|dialog|tree|grid|true)$/.test(attribute(node, "aria-haspopup") || "") &&
+        !/^(combobox|textbox|searchbox)$/.test(attribute(node, "role") || "") &&
+        !within(node, "details"),
+    );
+    const lists = new Map();
+    for (const tab of tabs) {
+      const list = within(tab, "[role=tablist], .nav, ul, ol") || document;
+      if (!lists.has(list)) lists.set(list, []);
+      lists.get(list).push(tab);
+    }
+    for (const list of lists.values()) {
+      const shown = list.find(selected);
+      const others = list.filter((tab) => tab !== shown);
+      for (const tab of others) plan.push({ node: tab });
+      if (shown && others.length) plan.push({ node: shown, free: true });
+    }
+    for (const node of find(options.carousels.arrows.join(","), 20)) {
+      for (let slide = 0; slide < SLIDES; slide += 1) plan.push({ node, arrow: true });
+    }
+    for (const node of folds) {
+      plan.push({ node });
+      if (within(node, "header, nav, [role=navigation], [role=menubar], [role=banner]")) plan.push({ node, back: true });
+    }
+    return { plan, before: here(), done: 0, pressed: new Set() };
   };
-  const lists = new Map();
-  for (const tab of tabs) {
-    const list = within(tab, "[role=tablist], .nav, ul, ol") || document;
-    if (!lists.has(list)) lists.set(list, []);
-    lists.get(list).push(tab);
-  }
-  for (const list of lists.values()) {
-    const shown = list.find(selected);
-    let moved = false;
-    for (const tab of list) {
-      found += 1;
-      if (tab !== shown && (await click(tab))) moved = true;
-    }
-    if (moved && shown && left() > 0) press(shown);
-  }
-  for (const fold of folds) {
-    found += 1;
-    if (!(await click(fold))) continue;
-    if (within(fold, "header, nav, [role=navigation], [role=menubar], [role=banner]")) {
-      await pause(50);
-      if (attribute(fold, "aria-expanded") === "true") press(fold);
-    }
-  }
-  if (location.pathname + location.search !== before) {
+  if (!options.step) globalThis[KEY] = begin();
+  const state = globalThis[KEY];
+  if (here() !== state.before) {
     history.back();
-    await pause(100);
+    return { found: 0, done: 0, again: true };
   }
-  return { found, done, again: done > 0 };
+  let found = 0;
+  while (state.plan.length && left() > 0) {
+    const { node, free, back, arrow } = state.plan.shift();
+    const enough = state.done >= options.clicks;
+    if (free || back) {
+      const wanted = free ? state.pressed.size > 0 : state.pressed.has(node) && attribute(node, "aria-expanded") === "true";
+      if (!wanted) continue;
+    } else {
+      found += 1;
+      if (enough || !seen(node) || barred(node) || (arrow && attribute(node, "aria-disabled") === "true")) continue;
+      state.done += 1;
+      state.pressed.add(node);
+    }
+    press(node);
+    return { found, done: free || back ? 0 : 1, again: true, next: true };
+  }
+  return { found, done: 0, again: false };
 }

@@ -1,33 +1,29 @@
-// Press "load more" as long as it brings something, within the limits of clicks and height.
+// Press "load more" as long as it brings something, within the limits of clicks and height: one press
+// each step.
 async (options, tools) => {
   "use strict";
-  const { barred, find, height, label, left, pause, press, query, seen } = tools;
+  const { barred, find, height, label, press, query, seen } = tools;
   const words = options.words.more;
-  const before = location.pathname + location.search;
+  const here = () => location.pathname + location.search;
+  const size = () => `${height()} ${query("*", document).length}`;
+  const KEY = "weboid more";
+  if (!options.step) globalThis[KEY] = { before: here(), done: 0, useless: 0, was: "" };
+  const state = globalThis[KEY];
   const wanted = (node) => {
     const text = label(node);
     return text.length > 0 && text.length <= 60 && words.some((word) => text === word || text.startsWith(`${word} `));
   };
-  const marks = "button, [role=button], a:not([href]), a[href^='#'], a[href^='javascript:'], input[type=button]";
-  const next = () => find(marks, 3000).find((node) => wanted(node) && seen(node) && !barred(node));
-  const size = () => `${height()} ${query("*", document).length}`;
-  let done = 0;
-  let found = 0;
-  let useless = 0;
-  while (done < options.clicks && left() > 0 && useless < 2 && height() < (options.scrollPx || 60000)) {
-    const node = next();
-    if (!node || location.pathname + location.search !== before) break;
-    found += 1;
-    const was = size();
-    press(node);
-    done += 1;
-    for (let turn = 0; turn < 30 && left() > 0 && size() === was; turn += 1) await pause(50);
-    useless = size() === was ? useless + 1 : 0;
-    await pause(50);
-  }
-  if (location.pathname + location.search !== before) {
+  if (here() !== state.before) {
     history.back();
-    await pause(100);
+    return { found: 0, done: 0, again: true };
   }
-  return { found, done, again: done > 0 };
+  if (options.step) state.useless = size() === state.was ? state.useless + 1 : 0;
+  const marks = "button, [role=button], a:not([href]), a[href^='#'], a[href^='javascript:'], input[type=button]";
+  const open = state.done < options.clicks && state.useless < 2 && height() < (options.scrollPx || 60000);
+  const node = open && find(marks, 3000).find((each) => wanted(each) && seen(each) && !barred(each));
+  if (!node) return { found: 0, done: 0, again: false };
+  state.was = size();
+  state.done += 1;
+  press(node);
+  return { found: 1, done: 1, again: true, next: true };
 }

@@ -1,45 +1,36 @@
 // Visit the routes of a single-page application that live in the fragment (#/ and #!), as its own links
-// name them, so that their data is loaded; then come back.
+// name them, so that their data is loaded; then come back. One route each step.
 async (options, tools) => {
   "use strict";
-  const { address, attribute, find, height, left, pause, query, reader } = tools;
-  const home = location.href;
-  const here = address(home);
-  const seen = new Set([new URL(home).hash]);
-  const open = [];
+  const { address, attribute, find, reader } = tools;
+  const KEY = "weboid routes";
+  if (!options.step) {
+    globalThis[KEY] = { home: location.href, seen: new Set([new URL(location.href).hash]), open: [], done: 0 };
+  }
+  const state = globalThis[KEY];
+  const here = address(state.home);
   let found = 0;
-  const collect = () => {
-    for (const node of find("a[href*='#']", 2000)) {
-      if (!(node instanceof HTMLAnchorElement)) continue;
-      const target = reader(HTMLAnchorElement, "href")(node);
-      if (address(target) !== here) continue;
-      const { hash } = new URL(target);
-      if (!/^#(\/|!)/.test(hash) || hash.length > 1000 || seen.has(hash)) continue;
-      if (options.words.barred.some((word) => hash.toLowerCase().split(/[^\p{L}]+/u).includes(word))) continue;
-      seen.add(hash);
-      found += 1;
-      if (open.length < options.routes) open.push(hash);
-    }
-  };
-  const size = () => `${height()} ${query("*", document).length} ${performance.getEntriesByType("resource").length}`;
-  collect();
-  let done = 0;
-  while (open.length && done < options.routes && left() > 300) {
-    location.hash = open.shift();
-    done += 1;
-    let quiet = 0;
-    for (let turn = 0, was = size(); turn < 24 && quiet < 5 && left() > 200; turn += 1) {
-      await pause(50);
-      const now = size();
-      quiet = now === was ? quiet + 1 : 0;
-      was = now;
-    }
-    collect();
+  for (const node of find("a[href*='#']", 2000)) {
+    if (!(node instanceof HTMLAnchorElement)) continue;
+    const target = reader(HTMLAnchorElement, "href")(node);
+    if (address(target) !== here) continue;
+    const { hash } = new URL(target);
+    if (!/^#(\/|!)/.test(hash) || hash.length > 1000 || state.seen.has(hash)) continue;
+    if (options.words.barred.some((word) => hash.toLowerCase().split(/[^\p{L}]+/u).includes(word))) continue;
+    state.seen.add(hash);
+    found += 1;
+    if (state.open.length < options.routes) state.open.push(hash);
   }
-  if (done) {
-    location.hash = new URL(home).hash;
-    await pause(150);
-    history.replaceState(history.state, "", home);
+  if (state.open.length && state.done < options.routes) {
+    location.hash = state.open.shift();
+    state.done += 1;
+    return { found, done: 1, again: true, next: true };
   }
-  return { found, done, again: done > 0 };
+  if (state.done && !state.returning) {
+    state.returning = true;
+    location.hash = new URL(state.home).hash;
+    return { found, done: 0, again: true, next: true };
+  }
+  if (state.returning) history.replaceState(history.state, "", state.home); // without an empty fragment
+  return { found, done: 0, again: false };
 }

@@ -236,6 +236,8 @@ async def _run(
         answer = await scroll(page, source, options)
     elif behaviour.name == "candidates":
         answer = await load_candidates(page, main_frame(page), source, options)
+    elif behaviour.stepped:
+        answer = await step_through(page, source, options)
     else:
         answer = await _run_script(page, main_frame(page), source, options, gesture=gesture)
     if not (behaviour.framed and answer.frames):
@@ -344,7 +346,9 @@ def _meant(behaviour: BehaviourScript, url: str) -> bool:
 # After its end was reached, a page that loads more begins within two frames and this, by its own clock.
 BOTTOM_S = 0.12
 GROWTH_S = 5.0  # limit of waiting for what it then requests
-HOVER_S = 0.06
+STEP_MS = 50  # the same after a click
+HOVER_MS = 20
+HOVER_S = 1.0  # limit of waiting for what the pointer makes the page request
 _HEIGHT = """async (ms) => {
   const pause = (time) => new Promise((go) => setTimeout(go, time));
   await Promise.race([
@@ -357,26 +361,33 @@ _HEIGHT = """async (ms) => {
 }"""
 
 
+async def _page_height(page: BrowserPage, pause_ms: float) -> float:
+    """Return the height after two frames and a pause, both by the page's clock."""
+    height = await page.run("height", _HEIGHT, pause_ms)
+    return float(height) if isinstance(height, int | float) else 0.0
+
+
 async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
-    """Scroll to the end, further as long as the page grows, and back to the top."""
+    """Scroll to the end, further as long as the page grows; boxes within it; and back to the top."""
     frame, loop = main_frame(page), asyncio.get_running_loop()
     end = loop.time() + options["limitMs"] / 1000
     answer = last = await _run_script(page, frame, source, options)
-    if not answer.number("steps"):
-        return answer
     rounds = 0
-    while rounds < options["rounds"] and last.number("height") < options["scrollPx"]:
+    while last.number("steps") and last.number("height") < options["scrollPx"]:
         left_s = end - loop.time()
-        if left_s <= BOTTOM_S or not await _grows(page, last.number("height"), left_s):
+        is_over = rounds >= options["rounds"] or left_s <= BOTTOM_S
+        if is_over or not await _grows(page, last.number("height"), left_s):
             break
         rounds += 1
         inner = {**options, "from": last.number("at"), "limitMs": (end - loop.time()) * 1000}
         last = await _run_script(page, frame, source, inner)
         answer = answer.with_others([last])
     left_ms = max(0.0, end - loop.time()) * 1000
-    back = await _run_script(page, frame, source, {**options, "back": True, "limitMs": left_ms})
-    notes = (f"grew {rounds} times",) if rounds else ()
-    return replace(answer.with_others([back]), notes=notes)
+    within = await step_through(page, source, {**options, "limitMs": left_ms}, name="inner")
+    answer = answer.with_others([within])
+    if answer.done:
+        await _run_script(page, frame, source, {**options, "back": True, "limitMs": 0})
+    return replace(answer, notes=(f"grew {rounds} times",) if rounds else ())
 
 
 async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
@@ -388,7 +399,7 @@ async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
     began, requests = page.now() - 0.5, page.log.news
     limit = loop.time() + min(GROWTH_S, left_s)
     while True:
-        if await page.run("height", _HEIGHT, BOTTOM_S * 1000) > height:
+        if await _page_height(page, BOTTOM_S * 1000) > height:
             return True
         is_active = page.log.news != requests or page.log.loading_since(began)
         if loop.time() >= limit or not is_active:
@@ -414,12 +425,54 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
             and all(isinstance(each, int | float) for each in point)
         ):
             break
+        began = page.now()
         await move(point[0], point[1])
-        await asyncio.sleep(HOVER_S)
+        await _reaction(page, began, min(HOVER_S, end - loop.time()), still_ms=HOVER_MS)
         done += 1
     if done:
         await move(0, 0)
     return replace(answer, done=done, again=done > 0)
+
+
+async def step_through(
+    page: BrowserPage, source: str, options: dict[str, Any], name: str = "step"
+) -> BehaviourAnswer:
+    """Run a script that does one step each time, until it says that no step is left.
+
+    `name` is the option that counts the steps. What a step made the page request, and what short timers will do, has come before the next step.
+    """
+    frame, loop = main_frame(page), asyncio.get_running_loop()
+    end = loop.time() + options["limitMs"] / 1000
+    answers: list[BehaviourAnswer] = []
+    notes: tuple[str, ...] = ()
+    while (left_s := end - loop.time()) > 0:
+        began = page.now()
+        inner = {**options, name: len(answers), "limitMs": left_s * 1000}
+        answers.append(await _run_script(page, frame, source, inner))
+        notes = answers[-1].notes or notes
+        if not (answers[-1].more or {}).get("next"):
+            break
+        await _reaction(page, began, min(GROWTH_S, end - loop.time()), still_ms=STEP_MS)
+    if not answers:
+        return BehaviourAnswer()
+    return replace(answers[0].with_others(answers[1:]), notes=notes)
+
+
+async def _reaction(page: BrowserPage, began: float, limit_s: float, *, still_ms: int) -> None:
+    """Wait until the page has drawn and nothing is pending that it requested or timed since `began`.
+
+    The page's own frames and timers measure the moment in which nothing may happen, `still_ms`.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit_s
+    known = await _page_height(page, 0)
+    while loop.time() < end:
+        requests = page.log.news
+        height = await _page_height(page, still_ms)
+        is_pending = page.log.loading_since(began - 0.5) or page.timers.until() > page.now()
+        if height == known and page.log.news == requests and not is_pending:
+            return
+        known = height
 
 
 # A frame that does not answer in this time is treated as having no banner.

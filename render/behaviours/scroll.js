@@ -1,5 +1,6 @@
 // Scroll down, slowly enough that what loads on sight is seen, then what scrolls within the page; at
-// the end back to the top. Called again with `from` as long as the page grows, and last with `back`.
+// the end back to the top. Called again with `from` as long as the page grows, with `inner` for boxes within
+// the page as long as `next` is true, and last with `back`.
 async (options, tools) => {
   "use strict";
   const { attribute, body, box, drawn, find, height, left, pause, reader, root, scrollHeightOf, style } = tools;
@@ -66,7 +67,10 @@ async (options, tools) => {
     }
     return [at, steps, goal];
   };
-  const inner = async () => {
+  // Boxes that scroll within the page, the largest first. A call ends where one has reached its end, which
+  // may make it grow, or when all are done.
+  const KEY = "weboid boxes";
+  const boxes = () => {
     const found = [];
     let looked = 0;
     const began = performance.now();
@@ -82,46 +86,57 @@ async (options, tools) => {
       const has = style(node);
       const rolls = deep >= 50 && /auto|scroll/.test(has.overflowY);
       const slides = long >= 50 && /auto|scroll/.test(has.overflowX);
-      if (rolls || slides) found.push({ node, rolls, slides, area: tall * wide });
+      if (rolls || slides) found.push({ node, rolls, slides, area: tall * wide, at: 0, turns: 0, end: 0 });
     }
-    found.sort((one, other) => other.area - one.area);
+    return found.sort((one, other) => other.area - one.area).slice(0, 8);
+  };
+  const inner = async () => {
+    if (!options.inner) globalThis[KEY] = boxes();
+    const open = globalThis[KEY];
     let steps = 0;
-    for (const { node, rolls, slides } of found.slice(0, 8)) {
-      if (left() <= 0) break;
-      const back = [reader(Element, "scrollTop")(node), reader(Element, "scrollLeft")(node)];
-      let at = 0;
-      for (let step = 0; rolls && step < 60 && left() > 0; step += 1) {
-        if (at + clientHeight(node) >= Math.min(scrollHeightOf(node), pixels)) {
-          // It may grow, too.
-          await pause(120);
-          if (at + clientHeight(node) >= Math.min(scrollHeightOf(node), pixels)) break;
+    while (open.length && left() > 0) {
+      const box = open[0];
+      const { node } = box;
+      box.back ??= [reader(Element, "scrollTop")(node), reader(Element, "scrollLeft")(node)];
+      const goal = () => Math.min(scrollHeightOf(node), pixels) - clientHeight(node);
+      if (box.rolls && box.turns < 60 && scrollHeightOf(node) > box.end) {
+        while (box.turns < 60 && left() > 0 && box.at < goal()) {
+          box.at = Math.min(box.at + clientHeight(node) * 0.75, goal());
+          box.turns += 1;
+          leadTo(node, box.at, 0);
+          steps += 1;
+          await look();
         }
-        at = Math.min(at + clientHeight(node) * 0.75, scrollHeightOf(node) - clientHeight(node));
-        leadTo(node, at, 0);
-        steps += 1;
-        await look();
+        box.end = scrollHeightOf(node);
+        if (!options.alone) return [steps, true];
+        await pause(120);
+        continue;
       }
-      for (let step = 0, side = 0; slides && step < 8 && left() > 0; step += 1) {
+      for (let step = 0, side = 0; box.slides && step < 8 && left() > 0; step += 1) {
         if (side + clientWidth(node) >= scrollWidth(node)) break;
         side += clientWidth(node) * 0.75;
-        leadTo(node, back[0], side);
+        leadTo(node, box.back[0], side);
         steps += 1;
         await look();
       }
-      leadTo(node, ...back);
+      leadTo(node, ...box.back);
+      open.shift();
     }
-    return steps;
+    return [steps, false];
   };
 
   if (options.back) {
-    const steps = await inner();
     scrollTo({ top: 0, behavior: "instant" });
-    return { found: steps, done: steps, again: steps > 0, at: 0 };
+    return { found: 0, done: 0, again: false, at: 0 };
+  }
+  if (options.inner !== undefined) {
+    const [steps, next] = await inner();
+    return { found: steps, done: steps, again: steps > 0, next };
   }
   unlock();
   const [at, steps, goal] = await down();
   let within = 0;
-  if (!steps && !options.from) within = await inner();
+  if (!steps && options.alone) [within] = await inner();
   if (!steps || options.alone) scrollTo({ top: options.from && !options.alone ? at : 0, behavior: "instant" });
   lock();
   const overflow = steps > 0 && locked.length > 0;

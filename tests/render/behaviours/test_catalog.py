@@ -6,7 +6,12 @@ import pytest
 
 from core.config.settings import BehaviourSettings
 from core.errors import ConfigError
-from render.behaviours.catalog import load_behaviours, load_button_words, load_consent_rules
+from render.behaviours.catalog import (
+    load_behaviours,
+    load_button_words,
+    load_consent_rules,
+    load_site_rules,
+)
 
 
 def test_every_rule_says_what_it_must() -> None:
@@ -19,6 +24,19 @@ def test_every_rule_says_what_it_must() -> None:
             assert key in ("name", "present", "reject", "settings", "save", "accept", "hide")
             assert key == "name" or (isinstance(value, list) and all(value))
     assert len({rule["name"] for rule in load_consent_rules()}) == len(load_consent_rules()) >= 30
+
+
+def test_every_rule_of_a_platform_says_what_it_must() -> None:
+    """A name, where its markup is documented, what is there, and what to press; lists of selectors."""
+    rules = load_site_rules()["rule"]
+    for rule in rules:
+        assert rule["see"].startswith("https://")
+        assert rule["present"]
+        assert rule.get("press") or rule.get("repeat"), rule["name"]
+        for key, value in rule.items():
+            assert key in ("name", "see", "present", "press", "repeat")
+            assert key in ("name", "see") or (isinstance(value, list) and all(value))
+    assert len({rule["name"] for rule in rules}) == len(rules)
 
 
 def test_words_are_written_as_they_are_compared() -> None:

@@ -1,10 +1,12 @@
 """What a reader would have made the page load is loaded."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from core.page_manifest import VisitOutcome
+from render.behaviours.catalog import load_site_rules
 from tests.render.behaviours.conftest import Act
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -94,7 +96,7 @@ async def test_every_candidate_of_a_picture_is_loaded(act: Act, proxy: Any) -> N
 
 
 async def test_a_profile_bounds_how_many_pictures_are_asked_for(act: Act) -> None:
-    """Of a million candidates no more are loaded than `fetches` says, and the answer tells it."""
+    """Of a hundred thousand candidates no more are loaded than `fetches` says, and the answer tells it."""
     acted = await act("many-candidates.html", "candidates", fetches=20)
 
     assert acted.done["candidates"].done == 20
@@ -123,6 +125,39 @@ async def test_load_more_is_pressed_as_long_as_it_brings_something(act: Act) -> 
 
     assert {"more-1", "more-2", "more-3"} <= acted.asked
     assert "deleted" not in acted.asked
+
+
+async def test_what_a_late_timer_brings_is_awaited_before_the_next_press(act: Act) -> None:
+    """Timers and requests of a press come to their end, however long that takes."""
+    acted = await act("more-late.html", "more")
+
+    assert {"late-1", "late-2", "late-3"} <= acted.asked
+
+
+async def test_arrows_of_carousels_show_every_slide(act: Act) -> None:
+    """They are pressed more often than most carousels have slides."""
+    acted = await act("carousel.html", "expand")
+
+    assert {"slide-2", "slide-3", "slide-4"} <= acted.asked
+
+
+async def test_a_list_that_grows_within_the_page_is_followed(act: Act) -> None:
+    """Its own requests and timers are awaited at its end."""
+    acted = await act("inner-infinite.html", "scroll")
+
+    assert {"inner-1", "inner-2", "inner-3", "inner-4"} <= acted.asked
+
+
+@pytest.mark.parametrize("name", [rule["name"] for rule in load_site_rules()["rule"]])
+async def test_what_readers_press_on_a_known_platform_is_pressed(act: Act, name: str) -> None:
+    """Once, or as long as more comes; nothing is submitted or followed."""
+    acted = await act(f"sites.html?{quote(name)}", "sites")
+
+    presses = acted.done["sites"].done
+    assert acted.done["sites"].notes == (f"{name}: {presses}",)
+    assert {f"pressed-{number + 1}" for number in range(presses)} <= acted.asked
+    assert not {"submitted", "before=20", "page=1"} & acted.asked
+    assert presses in (1, 3)
 
 
 async def test_load_more_without_end_is_pressed_so_often(act: Act) -> None:
