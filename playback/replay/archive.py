@@ -7,7 +7,7 @@ for each record, so that a file that replaces another one, e.g. after an erasure
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import gevent
@@ -101,6 +101,23 @@ class CaptureArchive:
         if self._permits is not None:
             self._permits.check_payload(payload.body)
         return payload
+
+    def request(self, capture: Capture, *, limit: int) -> tuple[str, str, bytes] | None:
+        """Return method, Content-Type and body of the capture's request; None when none follows it.
+
+        The recorder writes the request right after its response; of a body at most `limit` bytes are read.
+        """
+        place = capture.location
+        after = replace(place, offset=place.offset + place.length, length=limit + LONGEST_HEAD)
+        try:
+            with self._record(after) as record:
+                facts = record.warc.get("warc-type"), record.warc.get("warc-target-uri").strip("<>")
+                if facts != ("request", capture.url) or record.http is None or record.size > limit:
+                    return None
+                method = record.http.first_line.partition(" ")[0]
+                return method, record.http.get("content-type"), b"".join(record.content)
+        except PermanentError:
+            return None
 
     def _check(self, capture: Capture) -> None:
         takedown = None if self._permits is None else self._permits.capture(capture)

@@ -97,13 +97,21 @@ class CollectionBuilder:
         warc: str = "captures-00000.warc.gz",
         is_open: bool = False,
         login: str = "",
+        posted: tuple[str, bytes] | None = None,
     ) -> Capture:
-        """A `response` record and its row; `is_open` writes to the WARC as not yet closed."""
+        """A `response` record and its row; `is_open` writes to the WARC as not yet closed.
+
+        After it a `request` record for `posted`, a Content-Type and a body.
+        """
         lines = [("Content-Type", content_type or mime), *headers]
         location, digest = self._write(
             url, body, RecordType.RESPONSE, at, warc, is_open, _http(status, lines),
             _page(page_id, login),
         )  # fmt: skip
+        if posted is not None:
+            line = f"POST {urlsplit(url).path} HTTP/1.1"
+            head = StatusAndHeaders(line, [("Content-Type", posted[0])], is_http_request=True)
+            self._write(url, posted[1], RecordType.REQUEST, at, warc, is_open, head, _page(page_id))
         return self.index(
             Capture(
                 url, replay_key(url), at, RecordType.RESPONSE, mime, status, digest, location,

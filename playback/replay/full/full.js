@@ -94,11 +94,92 @@
 
   // No credentials exist here, and the archive allows none.
   get(XMLHttpRequest.prototype, "withCredentials", () => false, () => {});
-  const fetched = window.fetch;
+  // As the browser made them: wombat's show the addresses of the archived pages.
+  const { fetch: fetched, Request: NativeRequest, URL: NativeURL } = window;
+  const { get: urlOf } = Object.getOwnPropertyDescriptor(NativeRequest.prototype, "url");
+  // Captures can only be read: what another method would send stands in the query of a GET instead, and
+  // the archive answers with what the same body got at the capture.
+  const BODY = 4000; // bytes; the archive knows a longer one by its method alone
+  const isRead = (method) => /^(?:GET|HEAD|OPTIONS)$/i.test(method || "GET");
+  const asQuery = (address, method, type, bytes) => {
+    const body = bytes.length > BODY ? "" : `&__wb_post_data=${encodeURIComponent(btoa(String.fromCharCode(...bytes)))}`;
+    const [place] = String(address).split("#");
+    const query = `__wb_method=${method.toUpperCase()}&__wb_post_type=${encodeURIComponent((type || "").slice(0, 200))}${body}`;
+    return `${place}${place.includes("?") ? "&" : "?"}${query}`;
+  };
   put(window, "fetch", function (input, init) {
-    if (init && init.credentials) init = { ...init, credentials: "omit" };
-    if (input instanceof Request && input.credentials === "include") input = new Request(input, { credentials: "omit" });
-    return fetched.call(window, input, init);
+    const isRequest = input instanceof NativeRequest;
+    if (isRead((init && init.method) || (isRequest ? input.method : ""))) {
+      if (init && init.credentials) init = { ...init, credentials: "omit" };
+      if (isRequest && input.credentials === "include") input = new NativeRequest(input, { credentials: "omit" });
+      return fetched.call(window, input, init);
+    }
+    return (async () => {
+      const request = new NativeRequest(isRequest ? input : new NativeURL(String(input), here), init);
+      const bytes = new Uint8Array(await request.arrayBuffer());
+      const address = asQuery(urlOf.call(request), request.method, request.headers.get("content-type"), bytes);
+      return fetched.call(window, address, { credentials: "omit", signal: request.signal });
+    })();
+  });
+  const sent = new WeakMap();
+  const { open, send, setRequestHeader } = XMLHttpRequest.prototype;
+  put(XMLHttpRequest.prototype, "open", function (method, address, ...more) {
+    sent.delete(this);
+    if (isRead(method)) return open.call(this, method, address, ...more);
+    sent.set(this, { method: String(method), address: new NativeURL(String(address), here).href, more, type: "" });
+    return open.call(this, "GET", address, ...more);
+  });
+  put(XMLHttpRequest.prototype, "setRequestHeader", function (name, value) {
+    const facts = sent.get(this);
+    if (facts && /^content-type$/i.test(name)) facts.type = String(value);
+    return setRequestHeader.call(this, name, value);
+  });
+  put(XMLHttpRequest.prototype, "send", function (body) {
+    const facts = sent.get(this);
+    if (!facts) return send.call(this, body);
+    const go = (type, bytes) => {
+      open.call(this, "GET", asQuery(facts.address, facts.method, facts.type || type, bytes), ...facts.more);
+      send.call(this);
+    };
+    if (body === undefined || body === null || typeof body === "string" || body instanceof URLSearchParams) {
+      const type = body instanceof URLSearchParams ? "application/x-www-form-urlencoded" : "text/plain";
+      return go(type, new TextEncoder().encode(body ? String(body) : ""));
+    }
+    const made = new Response(body instanceof Document ? new XMLSerializer().serializeToString(body) : body);
+    made.arrayBuffer().then((bytes) => go(made.headers.get("content-type"), new Uint8Array(bytes)));
+  });
+
+  // Drawings take parts of other files from their own origin only, and the opaque one has none but what
+  // it made itself: each file is fetched once, and used from there.
+  const XLINK = "http://www.w3.org/1999/xlink";
+  const { getAttribute, getAttributeNS, setAttribute, attachShadow, querySelectorAll } = Element.prototype;
+  const files = new Map();
+  const use = (node) => {
+    const [file, part] = (getAttribute.call(node, "href") ?? getAttributeNS.call(node, XLINK, "href") ?? "").split("#");
+    if (!file || !part || /^(?:blob|data):/.test(file)) return;
+    const address = new URL(file, here).href;
+    if (!files.has(address)) {
+      files.set(address, fetched.call(window, address, { credentials: "omit" }).then(async (answer) => {
+        if (!answer.ok) throw new Error(answer.status);
+        return URL.createObjectURL(new Blob([await answer.blob()], { type: "image/svg+xml" }));
+      }));
+    }
+    files.get(address).then((made) => setAttribute.call(node, "href", `${made}#${part}`), () => {});
+  };
+  const watch = (root) => new MutationObserver((records) => {
+    for (const { target, addedNodes, type } of records) {
+      if (type === "attributes" && target.localName === "use") use(target);
+      for (const node of addedNodes) {
+        if (node.localName === "use") use(node);
+        else if (node.firstElementChild) for (const each of querySelectorAll.call(node, "use")) use(each);
+      }
+    }
+  }).observe(root, { subtree: true, childList: true, attributeFilter: ["href", "xlink:href"] });
+  watch(document);
+  put(Element.prototype, "attachShadow", function (options) {
+    const root = attachShadow.call(this, options);
+    watch(root);
+    return root;
   });
 
   // An address of the archive is foreign to an opaque origin, which may only start a worker that it made.

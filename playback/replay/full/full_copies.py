@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
@@ -32,6 +33,12 @@ from playback.replay.full.full_gate import (
     FullRequest,
     dispatch_by_host,
     plain_answer,
+)
+from playback.replay.full.request_bodies import (
+    BodyRequest,
+    body_parameters,
+    match_body,
+    parse_body_query,
 )
 from playback.replay.full.text_rewriter import (
     PAGE_MODIFIER,
@@ -120,6 +127,7 @@ _MODIFIERS = frozenset(
 # What browsers ask for when they fill a frame (Fetch Metadata).
 _FRAMES = frozenset({"iframe", "frame", "object", "embed"})
 _PARTS = {"script": "js_", "style": "cs_", "image": "im_"}
+_LONGEST_BODY = 1_000_000  # bytes of a captured request
 _BY_DESTINATION = {**_PARTS, "iframe": "if_", "frame": "fr_"}
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 _OUR_SCRIPTS = {"full.js": "full.js", "module.js": "full_module.js", "worker.js": "full_worker.js"}
@@ -140,6 +148,7 @@ class _PartRequest:
     modifier: str
     url: str
     request: FullRequest
+    sent: BodyRequest | None = None  # for what the page sent by another method than GET
 
     @property
     def is_nested(self) -> bool:
@@ -216,10 +225,26 @@ class FullCopyServer:
         if request.target.startswith(STATIC_PATH):
             return self._script(request.target.removeprefix(STATIC_PATH))
         part = self._parse_request(request, page)
-        # The page's own capture of the URL, else the nearest in time; good ones before errors.
+        best = self._nearest(part)
+        # The document of the page's frame, not that of a frame within it.
+        is_document = part.modifier == PAGE_MODIFIER and request.destination in {"", *_FRAMES}
+        if is_document and (
+            best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))
+        ):
+            address = self._context.front + page_path(part.page.timestamp, part.url)
+            link = (address, "See its own copy")
+            text = notice_document("This link leads to another page", part.url, link=link)
+            return FullAnswer(200, _HTML, text.encode(), ours=True)
+        if best is None or (part.is_nested and _is_page_itself(part)):
+            return _ABSENT  # the page itself could else be framed anywhere, without the banner
+        return replace(self._shown(part, best), nested=part.is_nested)
+
+    def _nearest(self, part: _PartRequest) -> Capture | None:
+        """Return the page's own capture of the URL, else the nearest in time; good ones before errors."""
         window = self._context.limits.window
         best: Capture | None = None
         best_rank = 4
+        answers: list[Capture] = []
         index = self._context.index
         captures = index.captures(part.url, part.at, window=window)
         while True:
@@ -236,23 +261,26 @@ class FullCopyServer:
             if best is not None and best.url == part.url and capture.url != part.url:
                 break
             own = capture.page_id == part.page.page_id
+            if part.sent is not None:
+                if own:
+                    answers.append(capture)
+                continue
             rank = (0 if capture.status < 400 else 2) + (0 if own else 1)
             if rank < best_rank:
                 best, best_rank = capture, rank
-        if best is None and request.destination not in {"", *_FRAMES}:  # no other document
+        if part.sent is not None:
+            best = match_body(part.sent, self._requests(answers))
+        elif best is None and part.request.destination not in {"", *_FRAMES}:  # no other document
             best = index.alternative(part.url, part.page.page_id)
-        # The document of the page's frame, not that of a frame within it.
-        is_document = part.modifier == PAGE_MODIFIER and request.destination in {"", *_FRAMES}
-        if is_document and (
-            best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))
-        ):
-            address = self._context.front + page_path(part.page.timestamp, part.url)
-            link = (address, "See its own copy")
-            text = notice_document("This link leads to another page", part.url, link=link)
-            return FullAnswer(200, _HTML, text.encode(), ours=True)
-        if best is None or (part.is_nested and _is_page_itself(part)):
-            return _ABSENT  # the page itself could else be framed anywhere, without the banner
-        return replace(self._shown(part, best), nested=part.is_nested)
+        return best
+
+    def _requests(self, captures: list[Capture]) -> Iterator[tuple[Capture, BodyRequest]]:
+        """Yield the captures with the requests that they answer."""
+        for capture in captures:
+            stored = self._context.archive.request(capture, limit=_LONGEST_BODY)
+            if stored is not None:
+                method, content_type, body = stored
+                yield capture, BodyRequest(method, body_parameters(content_type, body))
 
     def _page_of(self, host: str) -> PageFacts:
         """Return the page that the host identifies, after a check that it may be shown."""
@@ -288,6 +316,7 @@ class FullCopyServer:
         url = re.sub(r"^(https?):/+", r"\1://", match[3], count=1, flags=re.IGNORECASE)
         if url.startswith("//"):  # without a scheme it has the page's
             url = f"{urlsplit(page.final_url).scheme}:{url}"
+        url, sent = parse_body_query(url) or (url, None)
         modifier = match[2] or (PAGE_MODIFIER if match[1] else "wkrf_")
         is_url = len(url) <= LONGEST_URL and is_web_url(url)
         is_of_page = match[1] in {page.timestamp, None}
@@ -297,7 +326,7 @@ class FullCopyServer:
             # A relative address keeps the page's modifier, whatever it is for.
             modifier = _PARTS.get(request.destination, modifier)
         at = parse_timestamp14(page.timestamp)
-        return _PartRequest(page, at, origin, modifier, url, request)
+        return _PartRequest(page, at, origin, modifier, url, request, sent)
 
     def _shown(self, part: _PartRequest, capture: Capture) -> FullAnswer:
         rules = self._context.permits.state_of_digests()

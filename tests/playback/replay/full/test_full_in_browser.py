@@ -331,6 +331,10 @@ later('fetch', fetch('/api/data.json').then((r) => r.json()).then((j) => j.v));
 later('elsewhere', fetch('https://other.example/api', {credentials: 'include', headers: {'X-Asked': 'x'}}).then((r) => r.text()));
 later('missing', fetch('/api/none').then((r) => r.status));
 later('post', fetch('/api/data.json', {method: 'POST', body: 'x'}).then((r) => r.status));
+later('posted', fetch('/api/search', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({q: 'bridge', at: Date.now()})}).then((r) => r.text()));
+const fields = new FormData(); fields.set('q', 'tram');
+later('form', fetch(new Request('/api/search', {method: 'POST', body: fields})).then((r) => r.text()));
+const p = new XMLHttpRequest(); p.open('POST', '/api/search'); p.onload = () => say('xhrPosted', p.responseText); p.send(new URLSearchParams({q: 'road'}));
 later('dynamic', import('/assets/lib.js').then((m) => m.name));
 const x = new XMLHttpRequest(); x.withCredentials = true; x.open('GET', '/api/data.json'); x.onload = () => say('xhr', x.responseText); x.send();
 const w = new Worker('/w.js'); w.onmessage = (event) => say('worker', event.data);
@@ -361,6 +365,18 @@ async def test_an_application_runs_as_it_did(
     part(f"{site}/assets/lib.js", 'export const name="lib"', "application/javascript")
     part(f"{site}/assets/lazy.js", "export default document.title", "text/plain")
     part(f"{site}/api/data.json", '{"v":7}', "application/json")
+    for answer, kind, body in (
+        ("a bridge", "application/json", b'{"q":"bridge","at":1700000000000}'),
+        ("a tram", "multipart/form-data; boundary=x", b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\ntram\r\n--x--\r\n'),
+        ("a road", "application/x-www-form-urlencoded", b"q=road"),
+    ):  # fmt: skip
+        full.builder.response(
+            f"{site}/api/search",
+            answer.encode(),
+            mime="text/plain",
+            page_id=page,
+            posted=(kind, body),
+        )
     part("https://other.example/api", "other", "text/plain")
     part(
         f"{site}/w.js",
@@ -382,7 +398,8 @@ async def test_an_application_runs_as_it_did(
     wanted = {
         "storage": "12a,b", "cookie": "a=b", "route": "/app/two1", "address": f"{site} {site[8:]} true",
         "time": "2026-03-01T12:00", "database": "refused", "fetch": "7", "elsewhere": "other", "missing": "404",
-        "post": "405", "dynamic": "lib", "xhr": '{"v":7}', "worker": "imported7", "moduleWorker": "libearly",
+        "post": "404", "posted": "a bridge", "form": "a tram", "xhrPosted": "a road",
+        "dynamic": "lib", "xhr": '{"v":7}', "worker": "imported7", "moduleWorker": "libearly",
         "canvas": "0,255,0,255", "inline": "lib/app/two", "module": "libliblazy"[:6] + "app", "written": "true",
     }  # fmt: skip
     async with tab_in(chromium) as tab:
@@ -404,9 +421,9 @@ DEEP = """<iframe src="../deeper.html"></iframe><object type="image/svg+xml" dat
 async def test_relative_frames_are_shown(
     full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
 ) -> None:
-    """Of framesets, of frames within them, pictures in objects, and documents in data: addresses."""
+    """Of framesets, of frames within them, pictures in objects, parts of drawings, and documents in data: addresses."""
     page = full.page(f"{site}/dir/page.html", FRAMED)
-    titled = "<script>document.title='{}'</script>"
+    titled = "<script>document.title='{}'</script><svg><use href='icons.svg#star'/></svg>"
     for path, body, mime in (
         ("/dir/inner.html", titled.format("inner"), "text/html"),
         ("/dir/sub/deep.html", DEEP, "text/html"),
@@ -418,6 +435,12 @@ async def test_relative_frames_are_shown(
         ),
     ):
         full.builder.response(f"{site}{path}", body.encode(), mime=mime, page_id=page)
+    full.builder.response(
+        f"{site}/dir/icons.svg",
+        b'<svg xmlns="http://www.w3.org/2000/svg"><symbol id="star"><path d="M0 0H9V9"/></symbol></svg>',
+        mime="image/svg+xml",
+        page_id=page,
+    )
     async with tab_in(chromium) as tab:
         await tab.open(full.view(f"{site}/dir/page.html"))
         for within, title in (
@@ -427,6 +450,8 @@ async def test_relative_frames_are_shown(
             ("data:text/html", "data"),
         ):
             await tab.until(f"document.title === {title!r}", within=within)
+        drawn = "document.querySelector('use').getBBox().width === 9"
+        await tab.until(drawn, within=f"fr_/{site}/dir/inner.html")
     assert leaks.requests == []
 
 
