@@ -6,6 +6,7 @@ from typing import Any
 
 # A page that exceeds this continues without network access (C-17).
 REQUEST_LIMIT = 5_000
+FRAME_LIMIT = 200  # documents of frames; more of them are no page that a reader sees
 URL_LIMIT_CHARS = 65_536
 # Long polls never answer; one that is silent for so long no longer counts as loading.
 PATIENCE_S = 5.0
@@ -176,6 +177,7 @@ class NetworkLog:
         self._limit = limit
         self._requests: list[_Request] = []
         self._open: dict[str, _Request] = {}
+        self._framed = 0
         # Called whenever network quiet may have begun or ended
         self.on_change: Callable[[], None] = lambda: None
         # Called with each response that only a service worker has given
@@ -185,7 +187,7 @@ class NetworkLog:
         # URLs that redirected to a main document, by its loader id
         self.hops: dict[str, list[str]] = {}
         self.document_errors: dict[str, str] = {}  # failure reasons of main documents, by loader id
-        self.overflowed = False  # True once the page made more requests than the limit
+        self.overflowed = False  # True once the page made more requests, or frames, than the limit
         # Number of requests that restart the wait for quiet; those of polls are left out
         self.news = 0
         self.scripted = False  # True once a script or worker was requested
@@ -263,7 +265,8 @@ class NetworkLog:
         self._add(identifier, _Request(params, owner, self._now, main=main))
 
     def _add(self, identifier: str, request: _Request) -> None:
-        if len(self._requests) >= self._limit:
+        self._framed += request.resource_type == "Document" and not request.main
+        if len(self._requests) >= self._limit or self._framed > FRAME_LIMIT:
             self.overflowed = True
             self.on_change()
             return

@@ -154,6 +154,15 @@ class Site:
             await writer.drain()
             await asyncio.sleep(0.05)  # a slow drip is what this route is
 
+    async def serve_endless_sound(self, writer: asyncio.StreamWriter) -> None:
+        """Sound for ever, of no stated length."""
+        head = "HTTP/1.1 200 OK\r\nContent-Type: audio/wav\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + WAV[:4] + b"\xff\xff\xff\xff" + WAV[8:40] + b"\xff" * 4)
+        while True:
+            writer.write(b"\x80" * 8_000)
+            await writer.drain()
+            await asyncio.sleep(0.02)  # fifty times as fast as it is heard
+
     async def serve_reload_slowly(self, writer: asyncio.StreamWriter) -> None:
         """A page that reloads itself, and whose body comes some time after its head."""
         head, body = (

@@ -352,6 +352,38 @@ async def test_a_flood_of_requests_is_cut_off(look: Look, monkeypatch: pytest.Mo
     assert len(seen.requests) <= 500
 
 
+async def test_frames_within_frames_without_end_are_cut_off(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page itself is kept, with the frames so far."""
+    monkeypatch.setattr("render.network_log.FRAME_LIMIT", 30)
+    seen = await look("/recursive-frames.html", settle_limit_s=30.0)
+
+    assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "too-many-requests")
+    assert b"Each frames itself" in data(seen, ArtifactKind.DOM)
+
+
+async def test_drawings_that_use_themselves_without_end_slow_no_other(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred million shapes are given up within the visit's deadline."""
+    monkeypatch.setattr("render.visit.ANSWER_LIMIT_S", 2.0)
+    drawing, other = await asyncio.gather(
+        look("/recursive-use.html", settle_limit_s=1.0, timeout_s=8.0), look("/plain.html")
+    )
+
+    assert drawing.outcome in (VisitOutcome.PARTIAL, VisitOutcome.FAILED)
+    assert other.outcome is VisitOutcome.COMPLETE
+
+
+async def test_sound_and_film_without_end_do_not_hold_the_page(look: Look, site: Any) -> None:
+    """They begin to come, and the page is whole."""
+    seen = await look("/endless-media.html")
+
+    assert seen.outcome is VisitOutcome.COMPLETE
+    assert {"/endless_sound", "/endless_sound?film"} <= set(site.paths())
+
+
 async def test_error_lines_are_bounded(look: Look) -> None:
     """A page may complain, up to a point."""
     seen = await look("/errors.html")
