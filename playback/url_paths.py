@@ -69,6 +69,7 @@ class MementoModifier(StrEnum):
     STYLE = "cs_"
     PLAIN_STYLE = "cp_"  # a style sheet that names no image
     FONT = "fo_"
+    MEDIA = "me_"  # sound or film of a page, by ranges
     TEXT = "id_"  # the text artifact
     FILE = "dl_"  # the file itself, of a page that is shown in another way
     AS_TEXT = "tx_"  # and the page at a level that its reader chose

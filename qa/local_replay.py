@@ -52,7 +52,7 @@ HOST_MAPPING = {"*.localhost": "127.0.0.1"}
 _ANSWER_S = 30.0
 _REFUSAL_S = 10.0
 _REFUSAL_BYTES = 10_000
-_DESTINATIONS = {"Stylesheet": "style", "Font": "font", "Image": "image"}
+_DESTINATIONS = {"Stylesheet": "style", "Font": "font", "Image": "image", "Media": "video"}
 # Also with the modifiers that copies in full have for their parts.
 _COPY = re.compile(
     r"https?://[^/]+(?:/w/[^/]+)?/c/\d{14}(?:[a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL

@@ -26,6 +26,8 @@ _METHODS = ("GET", "HEAD")
 # Fetch Metadata: a worker, a script or a plug-in has no business here (P-06).
 _DESTINATIONS = {"document", "iframe", "frame", "image", "style", "empty"}
 _FONT = "font"  # welcome only where copies load their fonts
+_PLAYERS = {"audio", "video"}  # for sound and films of pages only
+_PLAYED_TARGET = re.compile(r"(?:/w/[^/]+)?/c/\d{14}me_/", re.ASCII)
 NO_BODY = {204, 304}
 _TARGET = re.compile(r"[!-~]+")
 
@@ -44,18 +46,20 @@ class TypePolicy:
     is_part: bool = False
     # always an attachment: needs a Content-Disposition, and allows ranges
     is_attached: bool = False
+    is_played: bool = False  # by a player within a page, which asks for ranges
     is_font: bool = False  # sent only where fonts are switched on
     is_shared: bool = False  # fetched with CORS; every origin is foreign to a sandboxed document
 
 
 _PART = TypePolicy(is_part=True)
 _DOWNLOAD = TypePolicy(is_attached=True)
+_PLAYED = TypePolicy(is_part=True, is_played=True)
 TYPE_POLICIES: dict[str, TypePolicy] = {
     # A page may navigate the top window when its reader clicks: its links all lead to the front
     # (`playback.replay.sanitizer.html_document`), and no script is there to click for the reader.
     _HTML: TypePolicy(
         "sandbox allow-top-navigation-by-user-activation",
-        ("img-src 'self' data:", "style-src 'self' 'unsafe-inline'"),
+        ("img-src 'self' data:", "media-src 'self'", "style-src 'self' 'unsafe-inline'"),
     ),
     _TEXT: TypePolicy(),
     "text/css; charset=utf-8": _PART,
@@ -73,6 +77,12 @@ TYPE_POLICIES: dict[str, TypePolicy] = {
     "video/mp4": _DOWNLOAD,
     "video/webm": _DOWNLOAD,
     "application/ogg": _DOWNLOAD,
+    "audio/mpeg; role=part": _PLAYED,
+    "audio/flac; role=part": _PLAYED,
+    "audio/wav; role=part": _PLAYED,
+    "video/mp4; role=part": _PLAYED,
+    "video/webm; role=part": _PLAYED,
+    "application/ogg; role=part": _PLAYED,
 }
 _LINK = (
     r"<[!#-;=?-\[\]_a-z~]{1,30000}>; rel=\"(?:original|timegate|timemap|(?:(?:first|last|prev|next) )*memento)\""
@@ -111,7 +121,7 @@ _REQUEST_VALUES: dict[str, re.Pattern[str]] = {
     "HTTP_IF_NONE_MATCH": re.compile(r"[!-~ \t]{1,2000}"),
     "HTTP_RANGE": re.compile(r"bytes=(?:\d{1,15}-\d{0,15}|-\d{1,15})", re.ASCII),
     "HTTP_IF_RANGE": ALLOWED_HEADERS["etag"],
-    "HTTP_SEC_FETCH_DEST": re.compile("|".join(sorted({*_DESTINATIONS, _FONT}))),
+    "HTTP_SEC_FETCH_DEST": re.compile("|".join(sorted({*_DESTINATIONS, *_PLAYERS, _FONT}))),
 }
 _PERMISSIONS = """
     accelerometer ambient-light-sensor autoplay battery bluetooth browsing-topics camera
@@ -275,7 +285,11 @@ def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None
     if not _TARGET.fullmatch(target):
         return "400 Bad Request", "This is no address.\n"
     destination = environ.get("HTTP_SEC_FETCH_DEST", "document").lower()
-    is_welcome = destination in _DESTINATIONS or (policy.has_fonts and destination == _FONT)
+    is_welcome = (
+        destination in _DESTINATIONS
+        or (policy.has_fonts and destination == _FONT)
+        or (destination in _PLAYERS and _PLAYED_TARGET.match(target) is not None)
+    )
     if "HTTP_SERVICE_WORKER" in environ or not is_welcome:
         return "403 Forbidden", "Captures are neither scripts nor workers.\n"
     return None
@@ -304,6 +318,7 @@ def _allowed(
     content_type = next((text for name, text in headers if name.lower() == "content-type"), "")
     kind = policy.kind(content_type)
     is_attached = kind is not None and kind.is_attached
+    has_ranges = kind is not None and (kind.is_attached or kind.is_played)
     is_partial = status.startswith(("206", "416"))
     passed, names = [], set[str]()
     for name, value in headers:
@@ -312,7 +327,7 @@ def _allowed(
         if (
             pattern is None
             or not pattern.fullmatch(value)
-            or (key in _OF_RANGES and not is_attached)
+            or (key in _OF_RANGES and not has_ranges)
         ):
             continue
         if key == "link" and not _leads_home(value, policy):
@@ -328,6 +343,6 @@ def _allowed(
         or (is_redirect and "location" not in names)
         or len(names) != len(passed)
         or is_partial != ("content-range" in names)
-        or (is_partial and not is_attached and has_body)
+        or (is_partial and not has_ranges and has_body)
     )
     return None if unfit else (content_type, passed)

@@ -355,15 +355,15 @@ def shows_image(
 
 
 def loads_part(
-    context: ReplayContext, request: Request, capture: Capture, destination: str
+    context: ReplayContext, request: Request, capture: Capture, *destinations: str
 ) -> bool:
-    """Return True when a font or a mask may be sent: to a page, whose level decides.
+    """Return True when a font, a mask or media may be sent: to a page, whose level decides.
 
     Opened directly or read by a script, it is absent. Browsers without Fetch Metadata, and all
     browsers over plain HTTP, do not send the destination; then the level of its own URL decides.
     """
     if request.destination:
-        return request.destination == destination
+        return request.destination in destinations
     return _may_be_seen(context, request, capture)
 
 

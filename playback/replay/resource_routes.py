@@ -115,16 +115,19 @@ def download_type(head: bytes) -> str | None:
 
 
 def offer_download(
-    context: ReplayContext, request: Request, capture: Capture
+    context: ReplayContext, request: Request, capture: Capture, *, is_part: bool = False
 ) -> ReplayResponse | None:
     """Return the capture as a download, or the requested range; None when it is not offered.
+
+    With `is_part` it is sound or film for a player within a page.
 
     Raises:
         TakenDownError: it must not be sent, e.g. because it was not scanned yet.
         PermanentError: it cannot be read, or is too large.
     """
     context.permits.download(capture)
-    if (known := request.unchanged(capture, PDF)) is not None:
+    unchanged_type = "video/mp4; role=part" if is_part else PDF
+    if (known := request.unchanged(capture, unchanged_type)) is not None:
         return known
     with ExitStack() as opened:
         limits = context.limits
@@ -136,32 +139,29 @@ def offer_download(
             size, blocks = part.size, part.blocks
         head = next(blocks, b"")
         kind = download_type(head)
-        if kind is None:
+        if kind is None or (is_part and kind == PDF):
             return None
+        named: Headers = (("Accept-Ranges", "bytes"),)
+        if is_part:
+            kind = f"{kind}; role=part"
+        else:
+            name = f"capture-{request.memento.timestamp}.{_EXTENSIONS[kind]}"
+            named = (("Content-Disposition", f'attachment; filename="{name}"'), *named)
         try:
             span = parse_range(request.range, request.if_range, request.etag(capture), size)
         except UnsatisfiableRangeError:
             status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
-            headers = (*_named(request, kind), ("Content-Range", f"bytes */{size}"))
+            headers = (*named, ("Content-Range", f"bytes */{size}"))
             return ReplayResponse(status, kind, b"", headers)
         first, end = span or (0, size)
         # The record stays open until the last byte has left.
         sent = _cut(chain([head], blocks), first, end)
         content = BodyStream(end - first, sent, opened.pop_all().close)
-    more = _named(request, kind)
     if span is not None:
-        more += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
-    headers = request.answer(capture, kind, bytes, *more).headers
+        named += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
+    headers = request.answer(capture, kind, bytes, *named).headers
     return ReplayResponse(
         HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK, kind, content, headers
-    )
-
-
-def _named(request: Request, kind: str) -> Headers:
-    name = f"capture-{request.memento.timestamp}.{_EXTENSIONS[kind]}"
-    return (
-        ("Content-Disposition", f'attachment; filename="{name}"'),
-        ("Accept-Ranges", "bytes"),
     )
 
 
@@ -273,6 +273,13 @@ class PartRoutes:
         if not loads_part(self._context, request, capture, "font"):
             return absent()
         return self._drawn(request, capture, FONT_TYPE, lambda: FontJob(load().body))
+
+    def media(self, request: Request) -> ReplayResponse:
+        """Answer with sound or film of a page, or with a range of it."""
+        capture, _ = self._part(request, self._context.limits.download_bytes)
+        if not loads_part(self._context, request, capture, "audio", "video"):
+            return absent()
+        return offer_download(self._context, request, capture, is_part=True) or absent()
 
     def text(self, request: Request) -> ReplayResponse:
         """Answer with the visible text of a page."""

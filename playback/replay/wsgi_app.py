@@ -184,6 +184,7 @@ _PARTS = (
     MementoModifier.STYLE,
     MementoModifier.PLAIN_STYLE,
     MementoModifier.FONT,
+    MementoModifier.MEDIA,
     MementoModifier.TEXT,
 )
 
@@ -216,6 +217,7 @@ def routes(context: ReplayContext) -> Mapping[MementoModifier, Route]:
         MementoModifier.STYLE: style,
         MementoModifier.PLAIN_STYLE: style,
         MementoModifier.FONT: parts.font,
+        MementoModifier.MEDIA: parts.media,
         MementoModifier.TEXT: parts.text,
         MementoModifier.FILE: pages.file,
         MementoModifier.SKEW: skews.answer,

@@ -33,6 +33,9 @@ class _Standing(ReplayUrlRewriter):
     def font(self, value: str) -> str | None:
         return value if value.startswith("/c/") else super().font(value)
 
+    def media(self, value: str) -> str | None:
+        return value if value.startswith("/c/") else super().media(value)
+
     def link(self, value: str) -> str | None:
         return value if value.startswith("http://front.test/page/") else super().link(value)
 

@@ -62,6 +62,7 @@ _IMAGES_ATTRIBUTES: Attributes = {
 # Width in the layout of a responsive image, beside which the width of its only candidate stands.
 SIZE_PX = 10_000
 _TARGETS = {"target": NAMES["values"]["link_target"]}
+_PRELOAD = {"preload": NAMES["values"]["preload"]}
 _HTML_VALUES = {"a": _TARGETS, "input": {"type": NAMES["values"]["input_type"]}}
 # Nothing can be typed, chosen or sent (P-07, P-15).
 _INERT = {name: {"disabled": ""} for name in ("button", "fieldset", "input", "select", "textarea")}
@@ -79,7 +80,13 @@ _ALLOWED: Mapping[Level, LevelAllowlist] = MappingProxyType(
         Level.IMAGES: LevelAllowlist(
             _HTML_TAGS | _ELEMENTS["images"],
             _IMAGES_ATTRIBUTES,
-            {**_HTML_VALUES, "area": _TARGETS, "img": {"sizes": frozenset({f"{SIZE_PX}px"})}},
+            {
+                **_HTML_VALUES,
+                "area": _TARGETS,
+                "img": {"sizes": frozenset({f"{SIZE_PX}px"})},
+                "audio": _PRELOAD,
+                "video": _PRELOAD,
+            },
             _INERT,
             _PREFIXES,
             has_look=True,

@@ -116,7 +116,8 @@ def break_lines(markup: str, tags: Collection[str]) -> str:
 
 
 # Whose values lead somewhere, or may.
-_CHECKED_ATTRIBUTES = frozenset({"style", "href", "src", "srcset", "background"})
+_CHECKED_ATTRIBUTES = frozenset({"style", "href", "src", "srcset", "background", "poster"})
+_PLAYERS = frozenset({"audio", "video"})
 # The one candidate that the scan of the document writes.
 _CANDIDATE = re.compile(r"(\S{1,8000}) (\d{1,6}w)")
 _MOST_READINGS = 6
@@ -151,7 +152,8 @@ _PLAIN_STYLE = (
 # Where no image is shown none is asked for, and no font, whatever the sanitiser let through: policies
 # add up.
 NO_IMAGES = (
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'\">"
+    '<meta http-equiv="Content-Security-Policy" '
+    "content=\"img-src 'none'; font-src 'none'; media-src 'none'\">"
 )
 # In a layer, so that any rule of the page wins: disabled controls keep their colours. Boxes begin where
 # they were scrolled to, but not the page itself, where a box of it is none for this reader's window.
@@ -159,6 +161,8 @@ _BASE_STYLE = (
     "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
     "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}"
     "weboid-form{display:block}"
+    # Browsers show controls where no script runs (HTML, 4.8.11.13); the page showed none.
+    "video:not([controls],:hover,:focus)::-webkit-media-controls{opacity:0}"
     # What browsers say of dialogs and popovers (HTML, 15.3.3 and 15.5.18), but for what is fixed.
     f"[{_POPOVER}],dialog[{_MODAL}]{{position:absolute;inset:0;width:fit-content;height:fit-content;"
     "margin:auto;overflow:auto;z-index:2147483647}"
@@ -289,13 +293,14 @@ class _AttributeFilter:
     def __init__(self, rewriter: ReplayUrlRewriter, budget: ParserBudget) -> None:
         self._image = partial(picture_address, rewriter=rewriter)
         self._link = rewriter.link
+        self._media = rewriter.media
         self._style = lru_cache(maxsize=4096)(
             lambda value: filter_declarations(value, rewriter, budget)
         )
         self._made: set[str] = set()
         self.is_settling = False
 
-    def __call__(self, _tag: str, name: str, value: str) -> str | None:
+    def __call__(self, tag: str, name: str, value: str) -> str | None:
         if name in _CHECKED_ATTRIBUTES:
             if self.is_settling:
                 return value if value in self._made else None
@@ -305,8 +310,11 @@ class _AttributeFilter:
                 candidate = _CANDIDATE.fullmatch(value)
                 address = self._image(candidate[1]) if candidate else None
                 made = f"{address} {candidate[2]}" if candidate and address else ""
+            elif name == "href":
+                made = self._link(value) or ""
             else:
-                made = (self._link(value) if name == "href" else self._image(value)) or ""
+                is_media = name == "src" and tag in _PLAYERS
+                made = (self._media(value) if is_media else self._image(value)) or ""
             if made:
                 self._made.add(made)
             return made or None
@@ -359,7 +367,7 @@ def _clean(text: str, shows: LevelAllowlist, keep: _AttributeFilter | None) -> s
     cleaned: str = nh3.clean(
         text,
         tags={*shows.tags, *custom},
-        clean_content_tags=set(DROPPED_ELEMENTS),
+        clean_content_tags=set(DROPPED_ELEMENTS - shows.tags),
         attributes={tag: set(names) for tag, names in shows.attributes.items()},
         generic_attribute_prefixes=set(shows.prefixes),
         tag_attribute_values={

@@ -110,7 +110,7 @@ def doctype_of(text: str) -> str:
 
 _TAG = re.compile(
     r"<(?:(!--)|(/?)(html|head|body|title|style|link|base|meta|script|textarea|noscript|template"
-    r"|img|video|a|area|iframe|frame|frameset|object|embed|input|button|select|fieldset|math|svg|form)(?=[\s/>]))",
+    r"|img|video|audio|a|area|iframe|frame|frameset|object|embed|input|button|select|fieldset|math|svg|form)(?=[\s/>]))",
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(
@@ -126,6 +126,11 @@ _LONGEST_TITLE = 1_000  # characters
 _MOST_FRAMES = 50
 _DEEPEST_FRAME = 5
 _LONGEST_FORMULA = 20_000  # characters, as written
+_LONGEST_PLAYER = 20_000
+_PLAYER_ENDS = {
+    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("audio", "video")
+}
+_SOURCE = re.compile(r"<source(?=[\s/])", re.IGNORECASE)
 _MOST_FORMULAS = 2_000
 _DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
@@ -244,7 +249,7 @@ class _DocumentScanner:
                 self._parts.append("</div>")
             elif name in self._stand_ins:
                 self._parts.append(f"</{self._stand_ins[name]}>")
-            elif name not in {"html", "head", "body", "noscript", "math"}:
+            elif name not in {"html", "head", "body", "noscript", "math", "audio", "video"}:
                 self._parts.append(self._text[tag.start() : end])
             return end
         attributes, end = _attributes(self._text, tag.end())
@@ -262,8 +267,9 @@ class _DocumentScanner:
             self._parts.append("<div>" if self._templates[-1] else self._text[tag.start() : end])
         elif name in {"link", "meta", "base"}:
             self._head_element(name, attributes)
-        elif name == "svg":
-            return self._drawing(attributes, tag.start(), end)
+        elif name == "svg" or name in _PLAYER_ENDS:
+            write = self._player if name in _PLAYER_ENDS else self._drawing
+            return write(attributes, tag.start(), end)
         elif name == "math":
             close = self._text.find("</math", end, end + _LONGEST_FORMULA)
             if close < 0:
@@ -370,12 +376,25 @@ class _DocumentScanner:
             return self._image(attributes)
         if name == "frameset":
             return _start_tag("div", {"style": self._frameset_style(attributes)})
-        if name in {"iframe", "frame", "object", "embed"}:
-            return self._embedded(name, attributes)
-        # A video stands as its poster; the element itself goes with all that is in it.
-        poster = attributes.get("poster")
-        picture = self._image(attributes | {"src": poster}) if poster else ""
-        return picture + "<video>"
+        return self._embedded(name, attributes)
+
+    def _player(self, attributes: Attributes, start: int, end: int) -> int:
+        """Write a player of the source that the browser chose, without what it held for other browsers."""
+        name = self._text[start + 1 : start + 6].lower()
+        close = _PLAYER_ENDS[name].search(self._text, end, end + _LONGEST_PLAYER)
+        inside = self._text[end : close.start()] if close else ""
+        written = {WRITTEN + key: attributes[key] for key in ("src", "poster") if key in attributes}
+        source = attributes.get("data-weboid-src") or attributes.get("src")
+        if not source and (first := _SOURCE.search(inside)):
+            source = _attributes(inside, first.end())[0].get("src")
+        # The controls say how long it is; without them nobody sees more than the picture.
+        is_known = "controls" in attributes and attributes.get("preload", "").lower() != "none"
+        attributes["preload"] = "metadata" if is_known else "none"
+        attributes["src"] = source or ""
+        if self._rewriter.has_images:
+            as_written = {} if self._has_written else written
+            self._parts.append(f"{_start_tag(name, attributes | as_written)}</{name}>")
+        return self._text.find(">", close.start()) + 1 or len(self._text) if close else end
 
     def _frameset_style(self, attributes: Attributes) -> str:
         """Return the style of a box whose children are laid out as the frames of a frameset."""

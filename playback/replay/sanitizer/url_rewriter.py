@@ -87,6 +87,10 @@ class ReplayUrlRewriter:
         """Return the address of the font in the copy, or None."""
         return self._part(value, MementoModifier.FONT) if self.has_fonts else None
 
+    def media(self, value: str) -> str | None:
+        """Return the address of sound or film in the copy, or None."""
+        return self._part(value, MementoModifier.MEDIA) if self.has_images else None
+
     def link(self, value: str) -> str | None:
         """Return the target of a link: within the page, or on the front; None for no target."""
         fragment = self.fragment(value)

@@ -87,7 +87,7 @@ def test_each_level_shows_more_than_the_one_before(archived: Archived, site: str
     assert found[Level.IMAGES] == found[Level.HTML] | {"image", "background"}
     assert all("One" in text and "cell" in text for text in texts.values())
     assert "im_/" not in "".join(texts[level] for level in list(MODIFIERS)[:3])
-    policy = "Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'\""  # and if one were: a second wall
+    policy = "content=\"img-src 'none'; font-src 'none'; media-src 'none'\""  # and if one were: a second wall
     assert [policy in text for text in texts.values()] == [True, True, True, False]
 
 

@@ -179,3 +179,32 @@ def test_what_is_taken_down_by_its_digest_is_not_handed_out_in_pieces(
 def _peak_memory_kb(pid: int) -> int:
     with Path(f"/proc/{pid}/status").open() as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
+@pytest.mark.parametrize("name", FILMS)
+def test_sound_and_films_of_a_page_are_sent_to_players(
+    archived: Archived, site: str, name: str
+) -> None:
+    """By ranges, as parts of a sandboxed page; never to scripts, and not below the level of images."""
+    body, kind = FILMS[name]
+    archived.builder.response(f"{site}/x", body, mime="video/mp4")
+    address = f"/c/{TS}me_/{site}/x"
+    player = {"Sec-Fetch-Dest": "video"}
+
+    reply = archived.replay.get(address, headers=player | {"Range": "bytes=4-9"})
+    assert (reply.status, reply.body) == (206, body[4:10])
+    assert reply["Content-Type"] == f"{kind}; role=part"
+    assert reply["Cross-Origin-Resource-Policy"] == "cross-origin"
+    assert "Content-Disposition" not in dict(reply.headers)
+    etag = {"If-None-Match": reply["ETag"]}
+    assert archived.replay.get(address, headers=player | etag).status == 304
+    assert archived.replay.get(address, headers={"Sec-Fetch-Dest": "empty"}).status == 404
+
+
+@pytest.mark.parametrize("body", [PDF, b"MZ\x90\0", b"<html><script>", b"#EXTM3U\n", b""])
+def test_a_player_gets_nothing_else(archived: Archived, site: str, body: bytes) -> None:
+    """Documents, programs and playlists are no sound or film, whatever they call themselves."""
+    archived.builder.response(f"{site}/x", body, mime="video/mp4")
+
+    reply = archived.replay.get(f"/c/{TS}me_/{site}/x", headers={"Sec-Fetch-Dest": "audio"})
+    assert reply.status == 404

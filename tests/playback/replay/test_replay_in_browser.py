@@ -9,6 +9,7 @@ from core.timestamps import timestamp14
 from tests.playback.full_browser import reader
 from tests.playback.replay.sanitizer.test_html_document import VECTORS
 from tests.support.playback_fixtures import NOW, Browser, Leaks, Served, png
+from tests.support.sites.acid_parts import film
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback]
 TS = timestamp14(NOW)
@@ -155,3 +156,22 @@ def test_a_click_leads_to_the_front_and_the_frame_holds_no_key_to_it(
     targets = re.findall(r'<a href="([^"]*)" target="(\w+)"', text)
     assert targets == [(f"{served.front}/page/{TS}/{site}/next", "_top"), ("#a", "_self")]
     assert urlsplit(served.front).netloc != urlsplit(served.replay).netloc
+
+
+async def test_a_film_is_played_from_the_archive(served: Served, site: str, leaks: Leaks) -> None:
+    """By its bytes, in the page, without a script; nothing is played that the reader did not start."""
+    served.builder.response(f"{site}/film", film(), mime="video/webm")
+    served.builder.page(
+        f"{site}/",
+        f'<video controls autoplay muted src="{site}/film"></video><video src="http://leak.test/v"></video>',
+    )
+
+    async with reader(leaks.port) as tab:
+        await tab.open(f"{served.replay}/c/{TS}/{site}/")
+        known = (
+            "(() => { const v = document.querySelector('video'); return v.readyState > 0 && %s })()"
+        )
+        assert await tab.until(known % "[v.videoWidth, v.paused].join()") == "100,true"
+        await tab.ask("document.querySelector('video').play().catch(String)")
+        assert await tab.until(known % "v.played.length > 0 && v.ended")
+    assert leaks.requests == []

@@ -67,7 +67,7 @@ GOLDEN = {
 }
 HTML_POLICY = (
     "sandbox allow-top-navigation-by-user-activation; default-src 'none'; img-src 'self' data:;"
-    " style-src 'self' 'unsafe-inline'; font-src 'self' data:; form-action 'none'; base-uri 'none';"
+    " media-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self' data:; form-action 'none'; base-uri 'none';"
     " frame-ancestors http://front.test"
 )
 # What a response says of itself, by status; each is looked at, too.
@@ -107,7 +107,7 @@ def golden(status: int, content_type: str) -> dict[str, str]:
     found = dict(GOLDEN)
     if content_type == HTML:
         found["Content-Security-Policy"] = HTML_POLICY
-    if content_type == CSS or content_type.startswith("image/"):
+    if content_type == CSS or content_type.startswith("image/") or content_type.endswith("=part"):
         found["Cross-Origin-Resource-Policy"] = "cross-origin"
     if content_type == MASK:
         found["Access-Control-Allow-Origin"] = "*"
