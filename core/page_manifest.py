@@ -12,6 +12,7 @@ from core.page_facts import PageFact
 from core.storable_text import parse_json
 
 PAGEINFO_VERSION = 1
+_ARCHIVED = frozenset({"response", "revisit", "cached", "synthesised"})
 
 
 class VisitOutcome(StrEnum):
@@ -32,8 +33,8 @@ class PageResource:
     status: int | None = None  # HTTP status; None without a response
     mime: str = ""  # bare media type as determined by the browser
     resource_type: str = ""  # the browser's type: Document, Image, Script, …
-    # ``response``, ``revisit``, ``failed``, ``blocked``, ``left-out``, ``missing``, or ``synthesised``:
-    # made by a service worker of the page, and stored as `resource`.
+    # ``response``, ``revisit``, ``failed``, ``blocked``, ``left-out``, ``missing``, ``cached``: recorded by
+    # an earlier visit, or ``synthesised``: made by a service worker of the page, and stored as `resource`.
     kept: str = "response"
     reason: str = ""  # why it failed, was blocked or is missing; empty otherwise
     digest: str = ""  # payload digest of the record; empty without one
@@ -45,6 +46,13 @@ class PageResource:
     initiator: str = ""  # parser, script, preload, preflight, other, …
     protocol: str = ""  # between browser and proxy: ``http/1.1``, ``h2``, …; empty when not known
     refetched: str = ""  # why it was fetched again, after the browser; empty when it was not
+    # WARC-Date of the record of an earlier visit that holds it, when the browser had it in its cache.
+    recorded_at: str = ""
+
+    @property
+    def is_archived(self) -> bool:
+        """Return whether a record holds it, of this visit or an earlier one."""
+        return self.kept in _ARCHIVED
 
 
 @dataclass(frozen=True, slots=True)

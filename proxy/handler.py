@@ -75,7 +75,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._wire = BrowserConnection(sock)
         self._tunnel: Origin | None = None
-        self._visit: VisitSession | None = None
+        self._authorization: bytes | None = None  # of its CONNECT, once there is a tunnel
         self._borrowed = 0
         self.server.open_handlers.add(self)
 
@@ -106,12 +106,16 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         head = parse_request_head(raw)
         connection = head.get(b"proxy-connection") or head.get(b"connection")
         keep_alive = keeps_alive(head.version, connection)
-        # Identify the visit. Inside a tunnel the CONNECT has done so.
-        if self._tunnel is not None:
-            visit = self._visit
-        else:
-            visit = self.server.visits.authorised(head.get(b"proxy-authorization"))
+        # Identify the visit. Inside a tunnel the CONNECT has named the context; its visits take turns.
+        if self._tunnel is None:
+            self._authorization = head.get(b"proxy-authorization")
+        visit = self.server.visits.authorised(self._authorization)
         if visit is None:
+            between = self.server.visits.is_between_visits(self._authorization)
+            if between or self._tunnel is not None:
+                # A 407 would make the browser forget the credentials of its next visit.
+                self._answer_error(403, "visit: over", keep_alive=False)
+                return False
             try:
                 self._read_body(head)
             except RequestRefusedError as error:
@@ -125,7 +129,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
                 raise MalformedMessageError("CONNECT inside a tunnel.")
             host, port = parse_authority(head.target, 443)
             self._send(200, b"", keep_alive=True, length=False)
-            self._tunnel, self._visit = (host, port, self._wire.speaks_tls()), visit
+            self._tunnel = (host, port, self._wire.speaks_tls())
             if not self._tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
                 return True
             context = self.server.ca.context_for(host)

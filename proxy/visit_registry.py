@@ -2,24 +2,30 @@
 
 A visit is identified by credentials that only its browser context holds. A request without them, or
 with those of a closed visit, is refused. Nothing in a request can change a visit.
+
+Consecutive visits of a shared context have the same credentials, one visit at a time: between the seal
+of one and the opening of the next every request is refused, so a late request reaches neither.
 """
 
 import base64
 import secrets
 import threading
 import time
+from collections import OrderedDict
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import ClassVar, Protocol
 
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
-from core.errors import InvariantError, WeboidError
+from core.errors import InputError, InvariantError, WeboidError
 from net.http1 import Headers
 from proxy.request_log import RequestLogEntry
 from proxy.request_target import Origin
 
 UNANSWERED_LIMIT = 256
 UNANSWERED_BYTES = 65_536  # of one
+CONTEXTS_LIMIT = 256  # shared contexts whose records are remembered, for what a 304 confirms
+CONTEXT_RECORDS = 10_000  # of one context
 
 
 class AbortableRequest(Protocol):
@@ -60,8 +66,11 @@ class VisitSession:
     first_headers: Headers = field(default=(), init=False)
     # Requests without a complete response, by URL, with their origin.
     unanswered: dict[str, tuple[Origin, bytes]] = field(default_factory=dict, init=False)
-    username: str = field(default_factory=partial(secrets.token_hex, 8), init=False)
-    password: str = field(default_factory=partial(secrets.token_hex, 16), init=False)
+    # Credentials of its browser context; those of a shared context come from its owner.
+    username: str = field(default_factory=partial(secrets.token_hex, 8))
+    password: str = field(default_factory=partial(secrets.token_hex, 16))
+    # Latest recorded success of each URL in earlier visits of the same context.
+    earlier: dict[str, RequestLogEntry] = field(default_factory=dict, init=False)
     entries: list[RequestLogEntry] = field(default_factory=list, init=False)
     # Cause of the failure of the whole visit; None when it did not fail.
     failure: WeboidError | None = field(default=None, init=False)
@@ -158,13 +167,12 @@ class VisitSession:
             return [each.record_id for each in self.entries if each.url == url and each.record_id]
 
     def confirmed_by(self, confirmation: RequestLogEntry) -> RequestLogEntry | None:
-        """Return the visit's latest recorded success of the URL that a 304 confirms, or None."""
+        """Return the context's latest recorded success of the URL that a 304 confirms, or None."""
         with self._change:
             for each in reversed(self.entries):
-                recorded = each.record_id and each.status is not None and 200 <= each.status < 300
-                if recorded and each.url == confirmation.url:
+                if each.url == confirmation.url and _is_recorded_success(each):
                     return each
-        return None
+        return self.earlier.get(confirmation.url)
 
     def abandon(self) -> None:
         """Cancel all requests without waiting: the manifest is no longer needed."""
@@ -179,14 +187,36 @@ class VisitRegistry:
 
     def __init__(self) -> None:
         self._by_authorization: dict[bytes, VisitSession] = {}
+        # Records of shared contexts, by their credentials, the one used last at the end.
+        self._recorded: OrderedDict[bytes, dict[str, RequestLogEntry]] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def add(self, visit: VisitSession) -> None:
-        """Make the visit's credentials valid."""
-        self._by_authorization[_authorization(visit)] = visit
+    def add(self, visit: VisitSession, *, shared: bool = False) -> None:
+        """Make the visit's credentials valid; `shared`: those of a context with several visits.
+
+        Raises InputError while another visit has them.
+        """
+        key = authorization(visit.username, visit.password)
+        with self._lock:
+            if key in self._by_authorization:
+                raise InputError("Another visit of the browser context is open.")
+            if shared:
+                visit.earlier = self._recorded.setdefault(key, {})
+                self._recorded.move_to_end(key)
+                if len(self._recorded) > CONTEXTS_LIMIT:
+                    self._recorded.popitem(last=False)
+            self._by_authorization[key] = visit
 
     def close(self, visit: VisitSession) -> None:
         """Remove the visit; its credentials become invalid."""
-        self._by_authorization.pop(_authorization(visit), None)
+        key = authorization(visit.username, visit.password)
+        with self._lock:
+            if self._by_authorization.get(key) is visit:
+                del self._by_authorization[key]
+            if key in self._recorded and len(visit.earlier) < CONTEXT_RECORDS:
+                visit.earlier |= {
+                    each.url: each for each in visit.entries if _is_recorded_success(each)
+                }
 
     def authorised(self, proxy_authorization: bytes | None) -> VisitSession | None:
         """Return the visit with these credentials, None when there is none (RFC 7617)."""
@@ -194,10 +224,18 @@ class VisitRegistry:
             return None
         return self._by_authorization.get(proxy_authorization)
 
+    def is_between_visits(self, proxy_authorization: bytes | None) -> bool:
+        """Return whether these are credentials of a shared context that has no open visit."""
+        return proxy_authorization in self._recorded
+
     def __len__(self) -> int:
         return len(self._by_authorization)
 
 
-def _authorization(visit: VisitSession) -> bytes:
-    credentials = f"{visit.username}:{visit.password}".encode()
-    return b"Basic " + base64.b64encode(credentials)
+def authorization(username: str, password: str) -> bytes:
+    """Return the value of Proxy-Authorization for these credentials (RFC 7617)."""
+    return b"Basic " + base64.b64encode(f"{username}:{password}".encode())
+
+
+def _is_recorded_success(entry: RequestLogEntry) -> bool:
+    return bool(entry.record_id) and entry.status is not None and 200 <= entry.status < 300

@@ -36,7 +36,6 @@ DAMAGED = "damaged"
 ORIGINAL_GONE = "original-gone"
 EMPTY = "empty"
 
-_STORED = frozenset({"response", "revisit", "synthesised"})
 # Reading order: the most important parts of a copy first.
 _FIRST = ("Document", "Stylesheet", "Image", "Font", "Media")
 _TAG = re.compile(rb"<[^>]*>?")
@@ -100,6 +99,7 @@ class _RequiredPart(NamedTuple):
 
     url: str
     digest: str = ""
+    is_cached: bool = False  # recorded by an earlier visit in the same browser context
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,9 @@ class HoldingsVerifier:
         lost: dict[str, str] = {}
         left, unread = MOST_BYTES, max(0, len(required) - MOST_PARTS)
         for part in required[:MOST_PARTS]:
-            known = by_url.get(part.url, ())
+            known: Sequence[HoldingsRow] = by_url.get(part.url, ())
+            if part.is_cached and not known:
+                known = self.twins_of(part.digest)
             same = [row for row in known if not part.digest or _is_same(row.digest, part.digest)]
             if same:
                 size = max(0, _payload_place(same[-1]).length)
@@ -221,10 +223,16 @@ def _required_parts(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_Re
         with suppress(ValueError):  # of a version that knows more kinds
             made = ArtifactKind(kind)
             yield _RequiredPart(there.get(made, f"urn:{kind}:{page.url}"))
-    stored = [each for each in page.resources if each.kept in _STORED]
+    stored = [
+        each
+        for each in page.resources
+        if each.is_archived and (each.digest or each.kept != "cached")
+    ]
     rank = {kind: place for place, kind in enumerate(_FIRST)}
     stored.sort(key=lambda each: rank.get(each.resource_type, len(_FIRST)))
-    yield from dict.fromkeys(_RequiredPart(each.url, each.digest) for each in stored)
+    yield from dict.fromkeys(
+        _RequiredPart(each.url, each.digest, each.kept == "cached") for each in stored
+    )
 
 
 def _payload_place(row: HoldingsRow) -> _PayloadLocation:

@@ -25,7 +25,6 @@ _CLOCK = SystemClock()
 _LOOKED_AT = 50  # captures of a URL, from either end, for a good or conclusive one
 _NOTHING_SAID = {CheckVerdict.FAILING, CheckVerdict.UNDECIDED}
 _PICTURES = (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW)
-_STORED = {"response", "revisit", "synthesised"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class SnapshotReader:
         info = self.records.manifest(page)
         parts = None
         if info is not None:
-            parts = frozenset(each.url for each in info.resources if each.kept in _STORED)
+            parts = frozenset(each.url for each in info.resources if each.is_archived)
         return replace(
             snapshot_of(page),
             text=self.records.text(page),

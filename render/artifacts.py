@@ -201,14 +201,15 @@ class ArtifactSet:
 async def make_artifacts(
     page: BrowserPage,
     source: DocumentResponse,
-    icons: set[str],
+    icons: dict[str, bool],
     settings: VisitSettings,
     steps: VisitSteps,
     result: ArtifactSet,
 ) -> None:
     """Make the artifacts that the settings ask for; the failure of one does not affect the others.
 
-    `icons` are icon URLs recently loaded by other visits; the favicon of this page is added.
+    `icons` are icon URLs recently requested by other visits, and whether they were loaded; the favicon
+    of this page is added.
     """
     requested = ""
     if settings.favicon and source.mime in _MARKUP and (source.status or 200) < 400:
@@ -243,22 +244,22 @@ async def make_artifacts(
             result.keep(ArtifactKind.PDF, "application/pdf", printed)
     if requested:
         with steps.step("favicon"):
-            loaded = page.call("favicon", "wait", requested)
-            if await steps.attempt(loaded, steps.share_s(FAVICON_PATIENCE_S)):
-                result.favicon = requested
-                if len(icons) < ICONS_KNOWN:
-                    icons.add(requested)
+            waiting = page.call("favicon", "wait", requested)
+            loaded = await steps.attempt(waiting, steps.share_s(FAVICON_PATIENCE_S))
+            if loaded is not None and len(icons) < ICONS_KNOWN:
+                icons[requested] = bool(loaded)
+            result.favicon = requested if loaded else ""
 
 
 async def _ask_for_icon(
-    page: BrowserPage, icons: set[str], steps: VisitSteps, result: ArtifactSet
+    page: BrowserPage, icons: dict[str, bool], steps: VisitSteps, result: ArtifactSet
 ) -> str:
     """Request the page's icon and return its URL; empty when there is no load to wait for."""
     with steps.step("favicon"):
         limit_s = steps.share_s(FAVICON_PATIENCE_S)
         url: str = await steps.attempt(page.call("favicon", "choose", ""), limit_s) or ""
         if url in icons:
-            result.favicon = url
+            result.favicon = url if icons[url] else ""
             return ""
         if url:
             await steps.attempt(page.call("favicon", "load", url), limit_s)

@@ -40,7 +40,7 @@ TargetHandler = Callable[[str, dict[str, Any]], None]
 
 
 class BrowserContext:
-    """Cookies, cache, storage and proxy of one visit, disposed of with it.
+    """Cookies, cache, storage and proxy of one visit, or of the visits that share it.
 
     `opened` is the monotonic time just before it was created.
     """
@@ -49,6 +49,9 @@ class BrowserContext:
         self.connection = connection
         self.id = identifier
         self.opened = opened
+        self.visits = 0  # number of visits in it that have ended
+        # Whether another visit may use it: the last one ended well, and its tab is closed.
+        self.reusable = True
         self.on_target: TargetHandler | None = None
         self.on_detached: Callable[[str], None] | None = None
 
@@ -83,8 +86,8 @@ class Browser:
         self._contexts: dict[str, BrowserContext] = {}
         self._disposing: set[asyncio.Task[None]] = set()
         self._ill = ""
-        # Icon URLs that its visits loaded recently; they are not loaded again soon
-        self.icons: set[str] = set()
+        # Icon URLs that its visits requested, and whether they were loaded; they are not requested again
+        self.icons: dict[str, bool] = {}
         self._asked: float | None = None
         self._watching: asyncio.Task[None] | None = None
         self._pages_seen: dict[psutil.Process, float] = {}
@@ -93,7 +96,7 @@ class Browser:
         self.pid = process.pid
         self.version = ""  # e.g. ``"156.0.8078.79"``
         self.user_agent = ""  # the browser's default User-Agent
-        self.visits = 0  # number of contexts opened so far
+        self.visits = 0  # number of visits so far
 
     def __repr__(self) -> str:
         state = "dead" if self.died.is_set() else self._ill or "well"
@@ -167,7 +170,16 @@ class Browser:
 
     @asynccontextmanager
     async def context(self, proxy: ProxyEndpoint | None = None) -> AsyncIterator[BrowserContext]:
-        """Open a fresh context with all traffic through `proxy`; dispose of it on exit.
+        """Open a fresh context as `open_context` does; dispose of it on exit."""
+        context = await self.open_context(proxy)
+        self.visits += 1
+        try:
+            yield context
+        finally:
+            await self.close_context(context)
+
+    async def open_context(self, proxy: ProxyEndpoint | None = None) -> BrowserContext:
+        """Open a fresh context with all traffic through `proxy`; the caller closes it.
 
         Raises:
             BrowserUnavailableError: the browser is gone.
@@ -189,18 +201,18 @@ class Browser:
             raise BrowserUnavailableError("The browser does not answer any more.") from error
         context = BrowserContext(self.connection, made["browserContextId"], opened)
         self._contexts[context.id] = context
-        self.visits += 1
         # An empty list without an origin refuses every permission everywhere (C-11).
         self.connection.post(
             "Browser.grantPermissions", {"permissions": [], "browserContextId": context.id}
         )
-        try:
-            yield context
-        finally:
-            disposing = asyncio.create_task(self._dispose(context))
-            self._disposing.add(disposing)
-            disposing.add_done_callback(self._disposing.discard)
-            await asyncio.wait({disposing}, timeout=DISPOSE_WAIT_S)
+        return context
+
+    async def close_context(self, context: BrowserContext) -> None:
+        """Dispose of the context; return at the latest after `DISPOSE_WAIT_S`."""
+        disposing = asyncio.create_task(self._dispose(context))
+        self._disposing.add(disposing)
+        disposing.add_done_callback(self._disposing.discard)
+        await asyncio.wait({disposing}, timeout=DISPOSE_WAIT_S)
 
     def recycle_due(self) -> str:
         """Return the reason to replace this browser, e.g. ``pages``, ``age``, ``memory``; or ""."""

@@ -34,6 +34,7 @@ from render.service_workers import BODY_LIMITS, ServiceWorkers
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
+CLOSE_LIMIT_S = 2.0  # of a tab whose unload handlers may run
 CONSOLE_LINES = 50
 CONSOLE_CHARS = 300
 SCRIPT_ATTEMPTS = 3
@@ -101,6 +102,7 @@ class BrowserPage:
             clock=clock,
         )
         self.login = ProxyLogin(proxy, self.post)
+        self.detached = asyncio.Event()  # set once the tab does not exist any more
         self._handlers = {
             "Page.frameNavigated": self._navigated,
             "Page.domContentEventFired": self._parsed,
@@ -307,9 +309,20 @@ class BrowserPage:
     def target_gone(self, session_id: str) -> None:
         """Handle the end of a target of this context; without the tab itself the page is closed."""
         if session_id == self._session:
+            self.detached.set()
             self.end("closed")
         elif session_id in self.children:
             self.children.gone(session_id)
+
+    async def close(self) -> bool:
+        """Close the tab, as its unload handlers allow; return whether it went within `CLOSE_LIMIT_S`."""
+        self._connection.post("Target.closeTarget", {"targetId": self.target_id})
+        try:
+            async with asyncio.timeout(CLOSE_LIMIT_S):
+                await self.detached.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def end(self, reason: str) -> None:
         """Mark the page as ended and wake everything that waits for it."""

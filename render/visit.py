@@ -15,6 +15,7 @@ from core.clock import Clock
 from core.config.settings import BehaviourSettings, VisitSettings
 from core.errors import BadUrlError, BrowserUnavailableError
 from core.hosts import ProxyEndpoint
+from core.page_classes import REFUSAL_STATUSES, WITHHELD
 from core.page_facts import PageFact
 from core.page_manifest import PageBehaviour, PageLink, PagePicture, PageScreen, VisitOutcome
 from render.artifacts import ArtifactSet, PageArtifact, make_artifacts
@@ -75,15 +76,21 @@ RESETTLE_LIMIT_S = 5.0
 ANSWER_LIMIT_S = 8.0
 # The last document of a page that reloads for ever has so long to come.
 STAY_LIMIT_S = 8.0
+# A site that has stored more than this begins with a fresh context again.
+STORAGE_LIMIT_BYTES = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class VisitRequest:
-    """Absolute http(s) URL to visit, its proxy (None: direct, in tests only), and login session."""
+    """Absolute http(s) URL to visit, its proxy (None: direct, in tests only), and login session.
+
+    `context` is one that visits share; after the visit its `reusable` tells whether another may follow.
+    """
 
     url: str
     proxy: ProxyEndpoint | None = None
     session: SiteSession | None = None
+    context: BrowserContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +158,13 @@ async def visit(
     )
     try:
         async with AsyncExitStack() as stack:
-            with run.steps.step("open"):
-                context = await stack.enter_async_context(browser.context(request.proxy))
+            context = request.context
+            if context is not None:
+                context.reusable = False
+                browser.visits += 1
+            else:
+                with run.steps.step("open"):
+                    context = await stack.enter_async_context(browser.context(request.proxy))
             await run.within_deadline(context)
             with run.steps.step("close"):
                 await stack.aclose()
@@ -160,7 +172,13 @@ async def visit(
         run.steps.fall_short(f"browser: {error.method}")
     if run.steps.shortfall.startswith("deadline") and browser.is_stuck(DISPOSE_WAIT_S):
         raise BrowserUnavailableError("The browser hung; the page is not to blame.")
-    return run.result()
+    result = run.result()
+    if request.context is not None:
+        is_well = result.outcome is VisitOutcome.COMPLETE and result.status not in REFUSAL_STATUSES
+        is_well = is_well and result.classification.kind not in WITHHELD
+        request.context.reusable = run.left_clean and is_well
+        request.context.visits += 1
+    return result
 
 
 def screen_from_settings(settings: VisitSettings, css: str = "") -> PageScreen:
@@ -201,13 +219,15 @@ class _VisitRun:
         self._traits: PageTraits | None = None
         self.steps = VisitSteps(settings.timeout_s, clock)
         self.page: BrowserPage | None = None
+        self.left_clean = False  # whether the tab of a shared context is closed, and stored little
         self._options = page_options(
             settings, browser_said=browser.user_agent, version=browser.version
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:
         """Run all steps until the deadline; the page is closed afterwards."""
-        proxy = self._request.proxy
+        # A context in which a visit has ended knows the credentials.
+        proxy = self._request.proxy if not context.visits else None
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 with self.steps.step("open"):
@@ -218,6 +238,8 @@ class _VisitRun:
                     if self._request.session is not None:
                         await restore_session(self._request.session, context, self.page)
                 await self._perform(self.page)
+                if self._request.context is not None:
+                    await self._leave(self.page)
         except TimeoutError:
             self.steps.fall_short(f"deadline: {self.steps.current}")
         except PageClosedError as error:
@@ -225,6 +247,22 @@ class _VisitRun:
         finally:
             if self.page is not None:
                 self.page.end("visited")
+
+    async def _leave(self, page: BrowserPage) -> None:
+        """Close the tab within the visit, so that what its unload handlers send is the visit's own.
+
+        A service worker outlives its page, and could send requests during the next: its context ends.
+        """
+        if page.workers.exist:
+            return
+        with self.steps.step("close"):
+            origin = "/".join(page.url.split("/", 3)[:3])
+            if origin.startswith("http"):
+                asking = page.send("Storage.getUsageAndQuota", {"origin": origin})
+                usage = await self.steps.attempt(asking, self.steps.share_s(_LIMIT_S))
+                if usage is None or usage["usage"] > STORAGE_LIMIT_BYTES:
+                    return
+            self.left_clean = await page.close()
 
     async def _perform(self, page: BrowserPage) -> None:
         with self.steps.step("navigate"):

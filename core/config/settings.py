@@ -50,6 +50,12 @@ class VisitSettings:
     refetch_s: float = 10.0  # maximum time for resources requested again
     # share of pages other than seeds that are rendered; the others are fetched without a browser
     rendered_share: float = 1.0
+    # visit each page in a fresh browser context, without the cache, cookies and storage of earlier pages
+    fresh: bool = False
+    shared_pages: int = (
+        100  # a browser context that pages of a site share is replaced after this number
+    )
+    shared_age_s: float = 900.0  # and at this age; no cached resource is older
     language: str = "en-US,en"  # Accept-Language, also visible to scripts
     locale: str = ""  # locale of dates and numbers, such as "de-DE"; empty: the first of `language`
     timezone: str = ""  # time zone, such as "Europe/Berlin"; empty: UTC

@@ -12,6 +12,7 @@ address, and frontier orders hold each wiki's address format, so that every work
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from crawler.capture.reconciliation import CompletenessResult, build_page_info, 
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.frontier.politeness import RETRY_AFTER_LIMIT
 from crawler.pools.resource_pool import ResourcePool
+from crawler.pools.shared_contexts import ContextKey, SharedContext
 from proxy.control.client import NewArtifact, ProxyVisit
 from render.behaviours.catalog import load_behaviours
 from render.site_session import Login
@@ -134,6 +136,7 @@ class CaptureRequest:
     login: Login | None = None  # the session the page is rendered with; None: without login
     first_attempt: bool = False  # try once more where the capture is partial by chance
     stored: StoredLevel = DEFAULT_STORED_LEVEL
+    context: ContextKey | None = None  # names the browser context to share; None: a fresh one
 
     @property
     def login_name(self) -> str:
@@ -162,19 +165,28 @@ async def capture(
         BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.
         DiskFullError: there is no space.
     """
-    async with (
-        supervisor.proxies.lend() as proxy,
-        proxy.visit(
+    async with AsyncExitStack() as stack:
+        shared = None
+        if wanted.context is not None and supervisor.contexts is not None:
+            lending = supervisor.contexts.lend(
+                wanted.context,
+                visits=settings.visit.shared_pages,
+                age_s=settings.visit.shared_age_s,
+            )
+            shared = await stack.enter_async_context(lending)
+        proxy = await stack.enter_async_context(supervisor.proxies.lend())
+        opening = proxy.visit(
             wanted.page_id,
             bucket=settings.proxy.dedup_bucket,
             headers=settings.visit.headers,
             login=wanted.login_name,
             unverified_tls=wanted.login is not None and wanted.login.unverified_tls,
             stored=wanted.stored,
-        ) as recording,
-    ):
+            shared=shared.credentials if shared is not None else None,
+        )
+        recording = await stack.enter_async_context(opening)
         settings = limit_settings(settings, wanted.stored)
-        seen = await _render(wanted, recording, supervisor, settings, clock)
+        seen = await _render(wanted, recording, shared, supervisor, settings, clock)
         if seen.synthesised:
             stays = [e for e in seen.synthesised if not wanted.stored.excludes_type(e.mime)]
             seen = replace(seen, synthesised=tuple(stays))
@@ -202,7 +214,7 @@ async def capture(
                 status = await proxy.status()
                 through = MediaRoute(recording.credentials, str(status["authority"]))
                 media = await fetch_media(player, through, settings.media, clock=clock)
-        page = await _finish_capture(recording, wanted.page_id, seen, settings, clock)
+        page = await _finish_capture(recording, wanted.page_id, seen, shared, settings, clock)
         page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored))
         await before_manifest(page)
         manifest = NewArtifact(
@@ -215,19 +227,24 @@ async def capture(
 async def _render(
     wanted: CaptureRequest,
     recording: ProxyVisit,
+    shared: SharedContext | None,
     supervisor: ResourcePool,
     settings: Settings,
     clock: Clock,
 ) -> Visit:
     if wanted.plain is not None:
         return await wanted.plain.visit(recording, wanted.url, settings.visit)
-    async with supervisor.browsers.lend() as browser:
+    async with supervisor.browsers.lend(shared.browser if shared else None) as browser:
+        context = None
+        if shared is not None:
+            context = await shared.in_browser(browser, recording.credentials)
         return await visit(
             browser,
             VisitRequest(
                 wanted.url,
                 recording.credentials,
                 wanted.login.session if wanted.login else None,
+                context,
             ),
             settings.visit,
             behaviours=load_behaviours(settings.behaviours),
@@ -236,16 +253,22 @@ async def _render(
 
 
 async def _finish_capture(
-    recording: ProxyVisit, page_id: str, seen: Visit, settings: Settings, clock: Clock
+    recording: ProxyVisit,
+    page_id: str,
+    seen: Visit,
+    shared: SharedContext | None,
+    settings: Settings,
+    clock: Clock,
 ) -> PageInfo:
     """Fetch gaps, write the artifacts and seal; return the manifest, not yet written."""
     written, began = [], clock.monotonic()
+    cached = shared.recorded if shared is not None else {}
     fails = seen.outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED)
     grace_s = settings.proxy.seal_grace_s
     checked = (
         CompletenessResult(grace_s=grace_s)
         if fails
-        else await check_completeness(recording, seen, settings)
+        else await check_completeness(recording, seen, settings, cached)
     )
     if seen.artifacts:
         written = await recording.write(
@@ -275,14 +298,18 @@ async def _finish_capture(
         awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
         await_s=max(settings.visit.timeout_s - spent_s, 0.0),
     )
-    return build_page_info(
+    page = build_page_info(
         page_id,
         replace(seen, synthesised=synthesised),
         ledger,
         written,
         refused=recording.refused,
         gaps=checked.gaps,
+        cached=cached,
     )
+    if shared is not None:
+        shared.remember(ledger)
+    return page
 
 
 def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, datetime | None]:

@@ -8,7 +8,7 @@ host cannot be resolved or reached, is no gap. A complete page costs one request
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -21,6 +21,7 @@ from core.digests import sha256_digest
 from core.media_types import effective_type, format_name
 from core.page_manifest import MissingResource, PageInfo, PageResource, VisitOutcome
 from core.timestamps import warc_date
+from crawler.pools.shared_contexts import CachedRecord
 from proxy.control.client import ProxyVisit, RequestLogSnapshot
 from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome
 from render.network_log import DOWNLOAD, RequestLog
@@ -107,11 +108,14 @@ class CompletenessResult:
 
 
 async def check_completeness(
-    recording: ProxyVisit, seen: Visit, settings: Settings
+    recording: ProxyVisit,
+    seen: Visit,
+    settings: Settings,
+    cached: Mapping[str, CachedRecord],
 ) -> CompletenessResult:
     """Compare the visit with the ledger, wait for requests in flight, and fetch gaps again.
 
-    May raise ProxyUnavailableError.
+    `cached` are the records of earlier visits in the same browser context. May raise ProxyUnavailableError.
     """
     limits, grace_s = settings.visit, settings.proxy.seal_grace_s
     if not limits.refetch_requests:
@@ -137,7 +141,7 @@ async def check_completeness(
             grace_s=grace_s, awaited=sorted(parts), await_s=min(limits.refetch_s, left_s)
         )
         downloads &= so_far.in_flight
-    gaps = find_gaps(seen.requests, so_far, spared=spared | downloads)
+    gaps = find_gaps(seen.requests, so_far, spared=spared | downloads, cached=cached)
     chosen = [gap for gap in gaps if gap.reason != UNFINISHED][: limits.refetch_requests]
     if chosen:
         kinds = {each.url: each.resource_type for each in seen.requests}
@@ -158,11 +162,16 @@ async def check_completeness(
 
 
 def find_gaps(
-    requests: Sequence[RequestLog], so_far: RequestLogSnapshot, *, spared: Iterable[str] = ()
+    requests: Sequence[RequestLog],
+    so_far: RequestLogSnapshot,
+    *,
+    spared: Iterable[str] = (),
+    cached: Container[str] = (),
 ) -> list[MissingResource]:
     """Return the resources that the page requested and the archive lacks but could have.
 
-    Without `requests` all entries of the proxy's ledger are resources; `spared` URLs are never gaps.
+    Without `requests` all entries of the proxy's ledger are resources; `spared` URLs are never gaps,
+    nor are `cached` ones, which an earlier visit recorded.
     """
     requested: dict[str, list[RequestLog]] = {}
     for request in requests:
@@ -178,7 +187,11 @@ def find_gaps(
     never = set(spared)
     gaps = []
     for url, group in requested.items():
-        reason = "" if url in never else _gap_reason(url, group, entries, so_far.in_flight)
+        # A document has a record of its own, by which take-downs of framed documents find the page.
+        known = url in cached and all(each.resource_type != "Document" for each in group)
+        if url in never or (known and all(each.from_cache for each in group)):
+            continue
+        reason = _gap_reason(url, group, entries, so_far.in_flight, known=known)
         if reason:
             gaps.append(MissingResource(url, reason))
     return gaps
@@ -196,8 +209,10 @@ def _gap_reason(
     group: list[RequestLog],
     entries: Mapping[str, list[RequestLogEntry]],
     in_flight: frozenset[str],
+    *,
+    known: bool,
 ) -> str:
-    """Return why it is a gap; empty when it is none."""
+    """Return why it is a gap, of a resource that an earlier visit recorded if `known`; empty for none."""
     kinds = {request.resource_type for request in group}
     is_part = bool(kinds & PARTS)
     if kinds <= _NEVER:
@@ -205,14 +220,16 @@ def _gap_reason(
     if url in in_flight:
         return UNFINISHED if is_part else ""
     ledger = entries.get(url)
+    if ledger and all(entry.status == 304 for entry in ledger):
+        # What they confirm was in the cache; a page may also ask with a condition of its own.
+        shown = any(request.status not in (None, 304) for request in group)
+        return "unrecorded" if shown and not known else ""
     if ledger:
         # Empty when another fetch would not succeed.
         reason = ledger[-1].reason
         may_succeed = reason.startswith(_TRANSIENT) and (is_part or not reason.startswith("cut:"))
         return reason if may_succeed and not is_whole(ledger) else ""
     # The same for requests that the proxy has not seen.
-    if any(request.from_cache for request in group):
-        return ""
     last = group[-1]
     if last.status is not None:
         return "unrecorded"
@@ -239,9 +256,10 @@ def referer(page: str, target: str) -> str:
 
 MISSING = "missing"
 SYNTHESISED = "synthesised"  # a service worker made it; a `resource` record has it
+CACHED = "cached"  # by the browser, from an earlier visit
 
 
-def build_page_info(
+def build_page_info(  # noqa: PLR0913 parts of one capture
     page_id: str,
     visit: Visit,
     ledger: Sequence[RequestLogEntry],
@@ -249,15 +267,16 @@ def build_page_info(
     *,
     refused: int = 0,
     gaps: Sequence[MissingResource] = (),
+    cached: Mapping[str, CachedRecord] = MappingProxyType({}),
 ) -> PageInfo:
     """Build the manifest of a visit.
 
-    `gaps` are the resources missing before the seal; `ledger` has the results of fetching them again.
+    `cached` are the records of earlier visits in the same browser context; `gaps` are the resources missing before the seal; `ledger` has the results of fetching them again.
     A finished visit is PARTIAL when the page's own document is truncated, a resource that the browser
     loaded is not in the archive, or a limit of ours has cut something.
     """
     made = {each.url: sha256_digest(each.data) for each in visit.synthesised}
-    resources = match_requests(visit.requests, ledger, made)
+    resources = match_requests(visit.requests, ledger, made, cached)
     main = main_entry(visit, ledger)
     outcome, reason = visit.outcome, visit.reason
     is_shown = outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
@@ -362,13 +381,14 @@ def match_requests(
     requests: Iterable[RequestLog],
     ledger: Sequence[RequestLogEntry],
     synthesised: Mapping[str, str] = MappingProxyType({}),
+    cached: Mapping[str, CachedRecord] = MappingProxyType({}),
 ) -> list[PageResource]:
     """Return every request of the page with its record; then those that only the proxy saw.
 
     `synthesised` has the digests of archived responses that service workers made, by URL.
 
     Requests for one URL are matched in their order. Responses from the browser's cache were recorded
-    when first loaded.
+    when first loaded, by this visit or by an earlier one in the same context (`cached`).
     """
     second = {entry.url: entry for entry in ledger if entry.again}
     open_entries: dict[tuple[str, str], deque[RequestLogEntry]] = defaultdict(deque)
@@ -390,9 +410,18 @@ def match_requests(
             resources.append(resource)
             continue
         entries = open_entries.get((request.method, request.url))
-        if entries and not request.from_cache:
+        # The browser's cache answers by itself, or once the origin has confirmed what it holds.
+        if entries and (not request.from_cache or entries[0].status == 304):
             last[request.url] = entries.popleft()
-        resources.append(_resource(request, last.get(request.url), second.get(request.url)))
+        known, record = last.get(request.url), cached.get(request.url)
+        confirmed = known is not None and known.status == 304 and request.status != 304
+        earlier = confirmed or (request.from_cache and known is None)
+        resource = _resource(request, known, second.get(request.url))
+        if earlier and record is not None and not resource.refetched:
+            resource = replace(
+                resource, kept=CACHED, reason="", digest=record.digest, recorded_at=record.date
+            )
+        resources.append(resource)
     refetched = {resource.url for resource in resources if resource.refetched}
     resources += [
         _proxy_only_resource(entry) for url, entry in second.items() if url not in refetched

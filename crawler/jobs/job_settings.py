@@ -65,7 +65,7 @@ class RepairVisit:
         except ConfigError as error:
             log.warning("repair.profile_missing error=%s", error)
         proxy = replace(settings.proxy, dedup_bucket=self.bucket)
-        visit = replace(settings.visit, rendered_share=1.0)
+        visit = replace(settings.visit, rendered_share=1.0, fresh=True)
         return replace(settings, proxy=proxy, visit=visit)
 
 

@@ -23,6 +23,7 @@ from core.clock import Clock
 from core.config.settings import BrowserSettings, Settings
 from core.errors import BrowserUnavailableError, ProxyUnavailableError
 from crawler.collection import Collection
+from crawler.pools.shared_contexts import SharedContextPool
 from crawler.worker.crawl_events import FileRecovered
 from proxy.byte_counter import create_counter_file
 from proxy.control.client import ProxyClient
@@ -282,10 +283,10 @@ class BrowserPool:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[Browser]:
-        """Lend a healthy browser, which visits share; BrowserUnavailableError when none starts."""
+    async def lend(self, prefer: Browser | None = None) -> AsyncIterator[Browser]:
+        """Lend a healthy browser, `prefer` if it can be; BrowserUnavailableError when none starts."""
         async with self._choosing:
-            member = self._choose() or await self._launch()
+            member = self._choose(prefer) or await self._launch()
             member.visits += 1
         try:
             yield member.browser
@@ -303,8 +304,11 @@ class BrowserPool:
             if not each.browser.died.is_set()
         )
 
-    def _choose(self) -> _PooledBrowser | None:
-        """Choose the browser with the fewest visits; start draining due ones; None if all are full."""
+    def _choose(self, prefer: Browser | None) -> _PooledBrowser | None:
+        """Choose `prefer`, else the browser with the fewest visits; None if all are full.
+
+        Start draining those that are due.
+        """
         for member in list(self._taking):
             due = member.browser.recycle_due()
             if not due and not self.needs().are_met_by(member.known):
@@ -317,10 +321,9 @@ class BrowserPool:
                     member.draining = self._in_background(self._drain(member))
                 else:
                     self._in_background(self._end(member))
-        fewest = min(self._taking, key=lambda each: each.visits, default=None)
-        if fewest is None or fewest.visits >= max(1, self.settings.visits_per_browser):
-            return None
-        return fewest
+        limit = max(1, self.settings.visits_per_browser)
+        able = [each for each in self._taking if each.visits < limit]
+        return min(able, key=lambda each: (each.browser is not prefer, each.visits), default=None)
 
     def _in_background(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
@@ -371,6 +374,7 @@ class ResourcePool:
 
     proxies: ProxyPool
     browsers: BrowserPool
+    contexts: SharedContextPool | None = None  # None: each visit has a context of its own
 
 
 @asynccontextmanager
@@ -388,7 +392,7 @@ async def open_resource_pool(
     try:
         await proxies.start()
         await browsers.start()
-        yield ResourcePool(proxies, browsers)
+        yield ResourcePool(proxies, browsers, SharedContextPool(clock))
     finally:
 
         async def stop() -> None:

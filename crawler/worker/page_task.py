@@ -19,7 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from core.clock import Clock
 from core.config.settings import Settings
@@ -34,6 +36,7 @@ from core.errors import (
     UnavailableError,
     WeboidError,
 )
+from core.hosts import canonical_host, registrable
 from core.page_classes import WITHHELD
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import identity_key
@@ -42,6 +45,7 @@ from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, 
 from crawler.frontier.politeness import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
+from crawler.pools.shared_contexts import ContextKey
 from crawler.rules.visit_rule import (
     FollowUp,
     HostBackOff,
@@ -254,15 +258,23 @@ class PageTask:
             if not await self._retrying(lambda: context.frontier.renew(item, now=self._now())):
                 raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
 
+        login, key = context.logins.of(item.url), None
+        if not (settings.visit.fresh or only_attempt or login is not None or plain is not None):
+            host = canonical_host(urlsplit(item.url).hostname or "")
+            # Visits that differ in a setting, such as the language or the device, share nothing.
+            differing = repr((settings.visit, settings.proxy.dedup_bucket, stored))
+            digest = sha256(differing.encode()).hexdigest()
+            key = ContextKey(registrable(host), item.job, digest)
         captured = await capture(
             CaptureRequest(
                 item.url,
                 item.id,
                 last_attempt,
                 plain,
-                context.logins.of(item.url),
+                login,
                 first_attempt=item.attempts <= 1,
                 stored=stored,
+                context=key,
             ),
             supervisor=context.supervisor,
             settings=settings,

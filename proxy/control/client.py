@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import NamedTuple
 
 from core import errors
@@ -50,6 +51,18 @@ class RequestLogSnapshot:
     # yet.
     entries: list[RequestLogEntry]
     in_flight: frozenset[str]  # the URLs of the others
+
+
+class ContextCredentials(NamedTuple):
+    """Proxy credentials of a browser context with several visits, one at a time."""
+
+    username: str
+    password: str
+
+    @classmethod
+    def random(cls) -> "ContextCredentials":
+        """Return new credentials, which no page can guess."""
+        return cls(token_hex(8), token_hex(16))
 
 
 class ProxyVisit:
@@ -124,7 +137,7 @@ class ProxyClient:
         self._secret = secret
 
     @asynccontextmanager
-    async def visit(
+    async def visit(  # noqa: PLR0913 fields of the message
         self,
         page_id: str,
         *,
@@ -133,11 +146,13 @@ class ProxyClient:
         login: str = "",
         unverified_tls: bool = False,
         stored: StoredLevel = DEFAULT_STORED_LEVEL,
+        shared: ContextCredentials | None = None,
     ) -> AsyncIterator[ProxyVisit]:
         """Open a visit and yield it; it is closed at the end of the block.
 
         `headers` are added to each of its requests; `unverified_tls` allows the login at origins
-        whose certificate does not verify. Raises ConfigError for a header, DiskFullError below the
+        whose certificate does not verify; `shared` are the credentials of a browser context whose visits
+        take turns. Raises ConfigError for a header, DiskFullError below the
         reserve, LimitReachedError after the run's bytes, ProxyUnavailableError.
         """
         async with self._connected() as connection:
@@ -149,6 +164,8 @@ class ProxyClient:
                 message["unverified_tls"] = unverified_tls
             if stored is not DEFAULT_STORED_LEVEL:
                 message["stored"] = str(stored)
+            if shared is not None:
+                message |= shared._asdict()
             answer = await connection.ask(message)
             credentials = ProxyEndpoint(
                 answer["host"], answer["port"], answer["username"], answer["password"]

@@ -56,6 +56,7 @@ log = logging.getLogger(__name__)
 
 WAIT_LIMIT_S = 86_400.0  # no seal waits for longer
 REPEATS_LIMIT = 1_000  # requests to make again, of one message
+_CREDENTIAL = re.compile(r"[0-9a-f]{16,64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -206,7 +207,12 @@ class _ControlSession(socketserver.BaseRequestHandler):
         if login:
             check_login_name(login)
             bucket = dedup_bucket(bucket, login)
-        self._visit = visit = VisitSession(
+        shared = {}
+        if "username" in message:  # of a context whose visits take turns
+            shared = {name: _text(message, name) for name in ("username", "password")}
+            if not all(_CREDENTIAL.fullmatch(each) for each in shared.values()):
+                raise InputError("Credentials are 16 to 64 hexadecimal digits.")
+        visit = VisitSession(
             page_id,
             bucket,
             limit_requests=proxy.exchanges.settings.visit_limit_requests,
@@ -214,8 +220,10 @@ class _ControlSession(socketserver.BaseRequestHandler):
             login=login,
             strict_tls=bool(login) and message.get("unverified_tls") is not True,
             stored=StoredLevel(message.get("stored", DEFAULT_STORED_LEVEL)),
+            **shared,
         )
-        proxy.visits.add(visit)
+        proxy.visits.add(visit, shared=bool(shared))
+        self._visit = visit
         host, port = proxy.reached_at
         return {"host": host, "port": port, "username": visit.username, "password": visit.password}
 

@@ -29,7 +29,6 @@ RESOURCE_KINDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "full": frozenset({"Stylesheet", "Image", "Script"}),
     }
 )
-_STORED = frozenset({"response", "revisit", "synthesised"})
 _WEIGHTS = {"Document": 8.0, "Stylesheet": 4.0, "Script": 2.0, "Media": 2.0, "Image": 1.0}
 _OF_OTHERS = 0.5
 # A tracking pixel or a bullet: a picture that came with its head in so few bytes. However many there
@@ -65,7 +64,7 @@ class PartRequest:
 
 def part_at_capture(resource: PageResource) -> PartRequest:
     """Convert a resource of a page's manifest; one that was not stored counts as failed."""
-    is_stored = resource.kept in _STORED
+    is_stored = resource.is_archived
     is_transform = resource.resource_type == "Stylesheet" and "xml" in resource.mime
     return PartRequest(
         resource.url,

@@ -59,7 +59,7 @@ class FixedResource:
     value: ProxyClient | Browser
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[ProxyClient | Browser]:
+    async def lend(self, *_prefer: Browser | None) -> AsyncIterator[ProxyClient | Browser]:
         """The only one."""
         yield self.value
 

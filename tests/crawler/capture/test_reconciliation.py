@@ -1,6 +1,7 @@
 """What counts as a gap, what a second request says of itself, and what a file is called (pure)."""
 
 import doctest
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -30,12 +31,14 @@ RESET = RequestLogEntry(URL, "GET", 0, reason="disconnected: reset")
 
 
 def reason(
-    request: RequestLog, *entries: RequestLogEntry, going: frozenset[str] = frozenset()
+    request: RequestLog,
+    *entries: RequestLogEntry,
+    going: frozenset[str] = frozenset(),
+    cached: Sequence[str] = (),
 ) -> str:
-    """Why the request is a gap; empty when it is none."""
-    return "".join(
-        gap.reason for gap in find_gaps([request], RequestLogSnapshot(list(entries), going))
-    )
+    """Return why the request is a gap; empty when it is none."""
+    so_far = RequestLogSnapshot(list(entries), going)
+    return "".join(gap.reason for gap in find_gaps([request], so_far, cached=cached))
 
 
 @pytest.mark.parametrize(
@@ -94,9 +97,18 @@ def test_what_is_on_its_way_is_not_asked_for_again() -> None:
 
 
 def test_only_what_may_be_asked_twice_is() -> None:
-    """A POST is never sent again; what came from the cache was kept before."""
+    """A POST is never sent again; what came from the cache was recorded by an earlier visit."""
     assert reason(replace(IMAGE, method="POST"), replace(RESET, method="POST")) == ""
-    assert reason(replace(IMAGE, from_cache=True)) == ""
+    assert reason(replace(IMAGE, from_cache=True), cached=[URL]) == ""
+
+
+def test_a_cached_resource_without_a_record_is_fetched_again() -> None:
+    """Neither this visit nor an earlier one recorded it; a 304 alone confirms what nobody has."""
+    cached = replace(IMAGE, from_cache=True, status=200)
+    confirmed = replace(GOOD, status=304)
+    assert reason(cached) == "unrecorded"
+    assert reason(cached, confirmed) == "unrecorded"
+    assert reason(cached, confirmed, cached=[URL]) == ""
 
 
 def test_without_a_browser_the_ledger_names_the_parts() -> None:

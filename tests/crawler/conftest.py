@@ -1,4 +1,4 @@
-"""Fixtures of captures: a proxy and its origins."""
+"""Fixtures of captures and pools: a proxy and its origins."""
 
 from tests.support.proxy_fixtures import (  # noqa: F401 fixtures
     certificate,

@@ -1,0 +1,133 @@
+"""Browser contexts that visits of one site share: HTTP cache, cookies, consent, storage.
+
+A context is lent to one visit at a time. It serves visits of one site, one job and the same settings
+only, through one proxy, for a limited number of visits and minutes; a visit that did not end well ends
+it. The proxy identifies it by credentials that all its visits have (`proxy.visit_registry`), so it is
+lent until the visit has ended at the proxy, too.
+
+What a page takes from the context's cache was recorded by an earlier visit: `SharedContext.recorded`
+says where, for the page's manifest.
+"""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from core.clock import Clock
+from core.hosts import ProxyEndpoint
+from core.timestamps import warc_date_at
+from proxy.control.client import ContextCredentials
+from proxy.request_log import RequestLogEntry, RequestOutcome
+from render.browser import Browser, BrowserContext
+
+IDLE_LIMIT = 32  # contexts without a visit; the one used longest ago goes first
+RECORDED_LIMIT = 20_000  # resources of one context whose records are known
+
+
+class ContextKey(NamedTuple):
+    """What the visits of one context have in common."""
+
+    site: str  # registrable domain, or IP address
+    job: str
+    settings: str  # of the visit, with its stored level
+
+
+class CachedRecord(NamedTuple):
+    """Record of a resource that the browser has in its cache."""
+
+    date: str  # its WARC-Date
+    digest: str  # payload digest
+
+
+@dataclass(eq=False, slots=True)
+class SharedContext:
+    """Browser context of consecutive visits, created by its first one."""
+
+    opened: float  # on the monotonic clock
+    credentials: ContextCredentials = field(default_factory=ContextCredentials.random)
+    proxy: str = ""  # server address of its proxy
+    browser: Browser | None = None
+    context: BrowserContext | None = None
+    recorded: dict[str, CachedRecord] = field(default_factory=dict)  # by URL
+
+    async def in_browser(self, browser: Browser, endpoint: ProxyEndpoint) -> BrowserContext:
+        """Return the context if it is one of this browser and proxy, else a fresh one.
+
+        Errors as `Browser.open_context`.
+        """
+        if self.context is None or self.browser is not browser or self.proxy != endpoint.server:
+            await self.close()
+            self.browser, self.proxy = browser, endpoint.server
+            self.context = await browser.open_context(endpoint)
+        return self.context
+
+    def remember(self, ledger: Iterable[RequestLogEntry]) -> None:
+        """Note the records of a visit that has ended, which later visits may find in the cache."""
+        for entry in ledger:
+            stored = entry.kept in (RequestOutcome.RESPONSE, RequestOutcome.REVISIT)
+            if not stored or entry.method != "GET" or entry.status == 304 or entry.truncated:
+                continue
+            if len(self.recorded) < RECORDED_LIMIT or entry.url in self.recorded:
+                self.recorded[entry.url] = CachedRecord(
+                    warc_date_at(entry.started_ms), entry.digest
+                )
+
+    async def close(self) -> None:
+        """Dispose of the browser's context, if there is one."""
+        browser, context = self.browser, self.context
+        self.browser = self.context = None
+        self.recorded.clear()
+        if browser is not None and context is not None and not browser.died.is_set():
+            await browser.close_context(context)
+
+
+class SharedContextPool:
+    """Idle contexts by their key; the contexts end with their browsers at the latest."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._idle: OrderedDict[ContextKey, list[SharedContext]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._idle.values()))
+
+    @asynccontextmanager
+    async def lend(
+        self, key: ContextKey, *, visits: int, age_s: float
+    ) -> AsyncIterator[SharedContext]:
+        """Lend an idle context of the key, or one that is to be opened.
+
+        It is disposed of after `visits` visits, at the age `age_s` in seconds, or when its last visit
+        did not end well.
+        """
+        shared = self._take(key) or SharedContext(self._clock.monotonic())
+        if self._clock.monotonic() - shared.opened >= age_s:
+            await shared.close()
+            shared = SharedContext(self._clock.monotonic())
+        is_over = True
+        try:
+            yield shared
+            context = shared.context
+            is_over = context is None or not context.reusable or context.visits >= visits
+        finally:
+            if is_over:
+                await shared.close()
+            else:
+                self._idle.setdefault(key, []).append(shared)
+                self._idle.move_to_end(key)
+                while len(self) > IDLE_LIMIT:
+                    oldest = next(iter(self._idle))
+                    dropped = self._take(oldest)
+                    assert dropped is not None
+                    await dropped.close()
+
+    def _take(self, key: ContextKey) -> SharedContext | None:
+        contexts = self._idle.get(key)
+        if not contexts:
+            return None
+        taken = contexts.pop()
+        if not contexts:
+            del self._idle[key]
+        return taken

@@ -1,0 +1,259 @@
+"""Visits of one site share a browser context: a real browser, proxy and origin."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from core.clock import SystemClock
+from core.config.settings import BehaviourSettings, BrowserSettings, Settings, VisitSettings
+from core.layout import Layout
+from core.page_manifest import PageInfo, PageResource, VisitOutcome
+from crawler.capture.page_capture import CaptureRequest, capture
+from crawler.pools.resource_pool import ResourcePool
+from crawler.pools.shared_contexts import ContextKey, SharedContextPool
+from proxy.control.client import ProxyClient
+from render.browser import Browser
+from render.chromium import find_browser
+from tests.support.proxy_fixtures import Origin, Proxy, Record, check, ok, records
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.proxy,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+SITE = "http://origin.example"
+KEY = ContextKey("origin.example", "job", "settings")
+CLOCK = SystemClock()
+CACHEABLE = "Cache-Control: max-age=3600\r\n"
+Take = Callable[..., Awaitable[PageInfo]]
+
+
+@dataclass
+class OnlyMember:
+    """Pool of one proxy or one browser."""
+
+    value: ProxyClient | Browser
+
+    @asynccontextmanager
+    async def lend(self, *_prefer: Browser | None) -> AsyncIterator[ProxyClient | Browser]:
+        """The only one."""
+        yield self.value
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all tests."""
+    patient = BrowserSettings(hang_limit_s=86_400.0)
+    async with await Browser.launch(patient, find_browser(), clock=CLOCK) as browser:
+        yield browser
+
+
+@pytest.fixture
+def contexts() -> SharedContextPool:
+    """An empty pool."""
+    return SharedContextPool(CLOCK)
+
+
+@pytest.fixture
+def take(
+    browser: Browser,
+    contexts: SharedContextPool,
+    start: Callable[..., Proxy],
+    settings: Settings,
+) -> Take:
+    """Captures a path of the origin as the worker does; the manifest."""
+    proxy = start()
+    pool = ResourcePool(
+        OnlyMember(proxy.client),  # type: ignore[arg-type]
+        OnlyMember(browser),  # type: ignore[arg-type]
+        contexts,
+    )
+
+    async def take(path: str, key: ContextKey | None = KEY, **changes: Any) -> PageInfo:
+        visit = VisitSettings(timeout_s=20.0, settle_s=0.2, full_page=False, favicon=False)
+        chosen = replace(
+            settings, visit=replace(visit, **changes), behaviours=BehaviourSettings(run=())
+        )
+
+        async def nothing(_page: PageInfo) -> None:
+            return None
+
+        captured = await capture(
+            CaptureRequest(SITE + path, f"page {path}", last_attempt=True, context=key),
+            supervisor=pool,
+            settings=chosen,
+            clock=CLOCK,
+            before_manifest=nothing,
+        )
+        return captured.page
+
+    return take
+
+
+def requested(origin: Origin, path: str) -> list[bytes]:
+    """Return the requests for that path."""
+    return [each for each in origin.requests if each.split(b" ")[1] == path.encode()]
+
+
+def resource(page: PageInfo, path: str) -> PageResource:
+    """Return the page's only resource at that path."""
+    (found,) = [each for each in page.resources if each.url == SITE + path]
+    return found
+
+
+def records_of(layout: Layout, path: str) -> list[Record]:
+    """Return its captures, in file order."""
+    return [
+        each
+        for each in records(layout)
+        if each.url == SITE + path and each.kind in ("response", "revisit")
+    ]
+
+
+def styled(name: str, *, more: str = "") -> bytes:
+    """Return a page with a style sheet."""
+    return ok(f"<link rel=stylesheet href=/style.css><p>Words of {name}{more}".encode())
+
+
+async def test_a_site_is_asked_for_a_resource_once(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """The manifest of a later page names the record of an earlier visit that holds it."""
+    origin.answers["/style.css"] = ok(b"p{color:red}", mime="text/css", more=CACHEABLE)
+    origin.answers |= {"/a": styled("a"), "/b": styled("b")}
+    first, second = await take("/a"), await take("/b")
+    assert (first.outcome, second.outcome) == (VisitOutcome.COMPLETE, VisitOutcome.COMPLETE)
+    assert len(requested(origin, "/style.css")) == 1
+    (record,) = records_of(layout, "/style.css")
+    cached = resource(second, "/style.css")
+    assert (cached.kept, cached.recorded_at) == ("cached", record.headers["WARC-Date"])
+    assert cached.digest == record.headers["WARC-Payload-Digest"]
+    assert record.headers["WARC-Page-ID"] == "page /a"
+    check(layout)
+
+
+async def test_what_a_page_sends_when_it_is_left_is_its_own(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """Beacons and keep-alive fetches of a closed tab are recorded for it, never for the next page."""
+    leaving = (
+        "<script>addEventListener('pagehide', () => {"
+        " navigator.sendBeacon('/beacon', 'x');"
+        " fetch('/alive', {keepalive: true, method: 'POST', body: 'y'}); })</script>"
+    )
+    origin.answers |= {"/a": styled("a", more=leaving), "/b": styled("b")}
+    _, second = await take("/a"), await take("/b")
+    pages = {
+        each.headers["WARC-Page-ID"]
+        for path in ("/beacon", "/alive")
+        for each in records_of(layout, path)
+    }
+    assert pages == {"page /a"}
+    assert {each.url for each in second.resources} == {f"{SITE}/b", f"{SITE}/style.css"}
+
+
+async def test_a_revalidated_resource_refers_to_its_record(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """A 304 is a revisit of the profile server-not-modified that names the earlier visit's record."""
+    again = 'ETag: "1"\r\nCache-Control: no-cache\r\n'
+    whole = ok(b"p{color:red}", mime="text/css", more=again)
+
+    def answer(connection: Any, head: bytes) -> None:
+        unchanged = ok(b"", mime="text/css", status="304 Not Modified", more=again)
+        connection.sendall(unchanged if b"if-none-match" in head.lower() else whole)
+
+    origin.answers |= {"/a": styled("a"), "/b": styled("b"), "/style.css": answer}
+    _, second = await take("/a"), await take("/b")
+    original, confirmed = records_of(layout, "/style.css")
+    assert confirmed.headers["WARC-Profile"].endswith("/revisit/server-not-modified")
+    assert confirmed.headers["WARC-Refers-To"] == original.headers["WARC-Record-ID"]
+    cached = resource(second, "/style.css")
+    assert (cached.kept, cached.recorded_at) == ("cached", original.headers["WARC-Date"])
+    assert second.outcome is VisitOutcome.COMPLETE
+
+
+async def test_a_framed_document_has_a_record_for_each_page(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """Take-downs find the pages that frame a document by the records of these pages."""
+    framing = ok(b"<p>Words<iframe src=/frame></iframe>")
+    origin.answers |= {"/a": framing, "/b": framing, "/frame": ok(b"framed", more=CACHEABLE)}
+    await take("/a")
+    await take("/b")
+    pages = {each.headers["WARC-Page-ID"] for each in records_of(layout, "/frame")}
+    assert pages == {"page /a", "page /b"}
+
+
+@pytest.mark.parametrize(
+    ("key", "changes", "sent"),
+    [
+        (KEY, {}, True),
+        (KEY._replace(site="other.example"), {}, False),
+        (KEY._replace(job="other"), {}, False),
+        (KEY._replace(settings="other"), {}, False),
+        (None, {}, False),
+        (KEY, {"shared_age_s": 0.0}, False),
+    ],
+)
+async def test_cookies_are_shared_within_a_key(
+    take: Take, origin: Origin, key: ContextKey | None, changes: dict[str, Any], sent: bool
+) -> None:
+    """Neither another site, job or setting sees them, nor a page that is to be fresh."""
+    origin.answers["/a"] = ok(b"<p>Words", more="Set-Cookie: seen=yes\r\n")
+    await take("/a")
+    await take("/b", key, **changes)
+    (head,) = requested(origin, "/b")
+    assert (b"seen=yes" in head) is sent
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        ok(b"<p>Wait", status="503 Service Unavailable"),
+        ok(b"<title>Just a moment...</title><p>Checking your browser<div id=challenge-form></div>"),
+        ok(b"<p>Words<script>for (;;) ;</script>"),
+    ],
+    ids=["refused", "challenge", "hung"],
+)
+async def test_a_visit_that_ends_badly_ends_the_context(
+    take: Take, origin: Origin, contexts: SharedContextPool, odd: bytes
+) -> None:
+    """The next visit of the site begins with a fresh one."""
+    cookie = b"Content-Type: text/html\r\n"
+    origin.answers["/a"] = odd.replace(cookie, cookie + b"Set-Cookie: seen=yes\r\n", 1)
+    await take("/a", timeout_s=6.0)
+    assert len(contexts) == 0
+    await take("/b")
+    (head,) = requested(origin, "/b")
+    assert b"seen=yes" not in head
+
+
+async def test_a_context_has_a_limited_number_of_visits(
+    take: Take, origin: Origin, contexts: SharedContextPool
+) -> None:
+    """It is disposed of after the last one."""
+    await take("/a", shared_pages=2)
+    assert len(contexts) == 1
+    await take("/b", shared_pages=2)
+    assert len(contexts) == 0
+
+
+async def test_two_visits_at_once_have_two_contexts(
+    take: Take, origin: Origin, layout: Layout, contexts: SharedContextPool
+) -> None:
+    """Each request belongs to the page that made it; no context has two pages."""
+    paths = [f"/{name}" for name in "abcdef"]
+    for path in paths:
+        origin.answers[path] = ok(f"<p>Words<img src={path}.png>".encode())
+    await asyncio.gather(*map(take, paths))
+    assert len(contexts) == len(paths)
+    for path in paths:
+        assert [each.headers["WARC-Page-ID"] for each in records_of(layout, f"{path}.png")] == [
+            f"page {path}"
+        ]
