@@ -1,0 +1,176 @@
+"""A crawl of one documentation site, beside a plain browser that visits the same pages in the same order.
+
+150 pages of a manual over TLS, one at a time, with what the default profile does and keeps.
+
+- ``requests_ratio``: requests that reach the site, to those of a plain browser with its cache.
+- ``cpu_of_bare``: CPU seconds a page of all processes, to those of a bare visit of the same browser: load,
+  picture of the viewport, DOM, in one browser context.
+- ``pages_ratio``: pages a minute, to those with a fresh browser context for each page (`[visit] fresh`),
+  or with ``--before FOLDER``, to those of another checkout that is set up there.
+- ``archived_ratio``: pages a minute, to those of the same visits without recorder, index and frontier.
+
+Each ratio is taken within a round; the figure is the median of the rounds.
+"""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bench import cpu, report
+from bench.pages import CLOCK, Load, Took, archived, timing
+from core.config.settings import BehaviourSettings, Settings, VisitSettings
+from core.page_manifest import VisitOutcome
+from render.behaviours.catalog import load_behaviours
+from render.browser import Browser
+from render.chromium import find_browser
+from render.visit import VisitRequest, visit
+from tests.support.sites import hosts
+from tests.support.sites.kinds import kinds
+from tests.support.sites.web import TestWeb
+
+MANUAL = "manuals/doxygen"
+PAGES = 150
+_LOADED = """new Promise((done) => {
+  if (document.readyState === "complete") done(true);
+  else addEventListener("load", () => done(true));
+})"""
+
+
+def _urls(count: int) -> list[str]:
+    """Return pages of the manual that are documents of their own, in alphabetical order."""
+    folder = kinds().root / MANUAL
+    paths = [each for each in sorted(folder.rglob("*.html")) if each.stat().st_size > 4_000]
+    return [f"https://{hosts.KINDS}/{MANUAL}/{each.relative_to(folder)}" for each in paths[:count]]
+
+
+async def _bare(urls: Sequence[str], web: TestWeb) -> Took:
+    """Visit the pages in one browser context: load, picture, DOM."""
+    async with await Browser.launch(
+        Settings().browser, find_browser(), ca_spki=web.spki, hosts=web.resolve, clock=CLOCK
+    ) as browser:
+        context = await browser.open_context()
+        with timing(None) as took:
+            for url in urls:
+                await _look(browser, context.id, url)
+        await browser.close_context(context)
+    return took
+
+
+async def _look(browser: Browser, context: str, url: str) -> None:
+    connection = browser.connection
+    sessions: asyncio.Queue[str] = asyncio.Queue()
+    opened = browser._contexts[context]  # noqa: SLF001 a plain tab, without what a visit adds
+    opened.on_target = lambda session, _info: sessions.put_nowait(session)
+    target = await connection.send(
+        "Target.createTarget", {"url": "about:blank", "browserContextId": context}
+    )
+    session = await sessions.get()
+    opened.on_target = lambda other, _info: connection.post(
+        "Runtime.runIfWaitingForDebugger", {}, other
+    )
+    screen = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    await connection.send("Emulation.setDeviceMetricsOverride", screen, session)
+    await connection.send("Runtime.runIfWaitingForDebugger", {}, session)
+    await connection.send("Page.navigate", {"url": url}, session)
+    for script in (_LOADED, "document.documentElement.outerHTML"):
+        evaluated = {"expression": script, "awaitPromise": True, "returnByValue": True}
+        await connection.send("Runtime.evaluate", evaluated, session)
+    await connection.send("Page.captureScreenshot", {"format": "png"}, session)
+    await connection.send("Target.closeTarget", target)
+
+
+async def _unrecorded(load: Load, web: TestWeb) -> Took:
+    """Make the same visits in one browser context, straight from the web."""
+    behaviours = load_behaviours(load.behaviours)
+    async with await Browser.launch(
+        Settings().browser, find_browser(), ca_spki=web.spki, hosts=web.resolve, clock=CLOCK
+    ) as browser:
+        context = await browser.open_context()
+        with timing(None) as took:
+            for url in load.urls:
+                if not context.reusable:
+                    await browser.close_context(context)
+                    context = await browser.open_context()
+                request = VisitRequest(url, context=context)
+                seen = await visit(browser, request, load.visit, behaviours=behaviours, clock=CLOCK)
+                assert seen.outcome is VisitOutcome.COMPLETE, (url, seen.reason)
+    return took
+
+
+def _of_checkout(folder: str, *, quick: bool) -> float:
+    """Return the seconds that the checkout's own browser, recorder and settings take, by its `bench.pages`."""
+    script = (
+        "import asyncio, json, sys; from bench.pages import *; from core.config.settings import *\n"
+        "urls = json.loads(sys.argv[1])\n"
+        "with TestWeb.start(real=False, every_kind=True) as web:\n"
+        "    load = Load(urls, VisitSettings(), BehaviourSettings())\n"
+        "    print(asyncio.run(archived(load, web, 1)).seconds)"
+    )
+    command = [".venv/bin/python", "-c", script, json.dumps(_urls(12 if quick else PAGES))]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return float(ran.stdout.split()[-1])
+
+
+async def _round(
+    urls: Sequence[str], web: TestWeb, before: str, *, quick: bool
+) -> dict[str, float]:
+    """Return the figures of one round, and those they are made of."""
+    load = Load(urls, VisitSettings(), BehaviourSettings())
+    web.clear()
+    bare = await _bare(urls, web)
+    plain_requests = web.count()
+    web.clear()
+    shared = await archived(load, web, 1)
+    requests = web.count()
+    if before:
+        before_s = _of_checkout(before, quick=quick)
+    else:
+        fresh = replace(load, visit=replace(load.visit, fresh=True))
+        before_s = (await archived(fresh, web, 1)).seconds
+    unrecorded = await _unrecorded(load, web)
+    return {
+        "requests_ratio": requests / plain_requests,
+        "cpu_of_bare": sum(shared.cpu.values()) / sum(bare.cpu.values()),
+        "pages_ratio": before_s / shared.seconds,
+        "archived_ratio": unrecorded.seconds / shared.seconds,
+        "requests": requests / len(urls),
+        "plain_requests": plain_requests / len(urls),
+        "pages_per_minute": len(urls) / shared.seconds * 60,
+        "bare_cpu_s": sum(bare.cpu.values()) / len(urls),
+        **{f"{role}_cpu_s": shared.cpu[role] / len(urls) for role in cpu.ROLES},
+    }
+
+
+async def main() -> None:
+    """Run the rounds; print a table and the figures."""
+    asking = report.parser(__doc__ or "")
+    asking.add_argument("--before", metavar="FOLDER", default="", help="another checkout, set up")
+    asked = asking.parse_args()
+    urls = _urls(12 if asked.quick else PAGES)
+    with TestWeb.start(real=False, every_kind=True) as web:
+        rounds = [
+            await _round(urls, web, asked.before, quick=asked.quick)
+            for _ in range(1 if asked.quick else 3)
+        ]
+    figures = {name: report.median([each[name] for each in rounds]) for name in rounds[0]}
+    targets = {
+        "requests_ratio": "<= 1.05", "cpu_of_bare": "<= 1.5", "pages_ratio": ">= 1.3",
+        "archived_ratio": ">= 0.95",
+    }  # fmt: skip
+    report.table(
+        [(f"{len(urls)} pages, {len(rounds)} rounds", "median", "target")]
+        + [(name, f"{value:.3f}", targets.get(name, "")) for name, value in figures.items()]
+    )
+    report.figures("crawl", figures)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
