@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given, strategies
 from hypothesis import settings as budget
 
+from core.errors import InputError
 from core.hosts import ProxyEndpoint
+from proxy.control.client import ContextCredentials
 from proxy.visit_registry import VisitRegistry, VisitSession
 from tests.support.examples import examples
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, records
@@ -271,3 +273,59 @@ async def test_warcproxs_header_costs_no_memory_and_no_descriptors(
 
     assert later_fds <= fds + 2
     assert later_rss <= rss + 16_000_000
+
+
+async def test_visits_of_a_shared_context_take_turns(
+    proxy: Proxy, origin: Origin, secure_origin: Origin
+) -> None:
+    """Each has what is requested while it is open, through new connections and old tunnels alike."""
+    shared = ContextCredentials.random()
+    way = ProxyEndpoint("127.0.0.1", proxy.port, *shared)
+    with browser(proxy, way) as tunnelled:
+        for name in ("first", "second"):
+            async with proxy.client.visit(name, bucket="b", shared=shared) as visit:
+                if name == "first":
+                    tunnelled.tunnel("secure.example:443")
+                assert tunnelled.ask("GET", f"/{name}", tunnel=True).status == 200
+                with browser(proxy, way) as fresh:
+                    assert fresh.ask("GET", URL).status == 200
+                entries = await visit.seal(grace_s=1)
+            assert [each.url for each in entries] == [f"https://secure.example/{name}", URL]
+    proxy.stop()
+    pages = [
+        (each.url, each.headers.get("WARC-Page-ID"))
+        for each in records(proxy.layout)
+        if each.kind in ("response", "revisit")
+    ]
+    assert pages == [
+        ("https://secure.example/first", "first"),
+        (URL, "first"),
+        ("https://secure.example/second", "second"),
+        (URL, "second"),
+    ]
+
+
+async def test_between_two_visits_a_shared_context_gets_nothing(
+    proxy: Proxy, origin: Origin
+) -> None:
+    """A late request is refused with 403: a 407 would make the browser forget the credentials."""
+    shared = ContextCredentials.random()
+    authorization = f"Proxy-Authorization: Basic {token(':'.join(shared))}\r\n"
+    async with proxy.client.visit("first", bucket="b", shared=shared) as visit:
+        assert answers(proxy, authorization) == [200, 200]
+        await visit.seal(grace_s=1)
+        assert answers(proxy, authorization)[0] == 403
+    assert answers(proxy, authorization) == [403, 403]
+    assert len(origin.requests) == 1
+
+
+async def test_a_context_never_has_two_visits(proxy: Proxy) -> None:
+    """The second is refused while the first is open, and so are credentials that could be guessed."""
+    shared = ContextCredentials.random()
+    async with proxy.client.visit("first", bucket="b", shared=shared):
+        with pytest.raises(InputError, match="Another visit"):
+            async with proxy.client.visit("second", bucket="b", shared=shared):
+                pass
+    with pytest.raises(InputError, match="hexadecimal"):
+        async with proxy.client.visit("third", bucket="b", shared=ContextCredentials("a", "b")):
+            pass

@@ -143,7 +143,11 @@ def test_a_profile_that_is_missing_leaves_a_fresh_bucket() -> None:
     """A worker elsewhere may not have it: the page is captured again all the same."""
     found = replace(REPAIR, profile="no-such-profile").lay_over(Settings())
 
-    assert found == replace(Settings(), proxy=ProxySettings(dedup_bucket="repair-1"))
+    assert found == replace(
+        Settings(),
+        proxy=ProxySettings(dedup_bucket="repair-1"),
+        visit=VisitSettings(fresh=True),
+    )
 
 
 ITEM = FrontierItem("id", URL, "a.example", Lane.STANDARD, 0, "", 1)
