@@ -114,11 +114,39 @@
       }
       return "";
     }, "");
+  // Of what lies in the page's memory (blob:) nobody can ask later: bytes of pictures and fonts, within bounds.
+  const LONGEST_MEMORY = 1000000; // bytes
+  let memoryLeft = 6000000;
+  const memories = new Map();
+  const KINDS = [["image/png", /^\x89PNG/], ["image/jpeg", /^\xff\xd8\xff/], ["image/gif", /^GIF8/], ["image/webp", /^RIFF[^]{4}WEBP/],
+    ["image/avif", /^[^]{4}ftypavi[fs]/], ["font/woff2", /^wOF2/], ["font/woff", /^wOFF/], ["font/ttf", /^(\0\x01\0\0|true)/],
+    ["font/otf", /^OTTO/], ["image/svg+xml", /^\s*(<\?xml[^>]*>\s*)?<svg[\s>]/]];
+  const fromMemory = (url) => {
+    if (!memories.has(url)) {
+      memories.set(url, attempt(() => {
+        const request = new XMLHttpRequest();
+        request.open("GET", url, false);
+        request.setRequestHeader("Range", `bytes=0-${LONGEST_MEMORY}`);
+        request.overrideMimeType("text/plain; charset=x-user-defined");
+        request.send();
+        const text = request.responseText;
+        if (text.length > LONGEST_MEMORY) return "";
+        const bytes = text.replace(/[^\0-\xff]/g, (c) => String.fromCharCode(c.charCodeAt(0) & 255));
+        const kind = KINDS.find(([, beginning]) => beginning.test(bytes.slice(0, 200)));
+        return kind ? `data:${kind[0]};base64,${btoa(bytes)}` : "";
+      }, ""));
+    }
+    const data = memories.get(url);
+    if (!data || data.length > memoryLeft) return url;
+    memoryLeft -= data.length;
+    return data;
+  };
   const absoluteCss = (css, base) => {
     if (!/url\(|@import/i.test(css)) return css;
     return css
       .replace(/url\(\s*(?:"([^"\n]*)"|'([^'\n]*)'|([^"'()\s]+))\s*\)/gi, (whole, a, b, c) => {
         const url = a ?? b ?? c;
+        if (/^blob:/i.test(url)) return `url("${fromMemory(url)}")`;
         if (/^(data:|#|[a-z][a-z0-9+.-]*:\/\/)/i.test(url) || url.includes("\\")) return whole;
         return `url("${absolute(url, base).replace(/["\\\n]/g, encodeURIComponent)}")`;
       })
@@ -508,6 +536,19 @@
     put("</g></g>");
     return true;
   };
+  // A picture that a drawing takes from another file, with its bytes: as an image the drawing has no other.
+  const writePicture = (node) => {
+    const get = (key) => Element.prototype.getAttribute.call(node, key);
+    const address = get("href") ?? get("xlink:href") ?? "";
+    if (/^\s*(data:|#|$)/i.test(address)) return false;
+    const image = Document.prototype.createElement.call(document, "img");
+    image.src = absolute(address, base); // what is loaded is there at once
+    const data = image.complete && draw(image, image.naturalWidth, image.naturalHeight);
+    if (!data) return false;
+    const others = attributesText(node, "image", null).replace(/ (xlink:)?href="[^"]*"/g, "");
+    put(`<image${others}${shapeLook(node, "image")}${attribute("href", data)}></image>`);
+    return true;
+  };
   // HTML within a drawing, as an image can show it: its backgrounds as shapes, its lines as text.
   const MOST_LINES = 2000;
   let lines = 0;
@@ -578,6 +619,7 @@
     if (!html) {
       if (name === "use" && attempt(() => writeUse(node, depth, scope), false)) return;
       if (name === "foreignObject" && attempt(() => writeForeign(node), false)) return;
+      if (name === "image" && attempt(() => writePicture(node), false)) return;
       const look = isDrawing(node, name) ? lookOf(node) : shapeLook(node, name);
       put(`<${name}${attributesText(node, name, null)}${look}>`);
       children(node, depth + 1, scope, false);
@@ -614,6 +656,21 @@
       if (sheet.disabled) continue;
       putStyle(attempt(() => cssText(sheet), ""), attribute("data-weboid-adopted", ""), base);
     }
+    const faces = attempt(() => addedFaces(owner), []);
+    if (faces.length) putStyle(faces.join("\n"), attribute("data-weboid-adopted", ""), base);
+  };
+  // By the guard: fonts that scripts have added to the document, as rules.
+  const addedFaces = (page) => {
+    const faces = [];
+    const detailOf = reader(CustomEvent, "detail");
+    const add = (event) => {
+      const face = detailOf(event);
+      if (faces.length < 20 && typeof face === "string" && face.length < 1500000) faces.push(face);
+    };
+    EventTarget.prototype.addEventListener.call(page, "weboid-face", add, true);
+    EventTarget.prototype.dispatchEvent.call(page, new Event("weboid-faces"));
+    EventTarget.prototype.removeEventListener.call(page, "weboid-face", add, true);
+    return faces;
   };
   const write = (node, depth, scope, raw) => {
     const type = typeOf(node);

@@ -47,6 +47,44 @@
     }
   };
 
+  // Fonts that scripts add are in no style sheet. dom.js queries the document for them, and each answers as a rule.
+  const MOST_FACES = 20;
+  const LONGEST_FACE = 1000000; // bytes
+  const FACE = ["family", "style", "weight", "stretch", "unicodeRange", "status"].map((name) => reader(FontFace, name));
+  const [setOf, NativeCustomEvent] = [reader(Document, "fonts"), CustomEvent];
+  const { has } = Object.getPrototypeOf(setOf(document)); // of no named interface
+  const faces = new Map();
+  const asData = (bytes) => `url("data:font/ttf;base64,${btoa(bytes.reduce((text, byte) => text + String.fromCharCode(byte), ""))}")`;
+  const answerFaces = () => {
+    for (const [face, source] of faces) {
+      if (!call(has, setOf(document), [face])) continue;
+      const [family, style, weight, stretch, range, status] = FACE.map((read) => read(face));
+      if (status === "error") continue;
+      const name = family.replace(/^["']|["']$/g, "").replace(/["\\\n]/g, "");
+      const text =
+        `@font-face { font-family: "${name}"; font-style: ${style}; font-weight: ${weight}; font-stretch: ${stretch}; ` +
+        `unicode-range: ${range}; src: ${typeof source === "string" ? source : asData(source)} }`;
+      call(dispatchEvent, document, [new NativeCustomEvent("weboid-face", { detail: text })]);
+    }
+  };
+  const rememberFace = (face, source) => {
+    if (faces.size >= MOST_FACES) return;
+    if (typeof source !== "string") {
+      const view = ArrayBuffer.isView(source);
+      if (source.byteLength > LONGEST_FACE) return;
+      source = new Uint8Array(view ? source.buffer : source, view ? source.byteOffset : 0, source.byteLength).slice();
+    }
+    faces.set(face, source);
+    call(addEventListener, document, ["weboid-faces", answerFaces]);
+  };
+  globalThis.FontFace = new Proxy(FontFace, {
+    construct: (native, [family, source, ...rest], target) => {
+      const face = Reflect.construct(native, [family, source, ...rest], target);
+      attempt(() => rememberFace(face, source));
+      return face;
+    },
+  });
+
   // What a scene shows is gone from its canvas once it is on the screen, unless it was asked to stay there;
   // and a page that wants no slow drawing gets one as readers' graphics cards make it. dom.js queries the
   // document for scenes that the browser refused: canvases, or the document itself for WebGPU.

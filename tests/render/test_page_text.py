@@ -274,3 +274,23 @@ async def test_shadow_roots_that_markup_closes_are_in_the_dom(look: Look) -> Non
     assert "&gt;in a frame&lt;/x-in&gt;" in html
     assert "said in a plain host\nbefore slotted deep down\nin a frame" in text(seen)
     assert [url.rpartition("/")[2] for url in seen.outlinks] == ["deep.html"]
+
+
+async def test_pictures_and_fonts_of_the_pages_memory_are_kept(
+    browser: Browser, clock: SystemClock
+) -> None:
+    """As bytes, within bounds, and by what they are; a page that floods its reader is cut off."""
+    quick = VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0, favicon=False)
+    async with serving() as site:
+        seen = await visit(browser, VisitRequest(site.url("/memory.html")), quick, clock=clock)
+        address = site.url("/f.woff2")
+    html = dom(seen)
+
+    assert html.count("data:image/gif;base64,") == 1
+    assert html.count("blob:") == 2
+    assert 'font-family: "Address"; font-style: normal; font-weight: 700' in html
+    assert f'src: url("{address}")' in html
+    assert "Unused" not in html
+    assert html.count("fake.woff2") <= 20
+    assert "</style><script" not in html
+    assert len(html) < 100_000

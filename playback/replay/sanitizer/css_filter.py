@@ -159,8 +159,8 @@ class ParserBudget:
     out; plain rules need no parser and are not counted.
     """
 
-    def __init__(self) -> None:
-        self._left = MOST_PARSED
+    def __init__(self, most: int = MOST_PARSED) -> None:
+        self._left = most
 
     def take(self, text: str) -> bool:
         """Return True when the text may be parsed, and count it."""

@@ -12,7 +12,9 @@ aside, and formulas replaced by their text. This affects only the look of the co
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from html import escape, unescape
 from urllib.parse import unquote
@@ -23,6 +25,7 @@ from playback.replay.sanitizer.allowlist import (
     NAMES,
     SIZE_PX,
 )
+from playback.replay.sanitizer.css_filter import ParserBudget, filter_declarations
 from playback.replay.sanitizer.css_rules import (
     CONTROLS,
     STAND_IN,
@@ -132,6 +135,7 @@ _PLAYER_ENDS = {
 }
 _SOURCE = re.compile(r"<source(?=[\s/])", re.IGNORECASE)
 _MOST_FORMULAS = 2_000
+_MOST_FORMULA_STYLE = 20_000  # characters that the parser reads
 _DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
 # Where the DOM artifact records the URL of a framed document: on its first element.
@@ -223,6 +227,7 @@ class _DocumentScanner:
         self._scan = DocumentScan(doctype=doctype_of(text), mark=f"weboid-{digest}-")
         self._parts: list[str] = []
         self._drawings = InlineDrawings(text)
+        self._formula_budget = ParserBudget(_MOST_FORMULA_STYLE)
         self._frame_gap_px = 6
         self._templates: list[bool] = []  # for each that is open: is it a shadow tree?
         self._stand_ins = _STAND_INS if frame_depth is None else _PLAIN_STAND_INS
@@ -276,11 +281,14 @@ class _DocumentScanner:
                 return end
             inside = self._text[end:close].partition("<annotation")[0]
             if self._frame_depth is None and len(self._scan.formulas) < _MOST_FORMULAS:
-                shown = f'<wbr id="{self._scan.mark}f{len(self._scan.formulas)}">'
-                self._scan.formulas.append(write_formula(attributes, inside))
+                self._parts.append(f'<wbr id="{self._scan.mark}f{len(self._scan.formulas)}">')
+                style = partial(
+                    filter_declarations, rewriter=self._rewriter, budget=self._formula_budget
+                )
+                self._scan.formulas.append(write_formula(attributes, inside, style))
             else:
-                shown = escape(" ".join(unescape(_MARKUP.sub(" ", inside)).split()))
-            self._parts.append(f"{_start_tag('span', attributes)}{shown}</span>")
+                words = escape(" ".join(unescape(_MARKUP.sub(" ", inside)).split()))
+                self._parts.append(f"{_start_tag('span', attributes)}{words}</span>")
             return close
         elif name != "head":
             self._parts.append(self._body_element(name, attributes))
@@ -482,19 +490,27 @@ _FORMULA_TAG = re.compile(r"<(/?)([a-z]+)([^<>]*)>", re.IGNORECASE)
 _FORMULA_VALUE = re.compile(r"[\w.,#%+ -]{1,60}", re.ASCII)
 
 
-def write_formula(attributes: Attributes, text: str) -> str:
+_FORMULA_CLASS = re.compile(r"[\w -]{1,200}", re.ASCII)
+
+
+def write_formula(
+    attributes: Attributes, text: str, write_style: Callable[[str], str] = lambda _: ""
+) -> str:
     """Return the content of a ``math`` element as MathML of listed elements, attributes and text.
 
     It is balanced and holds no element that leaves MathML, so browsers read what is written here
-    (HTML, 13.2.6.5).
+    (HTML, 13.2.6.5). `write_style` filters the declarations of a style attribute.
     """
 
     def start(name: str, values: Attributes) -> str:
         allowed = {
             key: value.strip()
             for key, value in values.items()
-            if key in FORMULA_ATTRIBUTES and _FORMULA_VALUE.fullmatch(value.strip())
+            if (key in FORMULA_ATTRIBUTES and _FORMULA_VALUE.fullmatch(value.strip()))
+            or (key in {"class", "id"} and _FORMULA_CLASS.fullmatch(value))
         }
+        if style := write_style(values.get("style", "")):
+            allowed["style"] = style
         return _start_tag(name, allowed)
 
     parts = [start("math", attributes)]

@@ -199,8 +199,6 @@ MAKING: tuple[Cell, ...] = (
         module=True,
         count=10,
         must="blob.png",
-        dark=(8,),
-        short="no background from a blob: URL, which lies in the page's memory",
     ),
     cell(
         "workers",

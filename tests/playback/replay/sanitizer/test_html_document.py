@@ -525,15 +525,18 @@ def test_objects_stand_as_what_was_seen_of_them(in_replay: Call) -> None:
 def test_formulas_keep_their_structure(in_replay: Call) -> None:
     """MathML of listed elements and attributes, closed in order; at text levels what it says."""
     markup = (
-        "<p>a <math class=m display=block onclick=x><mfrac linethickness='2px;'><mi mathvariant='bold'>x</mi>"
+        "<p>a <math class=m display=block style='color:red;position:fixed;background:url(//evil.example/x)'"
+        " onclick=x><mfrac class='url(x)' style='width:expression(1)' linethickness='2px;'><mi mathvariant='bold'>x</mi>"
         "<mrow><mo>&lt;</mo><mtext><b>in</b> HTML</mtext></mfrac></mrow><mi href='//evil.example'>y</math> b</p>"
     )
     document = in_replay("document", [markup])
     text = in_replay("document", [markup, True, "text"])
 
     assert (
-        '<p>a <span class="m"><math display="block"><mfrac><mi mathvariant="bold">x</mi><mrow>'
-        "<mo>&lt;</mo><mtext>in HTML</mtext></mrow></mfrac><mi>y</mi></math></span> b</p>"
+        '<p>a <math class="m" display="block" style="color:red;position:absolute;'
+        "background:url(&quot;/c/20260301120000im_/https://evil.example/x&quot;);\"><mfrac><mi"
+        ' mathvariant="bold">x</mi><mrow>'
+        "<mo>&lt;</mo><mtext>in HTML</mtext></mrow></mfrac><mi>y</mi></math> b</p>"
     ) in document
     assert "<p>a x &lt; in HTML y b</p>" in text
 
