@@ -155,6 +155,7 @@ async def _fill_links(
 FAVICON_PATIENCE_S = 1.0
 BROKEN_VIEW_S = 3.0
 GLYPHS_S = 3.0
+FULL_PAGE_SHARE = 0.8
 ICONS_KNOWN = 10_000
 _MARKUP = frozenset({"text/html", "application/xhtml+xml"})
 # Links that lead a reader on; what else the head names is another form of the same page.
@@ -321,8 +322,11 @@ async def _gather_full_page(
             result.keep_picture(ArtifactKind.FULL_PAGE, view)
         return
     picture = capture_full_page(page, height, measured["scale"], settings)
-    full = await steps.make("full_page", picture)
+    with steps.step("full_page"):
+        # The last step that takes long: it may use up most of the time that is left.
+        full = await steps.attempt(picture, steps.left_s * FULL_PAGE_SHARE)
     if full is None:
+        steps.fall_short("missing: full_page")
         return
     result.keep_picture(ArtifactKind.FULL_PAGE, full.data, cut_from=full.cut_from)
     if full.note:

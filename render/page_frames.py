@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from render.cdp import CommandError
+from render.machine_load import stretched
 from render.page import BrowserPage, load_script
 
 DOCUMENT_LIMIT = 100
@@ -172,7 +173,7 @@ class PageDocuments:
         if (id(frame), number) in self._silent:
             return None
         try:
-            async with asyncio.timeout(DOCUMENT_TIMEOUT_S):
+            async with asyncio.timeout(stretched(DOCUMENT_TIMEOUT_S)):
                 inner = await frame.inner(number)
                 return None if inner is None else (inner, await inner.call(name, *arguments))
         except (TimeoutError, CommandError):

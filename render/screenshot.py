@@ -26,6 +26,7 @@ from PIL import Image
 
 from core.config.settings import VisitSettings
 from render.cdp import CommandError
+from render.machine_load import stretched
 from render.page import BrowserPage
 
 # A sheet of our own is no concern of the page's Content-Security-Policy, as a <style> would be.
@@ -297,7 +298,7 @@ def _packing(settings: VisitSettings) -> dict[str, object]:
 async def _capture(page: BrowserPage, params: dict[str, object], patience_s: float) -> bytes:
     async with picture_styles(page):
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(stretched(patience_s)):
                 answer = await page.send("Page.captureScreenshot", params)
         except TimeoutError:
             # The browser forgets the question when the page navigates at that moment: ask again.

@@ -24,6 +24,7 @@ from render.behaviours.runner import run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
 from render.cdp import CommandError
 from render.identity import page_options
+from render.machine_load import stretched
 from render.network_log import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
 from render.service_workers import SynthesisedResponse
@@ -307,7 +308,7 @@ class _VisitRun:
 
     async def _settle(self, page: BrowserPage, limit_s: float) -> None:
         share_s = self.steps.share_s
-        answer_s = share_s(ANSWER_LIMIT_S)
+        answer_s = share_s(stretched(ANSWER_LIMIT_S))
         limits = SettleLimits.of(self._settings, limit_s=share_s(limit_s), answer_s=answer_s)
         with self.steps.step("settle"):
             await settle(page, limits, self._rest, clock=self._clock)

@@ -18,6 +18,7 @@ from core.hosts import canonical_host
 from core.page_manifest import PageBehaviour
 from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
 from render.cdp import CommandError
+from render.machine_load import stretched
 from render.page import BrowserPage
 from render.page_frames import PageFrame, child_frames, main_frame, run_in
 from render.settle import VisitSteps
@@ -128,7 +129,7 @@ async def run_behaviours(
             break
         if behaviour.needs and view is None:
             with steps.step("survey"):
-                view = await survey_page(page, behaviours.chosen, min(left_s, SURVEY_S))
+                view = await survey_page(page, behaviours.chosen, min(left_s, stretched(SURVEY_S)))
         if view is not None and view.is_idle(behaviour.name):
             done.append(PageBehaviour(behaviour.name))
             continue
@@ -243,7 +244,7 @@ async def _run(
     if not (behaviour.framed and answer.frames):
         return answer
     frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
-    limit_ms = min(options["limitMs"] / 2, FRAMES_LIMIT_S * 1000)
+    limit_ms = min(options["limitMs"] / 2, stretched(FRAMES_LIMIT_S) * 1000)
     inner = {**options, "limitMs": limit_ms, "framed": True, "alone": True}
     answers: list[BehaviourAnswer] = []
 
@@ -397,7 +398,7 @@ async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
     """
     loop = asyncio.get_running_loop()
     began, requests = page.now() - 0.5, page.log.news
-    limit = loop.time() + min(GROWTH_S, left_s)
+    limit = loop.time() + min(stretched(GROWTH_S), left_s)
     while True:
         if await _page_height(page, BOTTOM_S * 1000) > height:
             return True
@@ -427,7 +428,7 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
             break
         began = page.now()
         await move(point[0], point[1])
-        await _reaction(page, began, min(HOVER_S, end - loop.time()), still_ms=HOVER_MS)
+        await _reaction(page, began, min(stretched(HOVER_S), end - loop.time()), still_ms=HOVER_MS)
         done += 1
     if done:
         await move(0, 0)
@@ -452,7 +453,7 @@ async def step_through(
         notes = answers[-1].notes or notes
         if not (answers[-1].more or {}).get("next"):
             break
-        await _reaction(page, began, min(GROWTH_S, end - loop.time()), still_ms=STEP_MS)
+        await _reaction(page, began, min(stretched(GROWTH_S), end - loop.time()), still_ms=STEP_MS)
     if not answers:
         return BehaviourAnswer()
     return replace(answers[0].with_others(answers[1:]), notes=notes)

@@ -11,8 +11,15 @@ async (options, tools) => {
   const leadTo = (node, top, side) =>
     Element.prototype.scrollTo.call(node, { top, left: side, behavior: "instant" });
   let futile = 0;
-  const waiting = () =>
-    find("img[data-src], img[data-lazy-src], img[data-original], img[data-lazy], [data-bg]", 300).some((node) => {
+  // In a large document a look for them takes longer than a step: only where elements came or went.
+  const everything = Document.prototype.getElementsByTagName.call(document, "*");
+  let [lazy, elements] = [[], -1];
+  const waiting = () => {
+    if (everything.length !== elements) {
+      elements = everything.length;
+      lazy = find("img[data-src], img[data-lazy-src], img[data-original], img[data-lazy], [data-bg]", 300);
+    }
+    return lazy.some((node) => {
       const { top, bottom, width } = box(node);
       if (bottom < 0 || top > innerHeight || width < 1) return false;
       if (node instanceof HTMLImageElement) {
@@ -20,6 +27,7 @@ async (options, tools) => {
       }
       return style(node).backgroundImage === "none";
     });
+  };
   // Loaders that look only when scrolling has stopped for a moment are waited for, if there are any.
   const look = async () => {
     await drawn();

@@ -384,6 +384,21 @@ async def test_sound_and_film_without_end_do_not_hold_the_page(look: Look, site:
     assert {"/endless_sound", "/endless_sound?film"} <= set(site.paths())
 
 
+async def test_large_documents_are_whole(look: Look) -> None:
+    """A table of sixty thousand cells and a DOM of five megabytes, at the same time, by the defaults."""
+    limits = {"timeout_s": 240.0, "settle_s": 0.25, "settle_limit_s": 60.0}
+    pages = await asyncio.gather(
+        look("/table.html?60000", **limits), look("/table.html?110000", **limits)
+    )
+
+    for seen, size in zip(pages, (60_000, 110_000), strict=True):
+        assert (seen.outcome, seen.reason) == (VisitOutcome.COMPLETE, "")
+        assert f"<b>{size - 1}</b>".encode() in data(seen, ArtifactKind.DOM)
+        assert data(seen, ArtifactKind.TEXT).split()[-1] == f"{size - 1}".encode()
+        assert data(seen, ArtifactKind.FULL_PAGE)
+    assert len(data(pages[1], ArtifactKind.DOM)) > 5_000_000
+
+
 async def test_error_lines_are_bounded(look: Look) -> None:
     """A page may complain, up to a point."""
     seen = await look("/errors.html")
