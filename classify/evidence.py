@@ -46,6 +46,8 @@ class PageTraits:
     is_frameset: bool = False  # it consists of frames only
     overlay_share: float = 0.0  # share of the viewport covered by an overlay
     overlay_text: str = ""  # text of the overlay
+    busy_share: float = 0.0  # share of the viewport of spinners and placeholders without words
+    plain_share: float = 0.0  # share of the viewport of canvases of one colour
     marks: frozenset[str] = frozenset()  # names of those of `MARKS` that were found
     needles: frozenset[str] = frozenset()  # those of `NEEDLES` that occur in its inline scripts
     robots: str = ""  # content of its robots meta element

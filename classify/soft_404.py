@@ -33,6 +33,11 @@ _HOMES = re2.compile(expression("soft_404", "homes"))
 _SPECIFIC = re2.compile(r"\d{3}|[-_][^-_/]+[-_]|\.(?:html?|php|aspx?|pdf|jsp|cfm)$")
 _WAITING = re2.compile(expression("soft_404", "waiting"))
 _EMPTY_CHARS = 6
+# Of pages with so few letters a spinner or an empty canvas is the content.
+_FEW_CHARS = 200
+_PLACEHOLDERS = 0.2  # of the screen
+_CANVAS = 0.3  # of the screen
+UNFINISHED = "The page was not finished: "  # begins evidence that a later visit may be better
 
 
 def judge_soft_404(page: PageEvidence) -> ClassFindings:
@@ -94,10 +99,18 @@ def judge_near_empty(page: PageEvidence) -> ClassFindings:
     if page.traits is None or not page.is_rendered or seen.is_frameset:
         return case
     if _WAITING.fullmatch(page.words) and not seen.media and not seen.frames:
-        case.add(0.8, f"It says only “{page.words[:100]}”.")
+        case.add(0.8, f"{UNFINISHED}it says only “{page.words[:100]}”.")
         return case
-    something = seen.pictures or seen.media or seen.frames or seen.fields
-    if something or (seen.links and page.words):
+    something = seen.pictures or seen.media or seen.frames
+    is_few = page.volume < _FEW_CHARS and not something
+    if is_few and seen.plain_share >= _CANVAS:
+        case.add(0.8, f"{UNFINISHED}its canvas shows nothing.")
+    elif is_few and seen.busy_share:
+        case.add(0.8, f"{UNFINISHED}it shows that it is loading.")
+    elif seen.busy_share >= _PLACEHOLDERS and page.prose < _FEW_CHARS:
+        case.add(0.75, f"{UNFINISHED}{seen.busy_share:.0%} of the screen are placeholders.")
+    something = something or seen.fields
+    if case.evidence or something or (seen.links and page.words):
         return case
     if not page.words:
         case.add(0.95, "There is no text on it, no picture, and nothing that plays.")

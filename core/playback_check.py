@@ -43,6 +43,7 @@ class PlaybackFault(StrEnum):
     COVERED = "covered"  # something lies over much of the page
     TEXT = "text"  # the words are others
     RESOURCES = "resources"  # parts that came at capture do not come at playback
+    UNFINISHED = "unfinished"  # the capture itself shows a page that was not drawn, or was loading
     DAMAGED = "damaged"  # the archive does not hold what was captured
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TypeVar
 
+from classify.soft_404 import UNFINISHED
 from core.captures import ArtifactKind, artifact_uri
 from core.clock import Clock
 from core.errors import BrowserUnavailableError, PermanentError, UnavailableError
@@ -253,7 +254,17 @@ class PlaybackChecker:
             defects = [
                 each for each in evidence.manifest.notes if each.startswith(_CAPTURE_DEFECTS)
             ]
-            reason = " ".join([reason, *defects]).strip()
+            unfinished = [
+                each for each in evidence.manifest.class_evidence if each.startswith(UNFINISHED)
+            ]
+            undrawn = [each for each in defects if each.startswith("scenes:")]
+            if unfinished or undrawn:
+                faults = (*faults, PlaybackFault.UNFINISHED)
+            if unfinished:
+                verdict = QaVerdict.BROKEN  # the copy is right, but another capture may be better
+            elif undrawn and verdict is QaVerdict.GOOD:
+                verdict = QaVerdict.DOUBTFUL
+            reason = " ".join([reason, *unfinished, *defects]).strip()
         return replace(
             self._blank(page, reason),
             verdict=verdict,

@@ -79,7 +79,7 @@ _LESS = 0.5  # of what is left of the old copy
 _FEWEST_PARTS = 3  # of which some can be missing
 _FEWEST_WORDS = 40  # the same of words
 # Faults that are not evidence of a playback problem.
-_NOT_PLAYBACK = frozenset({PlaybackFault.DAMAGED})
+_NOT_PLAYBACK = frozenset({PlaybackFault.DAMAGED, PlaybackFault.UNFINISHED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 ``scripts/timers.js`` runs in each document before its first script. Through a binding it reports in
 how many milliseconds the last short timer fires and, with a leading plus, the last timer of up to
-`LONGEST_MS`. A page could call the binding, too, but could only prolong the wait a little.
+`longest_timer_s`. A page could call the binding, too, but could only prolong the wait a little.
 
 Each child target starts paused, so it makes no request before its events are listened to. Targets
 beyond the limits stay paused, or run without a listener through the same proxy.
@@ -20,15 +20,20 @@ from render.network_log import NetworkLog
 from render.service_workers import BODY_LIMITS
 
 TIMER_BINDING = "weboidTimer"
-LONGEST_MS = 5_000  # a timer that was set to more is never waited for
 TIMER_LIMIT = 500  # documents, each with short and late timers, that are tracked
+
+
+def longest_timer_s(patience_s: float = 2.0) -> float:
+    """Return the longest delay of timers that are waited for while a page is not finished."""
+    return max(5.0, 2.5 * patience_s)
 
 
 class PageTimers:
     """Due times of the timers in a page's documents."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, longest_s: float) -> None:
         self._clock = clock
+        self._longest_s = longest_s
         self._due: dict[tuple[str, int, bool], float] = {}
 
     def handle_binding(self, params: dict[str, Any], session: str) -> bool:
@@ -40,11 +45,11 @@ class PageTimers:
         timer = (session, params["executionContextId"], wait_ms != payload)
         if timer not in self._due and len(self._due) >= TIMER_LIMIT:
             return False
-        self._due[timer] = self._clock.monotonic() + min(int(wait_ms), LONGEST_MS) / 1000
+        self._due[timer] = self._clock.monotonic() + min(int(wait_ms) / 1000, self._longest_s)
         return True
 
     def until(self, *, late: bool = False) -> float:
-        """Return when the last known timer fires; 0.0: none. Timers up to `LONGEST_MS` count if `late`."""
+        """Return when the last known timer fires; 0.0: none. Timers up to the longest count if `late`."""
         return max(
             (due for (*_, is_late), due in self._due.items() if late or not is_late), default=0.0
         )

@@ -22,11 +22,11 @@ from render.browser import BrowserContext, ProxyLogin
 from render.cdp import CommandError
 from render.child_targets import (
     AUTO_ATTACH,
-    LONGEST_MS,
     NETWORK_LIMITS,
     TIMER_BINDING,
     ChildTargets,
     PageTimers,
+    longest_timer_s,
 )
 from render.identity import PageOptions
 from render.network_log import NetworkLog
@@ -87,7 +87,7 @@ class BrowserPage:
         self.console: list[str] = []  # console error lines, shortened
         # Counts of attempts that no visit allows, by kind: ``alert``, ``popup``, ``download``, …
         self.tried: Counter[str] = Counter()
-        self.timers = PageTimers(clock)
+        self.timers = PageTimers(clock, longest_timer_s())
         self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
         self.workers = ServiceWorkers(self._connection, self.changed.set, clock)
         self.log.on_worker_response = self.workers.answered
@@ -491,8 +491,10 @@ async def open_page(
     page = BrowserPage(
         context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock
     )
+    page.timers = PageTimers(clock, longest_timer_s(patience_s))
     context.on_detached = page.target_gone
     patience_ms = round(patience_s * 1000)
-    timers = f'({load_script("timers")})("{TIMER_BINDING}", {patience_ms}, {LONGEST_MS})'
+    longest_ms = round(longest_timer_s(patience_s) * 1000)
+    timers = f'({load_script("timers")})("{TIMER_BINDING}", {patience_ms}, {longest_ms})'
     await page.start(f"({load_script('guard')})();{timers}")
     return page

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from core.clock import Clock
 from core.config.settings import VisitSettings
 from render.cdp import CommandError
+from render.child_targets import longest_timer_s
 from render.page import COMMIT_LIMIT, BrowserPage
 
 _T = TypeVar("_T")
@@ -124,8 +125,6 @@ async def navigate(page: BrowserPage, url: str) -> NavigationResult:
 SLICE_S = 1.0
 # Of what it does besides loading, no more is waited for than this.
 SHOW_LIMIT_S = 8.0
-# So long for timers when the page shows hardly a word, or a sign that it is busy.
-UNFINISHED_PATIENCE_S = 5.0
 # A timer's message takes this long at most on a busy machine; its due time is counted from its arrival.
 TIMER_LATENCY_S = 0.5
 # A page that was left again each time it was asked is not asked for ever.
@@ -228,7 +227,8 @@ class _SettleWait:
         if self._unfinished or not answer["unfinished"]:
             return False
         self._unfinished = True
-        self._timers_left_s += max(0.0, UNFINISHED_PATIENCE_S - self._limits.patience_s)
+        patience_s = self._limits.patience_s
+        self._timers_left_s += longest_timer_s(patience_s) - patience_s
         return page.timers.until(late=True) > self._clock.monotonic()
 
     def _disturbed(self) -> bool:
@@ -278,7 +278,9 @@ class _SettleWait:
             return "worker", until
         # Set within the patience, a timer is awaited whole, however much shorter ones took before it.
         due = page.timers.until(late=self._unfinished)
-        patience_s = UNFINISHED_PATIENCE_S if self._unfinished else self._limits.patience_s
+        patience_s = self._limits.patience_s
+        if self._unfinished:
+            patience_s = longest_timer_s(patience_s)
         if self._timers_left_s > 0 and now < due <= now + patience_s + TIMER_LATENCY_S:
             return "timers", due
         return "", now

@@ -33,6 +33,7 @@ FAULTS: Final[Mapping[PlaybackFault, str]] = {
     PlaybackFault.COVERED: noop("Covered"),
     PlaybackFault.TEXT: noop("Different text"),
     PlaybackFault.RESOURCES: noop("Missing resources"),
+    PlaybackFault.UNFINISHED: noop("Captured unfinished"),
     PlaybackFault.DAMAGED: noop("Archive damaged"),
 }
 CLASSES: Final[Mapping[PageClass, str]] = {

@@ -91,6 +91,7 @@
   const SCENES = new Set(["webgl", "webgl2", "experimental-webgl"]);
   const SHOWN = { preserveDrawingBuffer: true, failIfMajorPerformanceCaveat: false };
   const [drawn, undrawn] = [new WeakSet(), new Set()];
+  let scenes = 0;
   const answerUndrawn = () => {
     for (const node of undrawn) call(dispatchEvent, node, [new NativeEvent("weboid-undrawn")]);
   };
@@ -103,8 +104,17 @@
       const isScene = SCENES.has(kind);
       const wanted = isScene ? { ...options, ...SHOWN } : options;
       const context = call(getContext, canvas, [kind, wanted, ...rest]);
-      if (context) drawn.add(canvas);
-      else if (isScene && !drawn.has(canvas)) refused(canvas);
+      if (isScene && !context && !drawn.has(canvas)) refused(canvas);
+      if (!context) return context;
+      if (isScene && !drawn.has(canvas)) {
+        call(addEventListener, canvas, ["webglcontextlost", () => refused(canvas)]);
+        call(addEventListener, canvas, ["webglcontextrestored", () => undrawn.delete(canvas)]);
+        // A page that was refused WebGPU draws by WebGL.
+        undrawn.delete(document);
+        scenes += 1;
+      }
+      drawn.add(canvas);
+      undrawn.delete(canvas);
       return context;
     },
   });
@@ -112,7 +122,7 @@
     GPU.prototype.requestAdapter = new Proxy(GPU.prototype.requestAdapter, {
       apply: async (requestAdapter, gpu, values) => {
         const adapter = await call(requestAdapter, gpu, values);
-        if (!adapter) refused(document);
+        if (!adapter && !scenes) refused(document);
         return adapter;
       },
     });

@@ -18,9 +18,7 @@
   const FRAMES = 2; // drawn since the last change
   const LONG = 4; // times the quiet: then frames are not drawn at all
   const FEW_CHARS = 400;
-  const BUSY =
-    '[aria-busy="true"], [role="progressbar"], ' +
-    '[class*="spinner" i], [class*="skeleton" i], [class*="loading" i], [class*="loader" i]';
+  const BUSY = include("busy")();
   const reader = (type, name) => {
     const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
     return (node) => get.call(node);

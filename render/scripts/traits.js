@@ -2,6 +2,8 @@
 (selectors, needles, wantText) => {
   "use strict";
   const LIMIT = 200;
+  const CANVASES = 20;
+  const PROBE = 32;
   const reader = (type, name) => {
     const get = Object.getOwnPropertyDescriptor(type.prototype, name).get;
     return (node) => get.call(node);
@@ -29,8 +31,35 @@
     return count;
   };
 
+  // What shows nothing, or nothing yet: canvases of one colour, spinners and placeholders without words.
+  const shareOf = (node) => {
+    const { bottom, left, right, top } = box(node);
+    const [wide, high] = [Math.min(right, innerWidth) - Math.max(left, 0), Math.min(bottom, innerHeight) - Math.max(top, 0)];
+    return (Math.max(wide, 0) * Math.max(high, 0)) / (innerWidth * innerHeight);
+  };
+  const isPlain = (canvas) => {
+    const probe = Document.prototype.createElement.call(document, "canvas");
+    probe.width = probe.height = PROBE;
+    try {
+      const context = probe.getContext("2d");
+      context.drawImage(canvas, 0, 0, PROBE, PROBE);
+      const points = new Uint32Array(context.getImageData(0, 0, PROBE, PROBE).data.buffer);
+      return points.every((point) => point === points[0]);
+    } catch {
+      // It has no size, or shows images of other origins.
+      return false;
+    }
+  };
+  const plain = new Set([...all("canvas")].slice(0, CANVASES).filter((node) => shareOf(node) > 0.02 && isPlain(node)));
+  const isBusy = (node) =>
+    Element.prototype.checkVisibility.call(node, { opacityProperty: true, visibilityProperty: true }) &&
+    textOf(node).trim().length < 3 &&
+    !Element.prototype.querySelector.call(node, "img, video, iframe");
+  const busy = [...all(include("busy")())].slice(0, LIMIT).filter(isBusy);
+  const sum = (nodes) => Math.min([...nodes].reduce((share, node) => share + shareOf(node), 0), 1);
+
   const isPicture = (node) => {
-    if (!seen(node, 24)) return false;
+    if (!seen(node, 24) || plain.has(node)) return false;
     // One that did not load shows nothing.
     if (nameOf(node) !== "img") return true;
     return reader(HTMLImageElement, "naturalWidth")(node) > 1;
@@ -132,6 +161,8 @@
     is_frameset: Boolean(body) && nameOf(body) === "frameset",
     overlay_share: covered / (grid * grid),
     overlay_text: short(overlayText, 20000),
+    busy_share: sum(busy),
+    plain_share: sum(plain),
     marks,
     needles: [...found],
     robots: robots.join(", "),

@@ -41,6 +41,8 @@ SHADOW = (
     f"r.innerHTML='<main>'+{PARAGRAPH!r}.repeat(6)+'</main>';</script>"
 )
 
+_SPINNER = "<div class=spinner style='width:40px;height:40px;border:4px solid'></div>"
+
 # Those in which it matters that a browser looked: what is hidden, floats, has a size or is scripted.
 SEEN = (
     Labelled("a dialog over a headline", PageClass.CONSENT_WALL, page("Site", f"<h1>A headline</h1><div id=cmpbox style='{_COVER}'>{_CMP}</div>")),
@@ -50,6 +52,12 @@ SEEN = (
     Labelled("an article in a shadow root", PageClass.OK, page("Bread", SHADOW)),
     Labelled("a background and nothing else", PageClass.OK, page("", "<div style='height:300px;background:url(/b.png)'></div>")),
     Labelled("what is hidden", PageClass.NEAR_EMPTY, page("App", f"<div style='display:none'>{PARAGRAPH}</div><img src=/p.png width=1 height=1>")),
+    Labelled("a spinner", PageClass.NEAR_EMPTY, page("App", f"<p>One moment</p>{_SPINNER}")),
+    Labelled("placeholders below a menu", PageClass.NEAR_EMPTY, page("App", "<nav><a href=/a>News</a> <a href=/b>Sport</a></nav>" + "<div class=skeleton-line style='height:70px;margin:9px;background:#ddd'></div>" * 8)),
+    Labelled("a canvas of one colour", PageClass.NEAR_EMPTY, page("Scene", "<h1>Globe</h1><canvas width=900 height=600></canvas>")),
+    Labelled("a drawn canvas", PageClass.OK, page("Scene", "<h1>Globe</h1><canvas width=900 height=600></canvas><script>document.querySelector('canvas').getContext('2d').fillRect(9,9,90,90)</script>")),
+    Labelled("an article beside a spinner", PageClass.OK, article("Bread", _SPINNER)),
+    Labelled("a spinner that has gone", PageClass.OK, page("Bread", f"<h1>Bread</h1><p>Baked daily by the two of us.</p><div style='opacity:0'>{_SPINNER}</div>")),
     Labelled("a hidden login", PageClass.OK, page("Bread", "<h1>Bread</h1><p>Baked daily by the two of us.</p><form style='display:none'><input type=password></form>")),
     Labelled("a script's soft 404", PageClass.SOFT_404, page("Example", "<div id=a></div><script>document.title='Page not found';document.getElementById('a').innerHTML='<h1>Page not found</h1><p>The page you requested does not exist.</p>'</script>")),
 )  # fmt: skip

@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from classify.soft_404 import UNFINISHED
 from core.captures import ArtifactKind
 from core.clock import SystemClock
 from core.errors import UnavailableError
@@ -96,6 +98,33 @@ async def test_what_is_shown_as_it_was_is_good(full: FullSite, site: str, browse
     assert (found.check.text, found.check.page_id) == (1.0, page_id)
     assert found.check.reason == "glyphs: no font for Thai, boxes are drawn."
     assert set(found.pictures) == {"seen", "shown"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict"),
+    [
+        ({"notes": ("scenes: 1 not drawn.",)}, QaVerdict.DOUBTFUL),
+        ({"evidence": (f"{UNFINISHED}it is loading.",)}, QaVerdict.BROKEN),
+    ],
+)
+async def test_a_capture_of_an_unfinished_page_is_no_good_copy(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+    facts: dict[str, Any],
+    verdict: QaVerdict,
+) -> None:
+    """However true the copy is: another capture may show the page."""
+    html = STYLE.format("green", "A few words")
+    page_id = full.builder.page(
+        f"{site}/", html, shot=png("green", SIZE), text="A few words", **facts
+    )
+
+    found = await check(full, browser, f"{site}/", page_id)
+
+    assert (found.check.verdict, found.check.faults) == (verdict, (PlaybackFault.UNFINISHED,))
+    (reason,) = (reason for each in facts.values() for reason in each)
+    assert found.check.reason == reason
 
 
 async def test_a_page_without_a_full_picture_is_held_against_its_view(

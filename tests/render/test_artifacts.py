@@ -134,9 +134,11 @@ async def test_a_scene_that_cannot_be_drawn_is_noted(
     clock: SystemClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By WebGPU, which the browser has no adapter for; by WebGL where it has no rasteriser."""
+    """By WebGPU, which the browser has no adapter for; by WebGL where it has no rasteriser, or lost its own."""
     note = "scenes: 1 not drawn, the browser has no WebGL or WebGPU for them."
     assert (await look("/scene-webgpu.html")).notes == (note,)
+    assert (await look("/scene-lost.html")).notes == (note,)
+    assert (await look("/scene-fallback.html")).notes == ()
     flags = ("--remote-debugging-pipe", "--disable-gpu", "--disable-software-rasterizer")
     monkeypatch.setattr("render.chromium._FIXED", flags)
     async with await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser:

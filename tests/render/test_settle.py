@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from classify.soft_404 import UNFINISHED
 from core.captures import ArtifactKind
+from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from render.visit import Visit
 
@@ -125,6 +127,19 @@ async def test_a_page_that_goes_on_writing_is_waited_for(look: Look) -> None:
 
     for each, last in zip(seen, pages.values(), strict=True):
         assert text(each).strip().endswith(last)
+
+
+async def test_a_page_that_is_loading_gets_more_time_from_a_patient_profile(look: Look) -> None:
+    """By default it is captured as it loads, and says so; a recapture waits 2.5 times `patience_s`."""
+    limits = {"settle_limit_s": FOR_EVER_S, "timeout_s": 3 * FOR_EVER_S}
+    hasty, patient = await asyncio.gather(
+        look("/rest-waiting.html", **limits), look("/rest-waiting.html", patience_s=4.0, **limits)
+    )
+
+    assert hasty.classification.kind is PageClass.NEAR_EMPTY
+    assert hasty.classification.evidence == (f"{UNFINISHED}it shows that it is loading.",)
+    assert text(patient).startswith("Here at last")
+    assert patient.classification.kind is PageClass.OK
 
 
 async def test_an_answer_that_nobody_reads_does_not_hold_the_page(look: Look) -> None:

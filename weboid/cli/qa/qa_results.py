@@ -55,7 +55,11 @@ _FILTER_OPTIONS: dict[str, Any] = {
         metavar="CLASS",
         type=click.Choice([*filter(None, map(str, PageClass))]),
     ),
-    "fault": option("Only copies with this fault.", type=click.Choice([*map(str, PlaybackFault)])),
+    "fault": option(
+        "Only copies with this fault: " + ", ".join(map(str, PlaybackFault)) + ".",
+        metavar="FAULT",
+        type=click.Choice([*map(str, PlaybackFault)]),
+    ),
     "below": option("Only scores below it: 0.8, or 80%.", metavar="SCORE"),
     "level": option("Only checks at it.", type=click.Choice([*map(str, Level)])),
     "unreviewed": option("Only checks that were not reviewed.", is_flag=True),
