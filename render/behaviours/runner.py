@@ -392,7 +392,7 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
 
 
 async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
-    """Return whether the page becomes higher; it is awaited while it requests what may make it so.
+    """Return whether the page becomes higher, now or by pending requests and timers.
 
     The page's own frames and timers measure the wait, so that a busy machine does not shorten it.
     """
@@ -403,6 +403,7 @@ async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
         if await _page_height(page, BOTTOM_S * 1000) > height:
             return True
         is_active = page.log.news != requests or page.log.loading_since(began)
+        is_active = is_active or page.timers.until() > page.now()
         if loop.time() >= limit or not is_active:
             return False
         requests = page.log.news

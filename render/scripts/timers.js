@@ -57,17 +57,26 @@
     const idle = delay > patience / 2 && apply(includes, text, ["requestIdleCallback"]);
     const kind = delay <= patience && !idle ? soon : late;
     const due = now() + delay;
-    pending[id] = { due, kind };
+    pending[id] = { due, kind, key };
     count += 1;
     if (due > kind.told + STEP) say(kind, due);
   };
   const cleared = (id) => {
     if (typeof id !== "number" || pending[id] === undefined) return;
-    const { due, kind } = pending[id];
+    const { due, kind, key } = pending[id];
     delete pending[id];
     count -= 1;
+    if (repeats[key] > 0) repeats[key] -= 1; // what is put off again and again, as while scrolling, is no clock
     if (due >= kind.told - STEP && due > now()) say(kind, latest(kind));
   };
+  // What a reader does sets timers again that are no clocks: those of loaders at the end of a list.
+  const acted = () => {
+    for (const key in repeats) delete repeats[key];
+    left = max(left, 20);
+  };
+  for (const event of ["scroll", "pointerdown", "hashchange"]) {
+    apply(EventTarget.prototype.addEventListener, globalThis, [event, acted, { capture: true, passive: true }]);
+  }
   const setting = {
     apply: (target, self, given) => {
       const id = apply(target, self, given);

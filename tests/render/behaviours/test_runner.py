@@ -36,6 +36,13 @@ async def test_a_page_that_is_slow_to_grow_is_followed(act: Act) -> None:
     assert acted.done["scroll"].notes == ("grew 3 times",)
 
 
+async def test_a_page_that_grows_when_scrolling_has_stopped_is_followed(act: Act) -> None:
+    """The timers that it sets at each scrolling are awaited, however often it sets them."""
+    acted = await act("infinite-debounced.html", "scroll")
+
+    assert {f"batch-{number + 1}" for number in range(8)} <= acted.asked
+
+
 async def test_a_page_is_scrolled_no_further_than_its_limit_of_pixels(act: Act) -> None:
     """Growth ends at the height that the profile allows."""
     acted = await act("infinite.html", "scroll", scroll_px=3_000, scroll_rounds=100)
