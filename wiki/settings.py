@@ -1,11 +1,8 @@
 """Settings of a wiki, stored as JSON in the registry: sync, bot and template map.
 
-``P31``: the item has a statement with that property. ``P31=Q5``: one whose value is that item; the value
-may also be another entity, a string, a URL, a file name or an external identifier.
-
-The registry's own keys (`links.rules.wiki_rules`) are in the same object; these are under ``feed``,
-``show`` and ``bot``. Missing keys have the defaults here. Unknown keys, wrong types and values out of
-range are errors: a misspelt exclusion would archive unwanted pages.
+The registry's own keys (`links.rules.wiki_rules`) are in the same object; these are under ``feed``, ``show``
+and ``bot``. Unknown keys, wrong types and values out of range are errors: a misspelt exclusion would archive
+unwanted pages.
 """
 
 import json
@@ -25,10 +22,7 @@ _ENTRY: Final = re.compile(r"(P[1-9][0-9]{0,9})\s*(?:=(.*))?", re.DOTALL)
 
 
 def parse_statement(text: str) -> str:
-    """Normalize a statement entry: no spaces around its parts.
-
-    Raises:
-        ConfigError: it is invalid; the text describes the form.
+    """Normalize a statement entry, ``P31`` or ``P31=Q5``; ConfigError describes the form.
 
     >>> parse_statement(" P31 = Q5"), parse_statement("P856=https://a.org/?b=c"), parse_statement("P31")
     ('P31=Q5', 'P856=https://a.org/?b=c', 'P31')
@@ -123,10 +117,7 @@ class WikiSettings:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the settings in the registry's JSON.
-
-        Raises ConfigError: a key is unknown, or a value is of the wrong type or out of range.
-        """
+        """Parse the settings in the registry's JSON; raises ConfigError for an unknown key or invalid value."""
         document = _object(text)
         templates = document.get("templates")
         if templates is not None:
@@ -164,10 +155,7 @@ def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
 
 
 def replace_settings(group: _Group, name: str, **values: Any) -> _Group:
-    """Return the group with other values, validated; None keeps a value.
-
-    Raises ConfigError: a value is of the wrong type or out of range.
-    """
+    """Return the group with other values, None keeping one; raises ConfigError for an invalid value."""
     results = {key: value for key, value in values.items() if value is not None}
     checked = _group(type(group), results, name)
     return replace(group, **{key: getattr(checked, key) for key in results})

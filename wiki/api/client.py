@@ -1,9 +1,7 @@
 """MediaWiki API client: login, tokens, maxlag, rate limit, retries, continuation.
 
-`wiki.api.{site_info,recent_changes,page_query,edit_request}` build the queries of this package and
-return `wiki.api.models`. Requests are sent one at a time, with formatversion 2. Retry-After and maxlag are
-obeyed within `ApiSettings`; beyond that the error is raised. A write is repeated only when it cannot have been
-executed. An answer is a JSON object or an error; partial answers are never returned.
+Requests are sent one at a time. Retry-After and maxlag are obeyed within `ApiSettings`; beyond that the error
+is raised. A write is repeated only when it cannot have been executed. Partial answers are never returned.
 """
 
 import asyncio
@@ -72,10 +70,7 @@ class ApiTiming:
 
 
 def user_agent(contact: str = "", purpose_page: str = "") -> str:
-    """Return the User-Agent: product, purpose page and contact.
-
-    Raises ConfigError: an address holds characters that a header must not contain.
-    """
+    """Return the User-Agent; raises ConfigError for characters that a header must not contain."""
     for name, text in (("contact", contact), ("purpose page", purpose_page)):
         if len(text) > CONTACT_CHARS or not text.isascii() or not text.isprintable():
             raise ConfigError(f"The {name} must be an address of a page or for mail, in ASCII.")
@@ -129,10 +124,7 @@ class WikiApi:
         route: ServerRoute = DIRECT,
         timing: ApiTiming | None = None,
     ) -> None:
-        """Store address, credentials and limits; user and password in `address` are for the web server.
-
-        Raises ConfigError: the address is invalid.
-        """
+        """Store the options; user and password in `address`, which may raise ConfigError, are for the web server."""
         address, basic = split_basic(address)
         account = account or WikiCredentials()
         manners, timing = manners or ApiSettings(), timing or ApiTiming()
@@ -191,11 +183,8 @@ class WikiApi:
     async def get(self, **params: ParamValue) -> ApiAnswer:
         """Return the answer to a read-only request; parameters are named as in the API (`encode_params`).
 
-        Raises:
-            WikiAwayError: no answer after all attempts.
-            LoggedOutError: a login is required and failed or is missing.
-            PermissionDeniedError, WikiRefusedError, WikiMovedError: the request was refused.
-            BodyTooLargeError: the answer exceeds the size limit.
+        Raises WikiAwayError after all attempts, LoggedOutError, PermissionDeniedError, WikiRefusedError,
+        WikiMovedError or BodyTooLargeError.
         """
         await self._ensure_login()
         seen = self._logins
@@ -210,10 +199,8 @@ class WikiApi:
     async def post(self, **params: ParamValue) -> ApiAnswer:
         """Return the answer to a write request, sent with a token and as the account.
 
-        Repeated after a new login, with a fresh token, or when the wiki reports that nothing was done;
-        never when the outcome is unknown.
-        Raises as `get`; after a `WikiAwayError` the write may have been executed (`is_unsent`: it
-        was not).
+        Repeated only when the wiki reports that nothing was done. Raises as `get`; after a `WikiAwayError` the write
+        may have been executed (`is_unsent`: it was not).
         """
         for is_last in (False, True):
             await self._ensure_login()

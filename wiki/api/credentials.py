@@ -1,7 +1,5 @@
 """Credentials for a wiki: bot password, OAuth 2 token, HTTP basic authentication.
 
-    account = read_account("Repairer@weboid", Path("bot-password"))
-
 A secret is read from a file that only its owner can read. Its kind is recognised by its form:
 
     0123456789abcdef0123456789abcdef     bot password (Special:BotPasswords), for the name USER@APP
@@ -68,10 +66,7 @@ class WikiCredentials:
 def read_account(
     name: str, password_file: Path | None, *, basic_file: Path | None = None
 ) -> WikiCredentials:
-    """Read the credentials of an account from its secret files.
-
-    Raises ConfigError: a file is missing, readable by others, or holds no valid secret.
-    """
+    """Read an account's secret files; raises ConfigError if one is missing, readable by others or invalid."""
     basic = read_secret(basic_file) if basic_file is not None else ""
     if basic and ":" not in basic:
         raise ConfigError(f"{basic_file} must hold one line, user:password.")
@@ -86,10 +81,7 @@ def read_account(
 
 
 def read_secret(path: Path) -> str:
-    """Read a one-line secret from a file that only its owner can read.
-
-    Raises ConfigError: the file is missing, readable by others, empty, or has several lines.
-    """
+    """Read a one-line secret from a file; raises ConfigError unless only its owner can read it."""
     try:
         with path.expanduser().open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -121,12 +113,7 @@ def split_basic(url: str) -> tuple[str, str]:
 
 
 def check_login(answer: Any, *, host: str, name: str) -> None:
-    """Check that ``action=login`` succeeded.
-
-    Raises:
-        ThrottledError: too many login attempts; may also hit a correct password.
-        LoggedOutError: the login failed; the text explains how to create a bot password.
-    """
+    """Check ``action=login``; raises LoggedOutError, or ThrottledError, which may also hit a correct password."""
     value = answer.get("login") if isinstance(answer, dict) else None
     if not isinstance(value, dict):
         value = {"result": "it says nothing of a login"}

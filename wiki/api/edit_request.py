@@ -1,11 +1,7 @@
 """Edit requests (action=edit): conflicts, refusals by page, refusals by account.
 
-    page = await read_now(api, page_id)
-    saved = await save_edit(api, page, text, SaveOptions(summary="…"))
-
-`save_edit` sends the whole page with its base revision and the MD5 digest of the text (RFC 1321), and
-never creates a page. Refusals of one page are PermanentErrors; reasons to stop all editing are
-`EditingStoppedError`; temporary errors are those of `WikiApi` (`ReadOnlyError`, `ThrottledError`, …).
+`save_edit` sends the whole page with its base revision and the MD5 digest of the text, and never creates a
+page. Refusals of one page are PermanentErrors; reasons to stop all editing are `EditingStoppedError`.
 
 MediaWiki suppresses conflicts with the same account's own last edit: `SavedEdit.replaced` is the
 revision that was really replaced, so that the caller can detect one that it never read.
@@ -130,13 +126,8 @@ _BLOCKED_CODES: Final = {"blocked", "autoblocked", "systemblocked", "wikimedia-g
 async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOptions) -> SavedEdit:
     """Replace the page's text.
 
-    Raises:
-        EditConflictError: the page was edited meanwhile.
-        PageDeletedError: the page no longer exists.
-        PageRefusedError: the account cannot edit this page.
-        EditingStoppedError: the account cannot edit at all.
-        WikiAwayError: no answer; unless `is_unsent`, the edit may have been made.
-        LoggedOutError: the account is not logged in.
+    Raises EditConflictError, PageDeletedError, PageRefusedError (this page only), EditingStoppedError (any page),
+    LoggedOutError, or WikiAwayError: unless `is_unsent`, the edit may have been made.
     """
     results = {
         "pageid": str(page.page_id),

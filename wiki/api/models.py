@@ -1,9 +1,6 @@
 """Typed values of the MediaWiki API: site, pages, revisions, changes, JSON fields; its errors.
 
-Errors are grouped by the caller's next step.
-
-Both format versions are read: in version 1 texts are under ``*``, and a flag that is set is an empty
-string.
+In format version 1, which is also read, texts are under ``*``, and a flag that is set is an empty string.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -90,11 +87,7 @@ class SiteFacts:
     read_only_reason: str = ""  # the reason, in read-only mode
 
     def title_in(self, name: str, *numbers: int) -> str:
-        """Return the full title for a name that is meant to be in one of these namespaces.
-
-        `name`: with or without one of these namespaces as prefix, in English or the wiki's language;
-        without a prefix the first namespace is used.
-        """
+        """Return the full title of a name with a prefix of one of the namespaces, or without: then of the first."""
         space, rest = self.parted(name, *numbers)
         if space is not None:
             return f"{space.name}:{rest}"
@@ -191,10 +184,7 @@ def query_result(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def json_rows(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """Return the objects of a list, or of an object with numeric keys (format version 1).
-
-    Raises WikiAwayError: the field has another form.
-    """
+    """Return the objects of a list or of an object with numeric keys (version 1); raises WikiAwayError."""
     rows = record.get(name, [])
     if isinstance(rows, dict):
         rows = list(rows.values())
@@ -240,10 +230,7 @@ def bool_field(row: Mapping[str, Any], name: str) -> bool:
 
 
 def parse_moment(value: Any) -> datetime:
-    """Parse a timestamp of the API.
-
-    Raises:
-        WikiAwayError: it is not one.
+    """Parse a timestamp of the API; raises WikiAwayError.
 
     >>> parse_moment("2026-11-21T20:15:00Z").isoformat()
     '2026-11-21T20:15:00+00:00'

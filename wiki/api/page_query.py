@@ -1,8 +1,6 @@
 """Queries for pages: links, categories, templates, missing names; texts, revisions, history.
 
-A history may have a hundred thousand revisions of megabytes each and is never read completely.
-`first_revision_with` samples `REVISIONS_AT_ONCE` evenly spaced revisions at a time, and continues
-between the last without the URL and the first with it.
+A history of a hundred thousand revisions is never read completely (`first_revision_with`).
 """
 
 import html
@@ -98,9 +96,8 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     with_templates: bool = False,
     with_item: bool = False,
 ) -> list[WikiPage]:
-    """Return the current state of pages, by page id or by title, in that order.
+    """Return the current state of pages, by id or title, in that order; a deleted one as missing, with its id.
 
-    A deleted page is returned as missing, with its id.
     Raises the errors of `WikiApi.get`; BodyTooLargeError: one page exceeds the answer's size limit.
     """
     assert not (page_ids and titles), "either numbers or titles"
@@ -189,10 +186,7 @@ def revision_content(revision: Mapping[str, Any]) -> str | None:
 
 
 async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> list[str]:
-    """Return categories and templates in the settings that the wiki does not have: likely misspelt.
-
-    A category that has members but no page counts as known.
-    """
+    """Return categories (without page or members) and templates in the settings that the wiki does not have."""
     wanted = {
         **{facts.title_in(each, 14): None for each in (*feed.categories, *feed.not_categories)},
         **{facts.title_in(each, 10, 828): None for each in (*feed.templates, *feed.not_templates)},
@@ -389,11 +383,10 @@ async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
 
 
 async def first_revision_with(api: WikiApi, page_id: int, url: str) -> Revision | None:
-    """Find the revision that added a URL to the page in its current run (B06).
+    """Find the revision that added a URL to the page in its current run (B06); None: it comes from a template.
 
-    A URL that was removed and added again counts from its return, as far as the sampled revisions show
-    it. In a history longer than `REVISIONS_LIMIT` the result is at the latest the oldest of these. None
-    when the newest text does not contain the URL: it comes from a template.
+    A URL that was added again counts from its return, as far as the sampled revisions show it. Beyond
+    `REVISIONS_LIMIT` the result is at the latest the oldest of these.
     """
     known = [each async for each in read_revisions(api, page_id)]
     if not known:

@@ -1,11 +1,8 @@
 """Changes of wikis: recent changes since a cursor, each entry once, and server-sent change events.
 
-A cursor is text: the position in the list (list=recentchanges) and the entries seen near its end. Entries
-appear when the wiki's transaction ends, stamped with its begin, and later still on a replica: so the last
-`OVERLAP` before the position is read again each time, and known entries are skipped by number.
-
-Streams are those of wiki farms (Wikimedia's EventStreams, RCFeed); their history is about a week long, and
-after a longer outage every page is read again. Entries and events only name pages to read.
+Entries appear when the wiki's transaction ends, stamped with its begin, and later still on a replica: so the
+last `OVERLAP` before the cursor's position is read again each time, and known entries are skipped by number.
+The history of event streams is about a week long; after a longer outage every page is read again.
 """
 
 import codecs
@@ -115,10 +112,7 @@ class ChangeBatch:
 async def changes_since(
     api: WikiApi, cursor: str = "", *, most: int = CHANGES_LIMIT
 ) -> ChangeBatch:
-    """Return the changes since the cursor; without one, no changes and a cursor for now.
-
-    Raises ConfigError: the cursor is invalid; the errors of `WikiApi.get`.
-    """
+    """Return the changes since the cursor, without one only a cursor; raises ConfigError for an invalid one."""
     if not cursor:
         answer = await api.get(action="query", meta="siteinfo", curtimestamp=True)
         now = parse_moment(answer.get("curtimestamp"))
@@ -358,13 +352,9 @@ async def listen_to_stream(
     last_id: str = "",
     timing: ApiTiming | None = None,
 ) -> AsyncGenerator[StreamNotice, None]:
-    """Yield the stream's events of watched wikis (databases); reconnect after disconnections.
+    """Yield the stream's events of watched wikis (databases) from `last_id` on; reconnect after disconnections.
 
-    `last_id`: position to resume from; empty: now.
-
-    Raises:
-        WikiRefusedError: the server refuses the subscription.
-        WikiAwayError: too many failed attempts; poll the wiki's API meanwhile.
+    Raises WikiRefusedError; after too many failed attempts WikiAwayError: poll the wiki's API meanwhile.
     """
     timing = timing or ApiTiming()
     failures = 0

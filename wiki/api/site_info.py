@@ -1,8 +1,4 @@
-"""Site information (meta=siteinfo) and discovery of a wiki's API address.
-
-address = await find_api("https://wiki.example/wiki/Foo", lambda at: WikiApi(at, account))
-facts = await read_site_facts(api)
-"""
+"""Site information (meta=siteinfo) and discovery of a wiki's API address."""
 
 import json
 import re
@@ -43,10 +39,7 @@ OpenApi = Callable[[str], WikiApi]
 
 
 async def read_site_facts(api: WikiApi) -> SiteFacts:
-    """Read the wiki's site information.
-
-    Raises the errors of `WikiApi.get`; ``no-mediawiki`` for other software.
-    """
+    """Read the wiki's site information. Raises the errors of `WikiApi.get`; ``no-mediawiki`` for other software."""
     answer = await api.get(
         action="query",
         meta="siteinfo",
@@ -102,10 +95,7 @@ def version_of(generator: str) -> tuple[int, ...]:
 async def find_api(url: str, open_api: OpenApi) -> str:
     """Find the API address of the wiki that a URL belongs to.
 
-    Raises:
-        InputError: no API was found; the text lists the addresses tried.
-        WikiAwayError: the server does not answer.
-        LoggedOutError: the wiki requires an account for site information.
+    Raises InputError with the addresses tried, WikiAwayError, or LoggedOutError: siteinfo requires an account.
     """
     url = url.strip()
     starts = [url] if "://" in url else [f"https://{url}", f"http://{url}"]

@@ -1,8 +1,5 @@
 """HTTP transport of the API client: size limits, redirects, responses mapped to errors.
 
-    async with ApiTransport(user_agent="…") as transport:
-        reply = await transport.send(ApiRequest("GET", "https://wiki.example/api.php", params={…}))
-
 An `ApiTransport` does not follow redirects: `target_of` validates the target, and the caller decides.
 The operator names the wiki, so a wiki on a private network is allowed; a server on the public network
 cannot redirect into a private one.
@@ -133,12 +130,7 @@ class ApiTransport:
         self._client.cookies.clear()
 
     async def send(self, question: ApiRequest) -> ApiResponse:
-        """Send a request and return the response, whatever its status.
-
-        Raises:
-            WikiAwayError: no response.
-            BodyTooLargeError: it exceeds the limit, compressed or decompressed.
-        """
+        """Return the response, whatever its status; raises WikiAwayError, or BodyTooLargeError (also decompressed)."""
         host = host_of(question.url)
         try:
             async with asyncio.timeout(self._limit_s):
@@ -174,12 +166,7 @@ class ApiTransport:
     async def pieces(
         self, url: str, headers: Mapping[str, str], *, idle_s: float
     ) -> AsyncIterator[bytes]:
-        """Yield the chunks of an event stream until the server ends it or is silent for `idle_s`.
-
-        Raises:
-            WikiAwayError: the server does not answer, breaks off, or fails.
-            WikiRefusedError: the stream does not exist or is not accessible.
-        """
+        """Yield chunks of an event stream until it ends or is silent for `idle_s`; raises as `check_stream`."""
         host = host_of(url)
         timeout = httpx.Timeout(idle_s, connect=CONNECT_S)
         plain = {**headers, "Accept-Encoding": "identity"}
@@ -240,11 +227,7 @@ class ApiTransport:
             )
 
     async def target_of(self, reply: ApiResponse) -> str:
-        """Return the target of a redirect.
-
-        Raises WikiAwayError: it is missing, on another domain, or leads from the public network
-        into a private one.
-        """
+        """Return a redirect's target; raises WikiAwayError on another domain or from public to private."""
         here = host_of(reply.url)
         value = reply.headers.get("location", "")
         target = absolute_address(reply.url, value) if value else ""
@@ -264,10 +247,7 @@ class ApiTransport:
 
 
 def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
-    """Check that the response is an event stream.
-
-    Raises WikiAwayError: it is not, but may be later; WikiRefusedError: it is not.
-    """
+    """Check that the response is an event stream; raises WikiAwayError if it may be later, else WikiRefusedError."""
     if status == 429 or status >= 500:
         raise WikiAwayError(f"The stream of {host} answers {status}.", retry_s=retry_after(headers))
     if status != 200:

@@ -1,11 +1,7 @@
 """Wikidata items of pages: the Wikibase repository of a wiki and its statements.
 
-    async with WikibaseRepository(api, open_api) as repository:
-        found = await repository.statements(["Q42"], "")   # the repository that the wiki names
-
-A repository is any wiki with Wikibase; Wikimedia's is Wikidata. Every item has a result, or an error is
-raised: items left out of an oversized answer are requested again. Results are not cached: a page is
-classified by its item's statements at the time of reading.
+Every item has a result, or an error is raised: items left out of an oversized answer are requested again.
+Results are not cached: a page is classified by its item's statements at the time of reading.
 """
 
 import logging
@@ -41,10 +37,7 @@ Statements = frozenset[str]
 
 
 async def repository_address(api: WikiApi) -> str:
-    """Return the API address of the wiki's Wikibase repository.
-
-    Raises ConfigError: it is not given or invalid; the errors of `WikiApi.get`.
-    """
+    """Return the API address of the wiki's Wikibase repository; raises ConfigError if it has none."""
     answer: Mapping[str, Any] = await api.get(action="query", meta="wikibase", wbprop="url")
     for name in ("query", "wikibase", "repo", "url"):
         answer = object_field(answer, name)
@@ -63,9 +56,7 @@ async def read_statements(
 ) -> dict[str, Statements | None]:
     """Return the statements of items by requested id, in the form of `wiki.settings.parse_statement`.
 
-    Of every statement that is not deprecated: the property, and again with its value if that is an
-    entity or a string. Empty for a missing item; None for one that the repository leaves out even when
-    requested alone.
+    Empty for a missing item; None for one that the repository leaves out even when requested alone.
     """
     results: dict[str, Statements | None] = {}
     for some in split_batches(dict.fromkeys(items)):
@@ -133,10 +124,7 @@ def _statements(
 
 
 def parse_claims(claims: Any) -> Statements:
-    """Parse claims: of each statement that is not deprecated the property, and it with its value.
-
-    Raises WikiAwayError: they have another form.
-    """
+    """Parse claims that are not deprecated: each property, and it with its value; raises WikiAwayError."""
     if claims == []:  # PHP's empty array
         return frozenset()
     if not isinstance(claims, dict):

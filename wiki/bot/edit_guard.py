@@ -1,10 +1,7 @@
 """Permission to edit: bot account, run page, edit rate, {{bots}} and {{nobots}}.
 
-Templates that cannot be parsed count as a denial, and one denial among several templates is enough.
-Templates in comments and nowiki are ignored, as in MediaWiki.
-
-Wiki users can stop the bot with the run page, a message on its talk page or a block. The state of the
-wiki is cached for half a minute.
+One denial among several templates is enough, and one that cannot be parsed is a denial. The state of the wiki
+is cached for half a minute.
 """
 
 import re
@@ -102,12 +99,7 @@ class EditGuard:
         return int(self._timing.clock.now().timestamp())
 
     async def allow(self) -> None:
-        """Wait until the next edit is allowed.
-
-        Raises:
-            EditingStoppedError: an operator must intervene; the text gives the reason.
-            WikiAwayError: the wiki does not answer, so that permission is unknown.
-        """
+        """Wait until the next edit is allowed; raises EditingStoppedError with the reason, or WikiAwayError."""
         await self.wait()
         await self.check()
 
@@ -143,10 +135,7 @@ class EditGuard:
 
 
 def check_account(me: BotAccount, settings: BotSettings) -> None:
-    """Check that the account may edit.
-
-    Raises EditingStoppedError: it is blocked, lacks the right, or has unread messages.
-    """
+    """Check the account; raises EditingStoppedError if it is blocked, lacks the right or has unread messages."""
     if me.blocked:
         raise EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
     if me.rights and "edit" not in me.rights:

@@ -1,11 +1,8 @@
-"""Settlement of open edits: recovery of unknown outcomes, review of reverts.
+"""Settlement of open edits: recovery of unknown outcomes, review of reverts (docs/how-to/wiki.md).
 
-An edit record without a result is left by a crash or a missing answer. A revision is the bot's edit when
-its account made it after the base revision, and its summary names the job or its text is the one that
-was sent. A recent record without a matching revision stays open: the wiki may still be processing it.
-
-Accepting a revert means that the bot never repeats the change on that page. Declining it means that the
-edit was right: the bot may repeat it if the link is still lost; reader reports on that link are withdrawn.
+A revision is the bot's edit when its account made it after the base revision, and its summary names the job
+or its text is the one that was sent. A recent record without a matching revision stays open: the wiki may
+still be processing it.
 """
 
 from collections.abc import Sequence
@@ -38,10 +35,7 @@ SETTLED_S: Final = 600  # no request to a wiki lasts longer
 async def recover_edits(
     store: RegistryStore, api: WikiApi, wiki_id: int, *, me: str, now: int
 ) -> tuple[list[BotEdit], frozenset[int]]:
-    """Settle open edits; return the settled ones and the pages to be skipped for now.
-
-    Raises WikiAwayError: the wiki does not answer.
-    """
+    """Settle open edits; return them and the pages to skip for now. Raises WikiAwayError."""
     with store.reading() as rows:
         there = edits_in(rows, wiki_id, [EditState.INTENDED])
     settled, waiting = [], set()
@@ -93,10 +87,7 @@ class RevertReview:
 def review_revert(
     store: RegistryStore, wiki_id: int, edit_id: int, verdict: RevertReview, *, now: datetime
 ) -> BotEdit:
-    """Store a review of a revert; return the updated edit.
-
-    Raises InputError: there is no such edit on that wiki, or it was not reverted.
-    """
+    """Store a review of a revert; return the updated edit. Raises InputError: not reverted, or not there."""
     with store.writing() as rows:
         edit = edits_by_id(rows, [edit_id]).get(edit_id)
         if edit is None or edit.wiki_id != wiki_id:

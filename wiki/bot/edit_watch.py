@@ -1,13 +1,10 @@
-"""Watch on past edits: detection of reverts, and their consequences.
+"""Watch on past edits, for a month: detection of reverts, and their consequences.
 
 A change counts as undone when the link is still on the page without what the bot added. A link that was
-removed with its citation does not: that is a rewrite of the page, not an objection. The reverting account
-is that of the first revision without the change. A revision that goes back behind the bot's edit and
-removes edits of others as well is not an objection to the bot (`EditState.SWEPT`).
-
-Each edit is checked for a month; unchanged pages cost one request per fifty. An undone change counts as
-a report by that account that the link works: the link is checked again on the same day, and left alone
-on that page until a review (`wiki.bot.edit_settlement`).
+removed with its citation does not: that is a rewrite of the page, not an objection; nor does a revision that
+goes back behind the bot's edit and removes edits of others as well (`EditState.SWEPT`). An undone change
+counts as a report by that account that the link works: the link is checked again on the same day, and left
+alone on that page until a review (`wiki.bot.edit_settlement`).
 """
 
 import logging
@@ -87,8 +84,7 @@ def find_undone(
 ) -> frozenset[int]:
     """Return indexes of the changes that are missing from the text while their links are present.
 
-    `url_of`: returns a link's identity key by its id; empty when the link was deleted.
-    `key`: returns the identity key of a URL as written on a page.
+    `url_of`: link id to identity key, empty when deleted; `key`: URL as written on a page to identity key.
     """
     by_key: dict[str, list[Citation]] = {}
     for each in citations:
@@ -117,10 +113,7 @@ def find_undone(
 def judge_edit(
     edit: BotEdit, undone: frozenset[int], history: EditHistory, by: Revision | None, *, me: str
 ) -> EditJudgement:
-    """Classify the outcome of an edit.
-
-    `undone`: indexes of the changes that are missing from the newest text.
-    """
+    """Classify the outcome of an edit; `undone`: indexes of the changes missing from the newest text."""
     if not undone:
         return EditJudgement(EditState.MADE)
     if by is None:
@@ -137,11 +130,7 @@ def judge_edit(
 
 
 def _swept_others(edit: BotEdit, history: EditHistory, by: Revision, *, me: str) -> bool:
-    """Return True if the revision undid later edits of others together with the bot's edit.
-
-    It must not be an undo of the bot's edit, but a return to a text not newer than its base, with an edit
-    by another account in between.
-    """
+    """Return True if the revision returned to a text not newer than the edit's base, over edits of others."""
     others = [
         each
         for each in history.after
@@ -201,10 +190,9 @@ async def check_edits(
     is_eager: bool = False,
     on_undone: Callable[[BotEdit], None] = lambda _edit: None,
 ) -> list[BotEdit]:
-    """Check the edits that are due; return those whose state changed.
+    """Check the edits that are due; return those whose state changed. Raises WikiAwayError.
 
     `is_eager`: check all edits of the month, even recently checked ones.
-    Raises WikiAwayError: the wiki does not answer.
     """
     before = watching.moment + 1 if is_eager else watching.moment - RECHECK_S
     since = watching.moment - WATCHED_DAYS * _DAY_S
@@ -250,10 +238,7 @@ def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[Bo
 
 
 async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) -> BotEdit:
-    """Check the outcome of one edit; return the updated edit.
-
-    Raises WikiAwayError: the wiki does not answer.
-    """
+    """Check the outcome of one edit; return the updated edit. Raises WikiAwayError."""
     is_standing = edit.state in STANDING
     if head is None or not head.rev_id:
         if is_standing:
@@ -282,10 +267,7 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) 
 def _record_undone(
     watching: EditWatch, edit: BotEdit, judged: EditJudgement, known: frozenset[int] = frozenset()
 ) -> BotEdit:
-    """Record that an edit was undone; further changes than the `known` ones need another review.
-
-    Changes of a declined revert may be repeated and are ignored here.
-    """
+    """Record the undone edit; changes of a declined revert may be repeated, others than `known` need a review."""
     if judged.state is EditState.MADE:
         return _mark_checked(watching, edit)
     is_first, by = edit.state in STANDING, judged.by
@@ -310,11 +292,7 @@ def _record_undone(
 async def _judge_undone(
     watching: EditWatch, edit: BotEdit, undone: frozenset[int]
 ) -> EditJudgement:
-    """Classify changes that are missing from the page.
-
-    A replacement by a later bot edit, such as a copy in place of a tag, is no objection: undoing it concerns
-    the later edit.
-    """
+    """Classify changes missing from the page; one that a later bot edit replaced is no objection."""
     rev = edit.rev or 0
     after = await history_after(watching.api, edit.page_id, rev)
     with watching.store.reading() as rows:

@@ -1,8 +1,7 @@
 """Edit of one page: read, repair, verify, record, save, settle.
 
-The page's text is read right before the edit, and that text is saved with its repairs. After a conflict
-the edit starts over, at most three times. An edit is recorded before it is sent, so that after a crash
-nothing is done twice (`wiki.bot.edit_settlement`).
+After a conflict the edit starts over, at most three times. An edit is recorded before it is sent, so that
+after a crash nothing is done twice (`wiki.bot.edit_settlement`).
 """
 
 import difflib
@@ -205,11 +204,7 @@ async def _read_and_draft(
 async def _draft_with_seen_copies(
     bench: EditContext, task: EditTask, now: EditablePage, looks: PageCopyChecks
 ) -> EditDraft | PageEditResult:
-    """Draft an edit whose copies were all fetched and verified; or return the reason for none.
-
-    A copy that fails the check is replaced by the next best. Without a working copy the link stays
-    unchanged.
-    """
+    """Draft an edit whose copies were all fetched and verified, the next best one otherwise; or return a reason."""
     title = now.title or task.title
     unfit = None
     if now.is_missing:
@@ -374,10 +369,9 @@ async def _restore_overwritten(
     outcome: PageEditResult,
     looks: PageCopyChecks,
 ) -> PageEditResult:
-    """Restore an edit made between reading and saving that the bot's edit replaced.
+    """Restore and repair an edit made between reading and saving that the bot's edit replaced.
 
-    MediaWiki reports no conflict with the same account or with an edit of the same second; other
-    conflicts are merged or reported. The overwritten text is repaired and saved again.
+    MediaWiki reports no conflict with the same account or with an edit of the same second.
     """
     now = await read_now(bench.api, task.page_id)
     is_merged = now.text.rstrip() != (outcome.repaired.text.rstrip() if outcome.repaired else "")

@@ -107,10 +107,7 @@ def _known_links(
 
 
 def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
-    """Yield pages with a lost link, or with a link that the bot changed and that works again.
-
-    A page may occur twice, once of each kind.
-    """
+    """Yield pages with a lost link, and pages with a link that the bot changed and that works again."""
     states = [int(each) for each in LOST_STATES]
     after = (0, 0)
     while True:

@@ -1,13 +1,10 @@
-"""Choice of a remedy for each link, and checks of the copies it would cite.
+"""Choice of a remedy for each link, and checks of the copies it would cite (docs/how-to/wiki.md).
 
-Only confirmed results count. A link is left alone while there is contrary evidence: its host is presumed
-reachable or cannot be judged by us, or a reader reached it after the last check. A manual mark
-(PERMADEAD) needs no confirmation. The chosen copy is the one nearest to the day for which the link was
-cited (B06), and never one from after the link's death, which would show an error page or another
-owner's content.
-
-The bot cites an address only after it fetched it and saw the copy as a reader would. A copy on the
-page is replaced only when its archive reports that it is none of the link.
+Only confirmed results count. A link is left alone while its host is presumed reachable or cannot be judged
+by us, or a reader reached it after the last check. A manual mark (PERMADEAD) needs no confirmation. The chosen
+copy is the one nearest to the day for which the link was cited (B06), and never one from after the link's
+death. It is fetched first and seen as a reader would see it. A copy on the page is replaced only when its
+archive reports that it is none of the link.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -94,11 +91,8 @@ def choose_remedies(
 ) -> dict[str, LinkRemedy]:
     """Choose the remedy of each link, by its URL as written on the page.
 
-    A link with copies of which none passes the check has no remedy for now: it is not tagged as a link
-    without a copy.
-
-    `held`: ids of links that must not be changed on this page (B14).
-    `added`: dates on which URLs were added, where fetched.
+    A link whose copies all fail the check has none for now: it is not tagged as a link without a copy.
+    `held`: ids of links that must not be changed on this page (B14); `added`: dates on which URLs were added.
     """
     results: dict[str, LinkRemedy] = {}
     walled = {each.url for each in citations if each.is_paywalled}
@@ -134,10 +128,7 @@ def undated_urls(
     *,
     has_own: bool,
 ) -> list[str]:
-    """Return URLs without an access date whose date of addition is needed (B06).
-
-    Needed where there is a choice between copies, or where a late copy would be another owner's.
-    """
+    """Return URLs whose date of addition decides between copies or excludes another owner's (B06)."""
     results = []
     for url, day in _accessed(citations).items():
         fact = known.get(url_key_or_empty(url))

@@ -1,10 +1,8 @@
 """Run of the bot over a wiki: recovery, watch, page edits, talk page messages.
 
 Talk page messages: one section per page, at most one in thirty days, never the same twice, and none where
-the talk page opts out of bot messages. Edits require ``bot.enabled`` and an account in the wiki's settings,
-which are read again before each batch of pages (B01), so that disabling the bot stops it within a minute.
-Two runs never edit one wiki at the same time. A killed run loses nothing and does nothing twice: the next
-one first settles its open edits.
+the talk page opts out of bot messages. Settings are read again before each batch of pages (B01), so that
+disabling the bot stops it within a minute. A killed run does nothing twice: the next one settles its open edits.
 """
 
 import logging
@@ -81,9 +79,7 @@ async def post_message(
 ) -> bool:
     """Post a message about the edit or proposal on the talk page; return True if posted.
 
-    Raises:
-        EditingStoppedError: all editing must stop.
-        WikiAwayError: the wiki does not answer; the message may have been posted.
+    Raises EditingStoppedError, or WikiAwayError: the message may have been posted.
     """
     if outcome.repaired is None:
         return False
@@ -208,11 +204,8 @@ class WikiBot:
     async def run(self) -> BotRunSummary:
         """Run the bot and return its summary.
 
-        Raises:
-            InputError: the bot is disabled, or lacks an account.
-            BotBusyError: another run edits the wiki.
-            EditingStoppedError: an operator must intervene before further edits.
-            WikiAwayError: the wiki does not answer, is read-only, or requests a pause.
+        Raises InputError: the bot is disabled or lacks an account; BotBusyError: another run edits the wiki;
+        EditingStoppedError: an operator must intervene; WikiAwayError: the wiki is away, read-only or wants a pause.
         """
         settings = self._settings()
         with self.store.reading() as rows:
@@ -331,10 +324,7 @@ class WikiBot:
         return outcome
 
     async def _looked_after(self, bench: EditContext, task: EditTask, head: WikiPage) -> EditTask:
-        """Remove links from the task whose earlier edit on the page was undone (B14).
-
-        Edits older than a month are no longer watched; so their absence is examined before a repetition.
-        """
+        """Remove links whose earlier edit on the page was undone (B14), also longer than a month ago."""
         with self.store.reading() as rows:
             done = edits_of_page(rows, self.wiki.id, task.page_id)
         links = {known.url_id for known in task.known.values()}
@@ -413,10 +403,7 @@ _UNDONE: Final = (EditState.REVERTED, EditState.ACCEPTED, EditState.SWEPT)
 
 
 def check_settings(settings: BotSettings, name: str) -> None:
-    """Check that the bot is enabled and has an account.
-
-    Raises InputError: it is not; the text describes the setting.
-    """
+    """Check that the bot is enabled and has an account; else InputError describes the setting."""
     if not settings.enabled:
         raise InputError(
             f"The bot is off for {name}. `weboid wiki bot on {name} --account USER@APP --password-file"

@@ -1,11 +1,8 @@
 """Adapter between bot and wikitext: reads, repairs and verifies the pages of one wiki.
 
-    adapter = await prepare_adapter(api, settings.templates)
-    adapter = adapter.with_settings(settings.bot, now)
-
-`prepare_adapter` fetches the wiki's language, and checks which of the templates for edits exist there;
-missing ones are never written. Repairs are verified: the recorded replacements must convert each text
-into the other; the same links must be present in the same order; and a second repair must change nothing.
+Templates for edits that do not exist on the wiki are never written. Repairs are verified: the recorded
+replacements must convert each text into the other; the same links must be present in the same order; and a
+second repair must change nothing.
 """
 
 from collections import Counter
@@ -102,9 +99,8 @@ class PageAdapter:
 async def prepare_adapter(api: WikiApi, templates: Mapping[str, Any] | None = None) -> PageAdapter:
     """Create the adapter of a wiki, without settings.
 
-    Raises:
-        ConfigError: the map has unknown keys, or values of the wrong type.
-        WikiAwayError: the wiki does not answer.
+    Raises ConfigError: the map has unknown keys, or values of the wrong type; WikiAwayError: the wiki does
+    not answer.
     """
     facts = await read_site_facts(api)
     rules = rules_for(facts.language, templates)
@@ -144,10 +140,7 @@ class UnsafeRepairError(InvariantError):
 def verify_repair(
     text: str, repaired: RepairedText, before: Sequence[Citation], after: Sequence[Citation]
 ) -> None:
-    """Verify a repair against its record.
-
-    Raises UnsafeRepairError: it has unrecorded changes, loses a link or adds an unrelated one.
-    """
+    """Raise UnsafeRepairError if the repair has unrecorded changes, loses a link or adds an unrelated one."""
     pieces = sorted(
         (piece for change in repaired.changes for piece in change.replacements),
         key=lambda piece: (piece.span.start, piece.span.end),
@@ -166,10 +159,7 @@ def verify_repair(
 
 
 def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> list[int] | None:
-    """Return the index of each citation in the repaired text; None when missing or out of order.
-
-    The repaired text may have more: a link to the copy after a link is read as one of the original.
-    """
+    """Return the index of each citation in the repaired text, which may have more; None if one has none."""
     results: list[int] = []
     keys = [url_key_or_empty(each.url) for each in after]
     place = 0
@@ -185,10 +175,7 @@ def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> li
 
 
 def verify_idempotent(again: RepairedText, *, waits: bool) -> None:
-    """Verify that a second repair changes nothing, unless the first one postponed a change.
-
-    Raises UnsafeRepairError: repeated runs would keep editing the page.
-    """
+    """Raise UnsafeRepairError if a second repair changes something that the first did not postpone."""
     if again.changes and not waits:
         raise UnsafeRepairError("A repair is not done with one edit.")
 

@@ -2,12 +2,10 @@
 
 Tags are found as in a browser: not in comments, scripts, styles, text areas, the content of templates and
 select elements, SVG or MathML. Where a browser's parsing depends on unavailable information, parsing
-ends: links after that place stay unchanged. Linear in time; the patterns are possessive, so that nothing
-is read twice.
+ends, and links after that place stay unchanged. Linear in time: the patterns are possessive.
 
 A selector is a small subset of CSS: ``nav``, ``.weboid-ignore``, ``#content``, ``div.box``,
-``[attribute]``. A region ends with its element: at its end tag, or, where HTML allows omitting that,
-where a browser closes it. If the end is missed, the region is too large: links in it stay unchanged.
+``[attribute]``. If the end of a region is missed, the region is too large: links in it stay unchanged.
 """
 
 import re
@@ -352,10 +350,7 @@ class ElementSelector:
 
 
 def parse_selector(text: str) -> ElementSelector:
-    """Parse a selector.
-
-    Raises:
-        ConfigError: it is invalid.
+    """Parse a selector; raises ConfigError.
 
     >>> parse_selector("div.box")
     ElementSelector(name=b'div', sign='.', value=b'box')

@@ -1,10 +1,7 @@
 """Lookup of a page's links at the front: cited addresses, requests, answers.
 
-Answers are inserted into pages of other sites. So only texts of a known form are accepted, and addresses
-at the front's own origins or at a known archive; anything else counts as no answer.
-
-A slow or unavailable front delays one page by the short time-out; then it is not queried for half a
-minute. Answers are cached as long as the front allows.
+Answers are inserted into pages of other sites: only texts of a known form are accepted, and addresses at the
+front's own origins or at a known archive. An unavailable front is not queried for half a minute.
 """
 
 import asyncio
@@ -338,11 +335,9 @@ class HttpLinkLookup:
         timeout_s: float = TIMEOUT_S,
         manner: LookupOptions | None = None,
     ) -> None:
-        """Store the front's address and options.
+        """Store the front's address, which may have a path, and options; ConfigError: an address is invalid.
 
-        `front`: its origin, with a path if it is below one: ``https://wiki.example/archive``.
         `origins`: allowed for copies, in addition to the front's own origin.
-        Raises ConfigError: an address is invalid.
         """
         self._address = front.rstrip("/") + LOOKUP_PATH
         self._origins = all_origins((front, *origins))

@@ -1,10 +1,8 @@
-"""Links to archived copies next to a page's links, inserted into its bytes.
+"""Links to archived copies next to a page's links, inserted into its bytes (docs/how-to/embedding.md).
 
-The inserted markup is that of docs/how-to/embedding.md, the same for `weboid embed`, the gadget and the
-extension. Links that are already marked stay unchanged, so that marking is idempotent; call
-`remove_marks` first when the answers have changed. Insertions are ASCII, without script and style, and do
-not change how a browser parses the rest. A page whose encoding does not contain ASCII stays unchanged. Pure;
-time and memory are linear.
+Marking is idempotent; call `remove_marks` first when the answers have changed. Insertions are ASCII, without
+script and style, and do not change how a browser parses the rest. A page whose encoding does not contain
+ASCII stays unchanged. Pure; time and memory are linear.
 """
 
 import re
@@ -309,10 +307,7 @@ def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
 
 
 def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
-    """Return insertions of classes into an existing attribute.
-
-    An unquoted value gets quotes. The order of the two classes records that for `remove_marks`.
-    """
+    """Return insertions of classes into an attribute; their order records for `remove_marks` that it got quotes."""
     own = b"weboid-" + group.encode("ascii")
     if place.quote is None:
         return [(place.name_end, b'="weboid-link %s"' % own)]

@@ -1,7 +1,6 @@
 """HTTP heads and bodies of the marking proxy: header rules, buffering, codings.
 
-Pure functions. Heads are lists of (name in lower case, value), as in ASGI and httpcore; repeated fields
-stay separate (RFC 9110, 5.3: Set-Cookie cannot be joined).
+Heads are lists of (name in lower case, value); repeated fields stay separate (RFC 9110, 5.3: Set-Cookie).
 """
 
 import asyncio
@@ -112,10 +111,9 @@ def request_head(
 
 
 def may_be_page(method: str, head: HeaderList) -> bool:
-    """Return True if the request may be for a page shown to a reader.
+    """Return True if Sec-Fetch-Dest, or the accepted types, allow a page shown to a reader.
 
-    Requests of scripts are not: an editor would save the marks. Decided by Sec-Fetch-Dest; without it by
-    the accepted types.
+    Requests of scripts are none: an editor would save the marks.
     """
     if method not in ("GET", "HEAD"):
         return False

@@ -1,11 +1,8 @@
 """Reverse proxy in front of a wiki of any engine that marks links in its pages.
 
-    proxy = EmbeddingProxy(settings, marking, lookup, clock)     # an ASGI application
-
-A page is requested completely, buffered, marked, and given an ETag of its own, since answers change while
-the page does not. Everything else is streamed in both directions. A page that cannot be marked (too
-large, too slow, front unavailable, unknown coding) is passed on unchanged; the field `Weboid-Embed` of
-each page's answer gives the result.
+A page is buffered, marked, and given an ETag of its own, since answers change while the page does not.
+Everything else is streamed. A page that cannot be marked (too large, too slow, front unavailable, unknown
+coding) is passed on unchanged; the field `Weboid-Embed` gives the result.
 """
 
 import asyncio

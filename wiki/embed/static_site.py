@@ -1,8 +1,6 @@
 """Static site: a folder of HTML files, marked in place or into another folder.
 
-Only changed files are written, each atomically: concurrent readers see the old file or the new one,
-several runs may overlap, and an interrupted run can be repeated. Symbolic links that lead out of the
-folder are never followed.
+Only changed files are written, each atomically. Links that lead out of the folder are never followed.
 """
 
 import os
@@ -119,10 +117,7 @@ class StaticSite:
     """Folder of HTML files."""
 
     def __init__(self, root: Path, marking: MarkOptions, prefix: Path | None = None) -> None:
-        """Open the folder, or one file; `prefix`: of the names in results.
-
-        Raises InputError: it does not exist.
-        """
+        """Open the folder or file; `prefix`: of the names in results. Raises InputError: it does not exist."""
         if not root.exists():
             raise InputError(f"{root} is not there.")
         self._root = root if root.is_dir() else root.resolve()
@@ -151,10 +146,7 @@ class StaticSite:
         write: bool,
         done: SiteMarkResult,
     ) -> AsyncIterator[None]:
-        """Mark the pages among the files, in place or in a `target` folder; yield after each batch.
-
-        `done`: the result to add to.
-        """
+        """Mark files in place or in a `target` folder; add to the result `done`, and yield after each batch."""
         for batch in self._batches(names, done, target if write else None):
             urls = list(dict.fromkeys(url for each in batch for url in _urls(each.page)))
             answers = await lookup.ask(self._marking.wiki, urls)
@@ -291,10 +283,7 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 
 def _copied(source: Path, path: Path, root: Path) -> bool:
-    """Copy a file that is not a page unless it exists; return True if it was written.
-
-    A symbolic link into the folder is copied as a link; one that leads out of it is left out.
-    """
+    """Copy a file that is no page, unless it exists or is a link out of the folder; return True if written."""
     if source.is_symlink():
         inside = source.resolve().is_relative_to(root.resolve())
         if not inside or source.readlink().is_absolute() or path.is_symlink():

@@ -1,8 +1,4 @@
-"""Queue of links due for archiving, checked again and handed over at least once.
-
-The receiver is a `LinkArchiver`; it may receive a link twice, so it must recognise queued links. For a
-link to a copy in an archive the copy's original is archived, not the copy (`archivable_url`).
-"""
+"""Queue of links due for archiving, checked again and handed over at least once (`LinkArchiver`)."""
 
 import asyncio
 import logging
@@ -66,11 +62,7 @@ class LinkArchiver(Protocol):
         ...
 
     async def take(self, urls: Sequence[DueLink]) -> None:
-        """Queue the links durably before returning.
-
-        Links already queued or excluded from archiving are accepted and ignored.
-        Raises WeboidError: nothing is certainly queued; the same links are handed over again later.
-        """
+        """Queue the links durably; ignore queued and excluded ones. WeboidError: all are handed over again later."""
         ...
 
 
@@ -86,10 +78,7 @@ class HandOverResult:
 
 
 def archivable_url(url: str, rules: WikiRules, own: Collection[str] = ()) -> str:
-    """Return the URL to archive for a link: itself, or the original of a copy; empty for our own pages.
-
-    A copy whose address does not contain its original is archived like any other page.
-    """
+    """Return the URL to archive for a link: itself, or the original of a copy; empty for our own pages."""
     recognised = recognise(url, own=own)
     if recognised is None or not recognised.is_known:
         return url
@@ -119,9 +108,8 @@ class HandOver:
         days: int,
         own: Collection[str] = (),
     ) -> HandOverResult:
-        """Hand over due links after their second check.
+        """Hand over due links after their second check; one with an internal error is postponed.
 
-        A link that fails with an internal error is postponed; the others are handed over.
         Raises TransientError: the registry does not answer; the links are returned again later.
         """
         try:
@@ -158,10 +146,7 @@ class HandOver:
     async def offer_again(
         self, page_ids: Sequence[int], now: datetime, own: Collection[str]
     ) -> int:
-        """Queue living links of swept pages without a good copy again; return their number.
-
-        Raises WeboidError: the registry or the archive is unavailable.
-        """
+        """Queue living links of swept pages without a good copy again; return their number. Raises WeboidError."""
         links = await asyncio.to_thread(self._living, page_ids, day_of(now), own)
         if not links:
             return 0

@@ -1,12 +1,9 @@
 """Context of one wiki's sync: registry access, settings, site facts, spam lists.
 
-All requests to the wiki and writes to the registry go through here: reading pages in batches, writing
-them together with the cursors, and the lease that excludes other processes.
-
-The wiki's spam lists are pages of it, such as MediaWiki:Spam-blacklist; a farm has a shared one, as
-Wikimedia on Meta-Wiki. A changed list replaces the registry's list of that page title; it applies to
-links written from then on, so to every page within a sweep. A deleted list is removed. A list that cannot
-be fetched stays unchanged, and is fetched again later.
+All requests to the wiki and writes to the registry go through here, under the lease that excludes other
+processes. The wiki's spam lists are pages of it, such as MediaWiki:Spam-blacklist; a farm has a shared one, as
+Wikimedia on Meta-Wiki. A changed list applies to links written from then on, so to every page within a
+sweep. One that cannot be fetched stays unchanged.
 """
 
 import asyncio
@@ -167,11 +164,8 @@ class FeedContext:
     async def refresh(self) -> None:
         """Acquire the lease, and read settings, site information and category trees again.
 
-        Raises:
-            FeedHeldError: another process feeds the wiki.
-            ConfigError: the settings are invalid.
-            WikiRenamedError: another wiki is at this address.
-            WeboidError: the wiki or the registry is unavailable.
+        Raises FeedHeldError: another process feeds the wiki; WikiRenamedError: another wiki is at this address;
+        ConfigError: the settings are invalid; WeboidError: the wiki or the registry is unavailable.
         """
         now = self.now()
         await asyncio.to_thread(self._refresh_books, now)
@@ -245,12 +239,8 @@ class FeedContext:
     ) -> ImportResult:
         """Write pages and feed cursors in one transaction.
 
-        A page that cannot be written because of an internal error is skipped until the next sweep; the others
-        are written.
-
-        Raises:
-            FeedHeldError: another process has taken over the wiki.
-            TransientError: the registry does not answer.
+        A page that fails with an internal error is skipped until the next sweep. Raises FeedHeldError: another
+        process has taken over the wiki; TransientError: the registry does not answer.
         """
         order = ImportOptions(
             self.criteria(),
@@ -335,10 +325,7 @@ class FeedContext:
 def order_lists(
     store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, str]], *, now: datetime
 ) -> None:
-    """Request that the wiki's feed reads the pages of these lists (kind, title) soon.
-
-    Raises InputError: they are too many.
-    """
+    """Request that the wiki's feed reads the pages of these lists (kind, title) soon; InputError: too many."""
     if len(lists) > LISTS_MOST:
         raise InputError(
             f"These are {len(lists):,} lists of pages, and {LISTS_MOST:,} can be ordered at a time: name a "
@@ -361,10 +348,7 @@ SPAM_INTERVAL = timedelta(hours=1)
 
 
 async def refresh_spam_lists(desk: FeedContext) -> int:
-    """Fetch the wiki's spam lists when due; return the number of changed ones.
-
-    Raises as `FeedContext.note`.
-    """
+    """Fetch the wiki's spam lists when due; return the number of changed ones. Raises as `FeedContext.note`."""
     now = desk.now()
     fetched_at = parse_cursor(desk.cursor(SPAM_CURSOR), lambda known: float(known["at"]), 0.0)
     if now.timestamp() - fetched_at < SPAM_INTERVAL.total_seconds():

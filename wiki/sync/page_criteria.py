@@ -1,17 +1,13 @@
 """Criteria of observed pages, category trees, and pages that templates affect.
 
-A page is observed when it is in a configured namespace, in or below a configured category (if any), uses
-a configured template (if any), its Wikidata item has a configured statement (if any), it is wikitext
-(W25), and no exclusion applies. Names are compared with spaces for underscores and an upper-case first
-letter, those of categories without the namespace. Requests use the names as the wiki has them: some
-wikis, such as Wiktionary, distinguish the case of the first letter.
+A page is observed when it meets each configured criterion (namespace, category tree, template, Wikidata
+statement), is wikitext (W25), and no exclusion applies. Names are compared with spaces for underscores and an
+upper-case first letter, those of categories without the namespace. Requests use the names as the wiki has
+them: some wikis, such as Wiktionary, distinguish the case of the first letter.
 
-A category tree changes without a change to its pages when one category is put into another. The pages of
-categories that are new in the tree are then read in parts.
-
-A template's new links appear on the pages that use it after the wiki's job queue has run, without
-notification. So these pages are read at once and again after `REPEAT_DELAYS`. Templates used in more than
-`USERS_LIMIT` pages are left to the sweep. The lists are stored in the registry, as feeds.
+A category tree changes without a change to its pages: those of new categories in it are read in parts. A
+template's new links appear on its pages after the wiki's job queue has run, without notification: they are read
+at once and again after `REPEAT_DELAYS`, unless they are more than `USERS_LIMIT`.
 """
 
 import json
@@ -71,10 +67,9 @@ class PageCriteria:
         return self.item_api if self.saying is not None or self.not_saying else None
 
     def refusal(self, page: WikiPage, *, is_known: bool = False) -> ExclusionReason | None:
-        """Return the reason for not observing the page; None: it is observed.
+        """Return the reason for not observing the page, also for an unknown property; None: it is observed.
 
-        A deciding property that is unknown excludes the page, so that nothing unwanted is archived. A known
-        page that has left the categories stays while another inclusion criterion holds (W27).
+        A known page that has left the categories stays while another inclusion criterion holds (W27).
         """
         if page.namespace not in self.namespaces:
             return ExclusionReason.NAMESPACE

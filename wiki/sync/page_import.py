@@ -1,10 +1,7 @@
 """Import of pages into the registry: reading, links, citations, citation dates.
 
-A batch is written in one transaction. A process that is killed loses nothing: the next one resumes at the
-cursor, and repeated writes change nothing.
-
-The registry stores the day on which a link was first seen on a page. For links older than the first
-import the page's history is queried instead: only on demand, since it takes a few requests per link.
+A batch is written in one transaction with its cursor, and repeated writes change nothing. For links older than
+the first import the day is read from the page's history, on demand, since it takes a few requests per link.
 """
 
 import asyncio
@@ -133,9 +130,7 @@ class PageImporter:
     ) -> ImportResult:
         """Write a batch of pages and the feed cursors in one transaction.
 
-        Raises:
-            FeedHeldError: another process has taken over the wiki; nothing was written.
-            TransientError: the database does not answer; nothing was written.
+        Raises FeedHeldError: another process has taken over the wiki; TransientError: the database does not answer.
         """
         day = day_of(now)
         with self.store.writing() as connection:
@@ -227,8 +222,7 @@ class PageImporter:
     def _release(self, connection: Connection, released: Sequence[WikiPage], now: datetime) -> None:
         """Release pages that no longer meet the criteria; their rows are kept for months (W37).
 
-        Their links stay known and watched, so that a short absence costs nothing; pending archive requests
-        are suspended until the page is observed again.
+        Their links stay watched, so that a short absence costs nothing; pending archive requests are suspended.
         """
         known = find_pages(connection, self.wiki_id, [page.page_id for page in released])
         if not known:
@@ -244,10 +238,7 @@ class PageImporter:
 def _split_observed(
     pages: Iterable[WikiPage], criteria: PageCriteria, known: Collection[int]
 ) -> tuple[list[WikiPage], list[WikiPage]]:
-    """Split pages into observed ones, and others; malformed ones are dropped.
-
-    A known page that has become a redirect is written, so that its links are removed.
-    """
+    """Split pages into observed ones (also known pages that became redirects) and others; drop malformed ones."""
     observed: dict[int, WikiPage] = {}
     released = []
     for page in pages:
@@ -317,10 +308,9 @@ async def read_page_batch(
     ids: Collection[int] = (),
     titles: Collection[str] = (),
 ) -> PageBatch:
-    """Read pages from the wiki, at most `PAGES_AT_ONCE`, with what the criteria need of them.
+    """Read at most `PAGES_AT_ONCE` pages, with what the criteria need of them; raises WeboidError.
 
     An oversized batch is read page by page; an oversized page is skipped until the next sweep.
-    Raises WeboidError: the wiki, or the repository of its items, is unavailable.
     """
     try:
         pages = await source.pages(
@@ -369,10 +359,9 @@ def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Cit
 async def find_cited_day(
     api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int
 ) -> int | None:
-    """Find the day on which the link was cited; None when the page never had it.
+    """Return a link's access date, the day of the revision that added it, or the one on which it was first seen.
 
-    That is its access date, the day of the revision that added it, or the day on which it was first seen.
-    Raises WeboidError: the wiki or the registry is unavailable.
+    None when the page never had it. Raises WeboidError: the wiki or the registry is unavailable.
     """
 
     def registered() -> tuple[int | None, CitationRow | None, UrlRow | None]:

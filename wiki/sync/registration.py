@@ -1,8 +1,4 @@
-"""Registration of a wiki in the registry: its name, farm and namespaces.
-
-A wiki whose host matches no farm gets a farm of its own, named after the host, so that operators of
-single wikis need not configure farms.
-"""
+"""Registration of a wiki in the registry: its name, namespaces, and farm, of its own when none matches."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -50,9 +46,7 @@ class WikiRegistration:
 def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> Wiki:
     """Add the wiki, with a new farm if needed, or update it.
 
-    Raises:
-        InputError: another wiki has its name, or it has another name.
-        ConfigError: a setting is invalid.
+    Raises InputError: another wiki has its name, or it has another name; ConfigError: a setting is invalid.
     """
     host = host_of(wanted.facts.server)
     known = find_registered(all_wikis(connection), wanted)
@@ -84,11 +78,7 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
 
 
 def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | None:
-    """Find the registered wiki with this address (even under another dbname) or name.
-
-    Raises InputError: the name is invalid, or the wiki is registered under another one: its pages
-    would be observed twice.
-    """
+    """Find the wiki with this address or name; InputError: its pages would be observed under two names."""
     results = list(wikis)
     at = comparable_address(wanted.address)
     first = next(
@@ -142,10 +132,7 @@ def comparable_address(url: str) -> str:
 
 
 def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> tuple[int, ...]:
-    """Resolve namespaces given by number, or by name in the wiki's language or English.
-
-    Raises InputError: the wiki has none of that name; the text lists those it has.
-    """
+    """Resolve namespaces given by number or by local or English name; InputError lists those of the wiki."""
     names = {"main": 0, "(main)": 0, "article": 0}
     for each in sorted(known.values(), key=lambda each: -each.id):
         names[normalized_name(each.canonical)] = each.id

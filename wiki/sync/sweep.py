@@ -2,8 +2,6 @@
 
 A sweep reads lists: the namespaces, or the categories or templates when these select the pages. Its last
 stage, the rest, reads registered pages that were in no list: they are deleted or no longer observed.
-The cursor is text that survives restarts and changed settings: removed lists are skipped.
-
 The dry run (`survey_wiki`) writes nothing, needs no lease, and may run in parallel with a watcher.
 """
 
@@ -125,10 +123,7 @@ def sweep_lists(criteria: PageCriteria, facts: SiteFacts) -> list[SweepList]:
 
 
 def current_list(sweep: SweepCursor, lists: Sequence[SweepList]) -> tuple[SweepList, str] | None:
-    """Return the sweep's current list and the position in it; None: the rest.
-
-    If changed settings removed the list, the next one is returned.
-    """
+    """Return the current list, or the next one if the settings no longer have it, and the position; None: the rest."""
     if sweep.kind in (REST, DONE):
         return None
     if not sweep.kind:
@@ -195,10 +190,7 @@ class PageSweeper:
         return begun
 
     async def go_on(self) -> ImportResult:
-        """Sweep a part, when a sweep is running or due.
-
-        Raises WeboidError: the wiki or the registry is unavailable; the part is repeated later.
-        """
+        """Sweep a part when due; WeboidError: the wiki or the registry is unavailable, the part is repeated later."""
         desk = self._desk
         sweep = SweepCursor.parse(desk.cursor(SWEEP))
         if is_sweep_due(sweep, now=desk.now(), days=desk.feed.sweep_days):
@@ -295,12 +287,7 @@ class SweepSurvey:
 async def survey_wiki(
     wiki: Wiki, source: WikiSource, store: RegistryStore, clock: Clock
 ) -> AsyncIterator[SweepSurvey]:
-    """Read all pages of a sweep without writing; yield the counts repeatedly.
-
-    Raises:
-        ConfigError: the wiki's settings are invalid.
-        WeboidError: the wiki or the registry is unavailable.
-    """
+    """Read all pages of a sweep without writing; yield the counts. Raises ConfigError, WeboidError."""
     settings = WikiSettings.parse(wiki.settings).feed
     facts = await source.facts()
     trees = await read_trees(source, settings, facts, now=clock.now())

@@ -1,9 +1,8 @@
 """Webhook for change notifications and stored-level requests: signatures, HTTP, UDP (docs/how-to/wiki.md).
 
-One port serves both transports. Datagrams (MediaWiki's ``$wgRCFeeds`` in JSON) are unauthenticated, so they
-only trigger an earlier poll of the wiki; HTTP requests are signed with the secret of one wiki. Notifications
-never supply page content. Requests and datagrams are limited in length, number and age; a signature is
-accepted once, also after a restart.
+Datagrams (MediaWiki's ``$wgRCFeeds`` in JSON) are unauthenticated, so they only trigger an earlier poll of the
+wiki; HTTP requests are signed with the secret of one wiki. Requests and datagrams are limited in length, number
+and age; a signature is accepted once, also after a restart.
 """
 
 import asyncio
@@ -155,10 +154,7 @@ def parse_datagram(datagram: bytes) -> str:
 
 
 def parse_changes(document: Any) -> tuple[WikiName, tuple[int, ...]]:
-    """Return the wiki and the page ids of ``POST /changes``.
-
-    Raises InputError: they are missing or invalid.
-    """
+    """Return the wiki and the page ids of ``POST /changes``; raises InputError."""
     if not isinstance(document, dict) or not isinstance(document.get("wiki"), str):
         raise InputError("wiki is missing: the name of the wiki, such as dewiki@WMF.")
     pages = document.get("pages")
@@ -186,10 +182,7 @@ def parse_level(document: Any) -> LevelRequest:
 
 
 def parse_wiki_levels(document: Any, wiki: WikiName) -> WikiLevelsRequest | None:
-    """Return the wiki's levels in ``POST /changes``; None when it contains none.
-
-    Raises InputError: they are not strings.
-    """
+    """Return the wiki's levels in ``POST /changes``, None without any; raises InputError."""
     levels = document.get("wiki_levels")
     if levels is None:
         return None
@@ -303,10 +296,7 @@ class _WebhookRoutes:
 async def serve_webhook(
     host: str, port: int, options: WebhookOptions
 ) -> AsyncIterator[tuple[str, int]]:
-    """Serve the webhook until the end of the block; yield host and port, of which 0 is any free one.
-
-    Raises UnavailableError: the address cannot be bound.
-    """
+    """Serve the webhook until the end of the block; yield host and port. UnavailableError: it cannot be bound."""
     listener = open_listener(host, port)  # and a UDP socket at the same port
     try:
         datagrams = socket.socket(listener.family, socket.SOCK_DGRAM)

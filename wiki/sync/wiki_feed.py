@@ -1,10 +1,8 @@
 """Feed of one wiki: rounds that follow changes, sweep, and hand links over.
 
-Changes only name pages to read. A page that was just saved is read twice: at once, and after
-`SETTLING_DELAY`, because a wiki updates its link table a moment after it lists the change. A round first does
-urgent work: changes, requested pages, due links; then pages affected by templates and categories; then a part
-of the sweep. Everything is written together with its cursor (`wiki.sync.page_import`), so a round may be
-interrupted anywhere. One round at a time.
+A page that was just saved is read twice: at once, and after `SETTLING_DELAY`, because a wiki updates its link
+table a moment after it lists the change. A round does urgent work first: changes, requested pages, due links;
+then affected pages; then a part of the sweep. It may be interrupted anywhere. One round at a time.
 """
 
 import asyncio
@@ -60,10 +58,7 @@ class ChangedPages:
 
 
 def pages_changed(changes: Iterable[PageChange], namespaces: frozenset[int]) -> ChangedPages:
-    """Return the pages to read for these changes; pages outside of the namespaces are skipped.
-
-    A page that is moved out of them is read: its old name was within.
-    """
+    """Return the pages to read for changes in the namespaces, also those that moved out of them."""
     ids: set[int] = set()
     titles: set[str] = set()
     templates: dict[str, None] = {}
@@ -117,10 +112,7 @@ class FollowResult:
 
 
 async def follow_changes(desk: FeedContext, hinted: Collection[int] = ()) -> FollowResult:
-    """Process the changes since the cursor, and pages named in notifications.
-
-    Raises WeboidError: the wiki or the registry is unavailable; unwritten changes are repeated.
-    """
+    """Process the changes since the cursor, and pages named in notifications; WeboidError: repeat what is unwritten."""
     count, outcome, is_gap = 0, ImportResult(), False
     for _ in range(BATCHES):
         before = desk.cursor(CHANGES)
@@ -288,10 +280,9 @@ class WikiFeed:
     async def round(
         self, *, is_notified: bool = False, hinted: Collection[int] = (), sweeps: bool = True
     ) -> FeedRound:
-        """Do a bounded amount of work.
+        """Do a bounded amount of work; raises as `FeedContext.refresh`, then unwritten work is repeated.
 
         `is_notified`: poll even if the last poll was recent; `hinted`: pages named by notifications.
-        Raises as `FeedContext.refresh`; unwritten work is repeated.
         """
         await self.desk.refresh()
         await refresh_spam_lists(self.desk)

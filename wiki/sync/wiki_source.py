@@ -1,11 +1,8 @@
 """Source of a wiki's pages for the sync, through its API; missing pages of its farm.
 
-Continuation tokens stay valid: the same token returns the same position, so it may be stored for weeks.
-
-Links to the farm's own wikis are not watched. When a page is read, the target wikis are queried for
-missing pages, which become hints of the linking page until it is read again. Queried are a page's
-external links and its interwiki links to registered wikis of the farm, as plain page addresses
-(`link_wikis.pages_url`), at most `TARGETS_LIMIT` per read.
+Continuation tokens stay valid, so they may be stored for weeks. Links to the farm's own wikis are not watched:
+when a page is read, at most `TARGETS_LIMIT` of its external and interwiki links to wikis of the farm are queried
+for missing pages, which become hints of the linking page until it is read again.
 """
 
 import logging
@@ -62,10 +59,7 @@ _ITEM: Final = re.compile(r"Q[1-9][0-9]{0,9}")
 
 
 class WikiSource:
-    """Pages of a wiki through its API; the owner closes API and item repository.
-
-    All methods may raise the errors of `wiki.api.models`.
-    """
+    """Pages of a wiki through its API; all methods may raise the errors of `wiki.api.models`."""
 
     def __init__(self, api: WikiApi, items: WikibaseRepository) -> None:
         self._api = api
@@ -89,8 +83,7 @@ class WikiSource:
     ) -> Sequence[WikiPage]:
         """Return current pages with links and text, by id or by title; missing ones are marked as missing.
 
-        `items_at`: with the statements of the pages' Wikidata items, from the repository with this
-        api.php; empty: the one that the wiki names. None: without.
+        `items_at`: with the statements of their Wikidata items from this api.php (empty: the wiki's); None: without.
         """
         pages = await read_pages(
             self._api,
@@ -135,10 +128,7 @@ class WikiSource:
         return count_field(counts, "articles" if set(namespaces) <= {0} else "pages")
 
     async def listing(self, kind: str, name: str, resume: str = "") -> ListingPart:
-        """List pages from a position on: those of a namespace, in a category, or using a template.
-
-        `kind`: a key of `LISTS`; `name`: the number of the namespace, or a full title.
-        """
+        """List pages from a position on; `kind`: a key of `LISTS`, `name`: a namespace's number or a full title."""
         module, prefix, title, params = LISTS[kind]
         key = f"{prefix}continue"
         position = {key: resume, "continue": "-||"} if resume else {}

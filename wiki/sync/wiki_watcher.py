@@ -1,10 +1,8 @@
 """Watcher of several wikis in one process, woken by notifications and event streams.
 
-The event stream notifies the feeds of watched wikis, and names pages where it can
-(``page-links-change`` does, also for pages affected by a template). Each feed continues at its own
-cursor, so a stream that ends, is wrong or skips events only costs time. A wiki that is unavailable, read-only,
-throttling, renamed or misconfigured is retried later; the error is stored in the registry, and the other
-wikis continue. A wiki that another process feeds is left to it until that process ends.
+Each feed continues at its own cursor, so a stream that ends, is wrong or skips events only costs time. A wiki
+that is unavailable, read-only, throttling, renamed or misconfigured is retried later, and the error stored in the
+registry. A wiki that another process feeds is left to it until that process ends.
 """
 
 import asyncio
@@ -155,9 +153,7 @@ class WikiWatcher:
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until `stop` is set; interrupted work is repeated by the next run.
 
-        Raises:
-            InputError: a named wiki is not registered.
-            TransientError: the registry did not answer at the start.
+        Raises InputError: a named wiki is not registered; TransientError: no registry at the start.
         """
         tasks: dict[int, asyncio.Task[None]] = {}
         stopping = asyncio.create_task(stop.wait())
@@ -302,11 +298,8 @@ async def sweep_wiki(
 ) -> FeedRound:
     """Run a sweep of a wiki to its end, following its changes meanwhile; return the last round.
 
-    `sweeps`: continue a due or running sweep; otherwise only requested lists are read.
-
-    Raises:
-        FeedHeldError: another process feeds the wiki; `order_sweep` requests the sweep there.
-        WeboidError: the wiki or the registry is unavailable; the next run continues.
+    `sweeps`: also continue a sweep, not only requested lists. Raises FeedHeldError: another process feeds the wiki
+    (`order_sweep` requests the sweep there); WeboidError: it is unavailable, the next run continues.
     """
     done = FeedRound()
     async with _open_feed(wiki, opener, shared) as feed:
@@ -331,12 +324,7 @@ def order_sweep(store: RegistryStore, wiki: Wiki, *, now: datetime) -> bool:
 
 
 def select_wikis(store: RegistryStore, names: Sequence[WikiName]) -> list[Wiki]:
-    """Return the named wikis, or all that have an address.
-
-    Raises:
-        InputError: one is not registered, or has no address.
-        TransientError: the registry does not answer.
-    """
+    """Return the named wikis, or all with an address; raises InputError or TransientError."""
     with store.snapshot() as reader:
         wikis = all_wikis(reader)
     known = {wiki.name: wiki for wiki in wikis}

@@ -1,7 +1,6 @@
 """Citation drafts: links found so far, text stretches, dates, and their completion.
 
-Ambiguous dates are not read: 05/03/2020 differs by country; 25/03/2020 does not. Access dates before
-2001 or after today are invalid.
+Dates that differ by country are not read: 05/03/2020. Access dates before 2001 or after today are invalid.
 """
 
 import re
@@ -68,9 +67,7 @@ def _forms() -> tuple[re.Pattern[str], ...]:
 
 
 def read_date(text: str, *, today: date, first: date = FIRST_ACCESS_DAY) -> date | None:
-    """Return the first date in the text; None without one or when it is out of range.
-
-    `today`: latest valid day; one more is allowed because of time zones.
+    """Return the first date in the text, up to a day after `today` (time zones), or None.
 
     >>> read_date("5. März 2020", today=date(2026, 1, 1))
     datetime.date(2020, 3, 5)
@@ -209,10 +206,7 @@ class CitationBuilder:
     def copy_of(
         self, template: ArchiveTemplate, day: Mapping[str, TemplateParameter]
     ) -> "tuple[str, str, TemplateParameter] | None":
-        """Return (copy's address, original or "", parameter) of an archive template.
-
-        The address is empty when the template names an original but no known copy.
-        """
+        """Return (copy's address, "" if unknown; original or ""; parameter) of an archive template."""
         for name in template.address:
             value = day.get(name)
             if value is not None and is_url(value.value):

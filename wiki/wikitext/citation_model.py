@@ -1,9 +1,7 @@
 """Values of reading and repairing wikitext: citations, remedies, repairs.
 
-Positions are code point offsets into the text that was read.
-
-A `LinkRemedy` holds the known state of a link and is chosen by other modules; `RepairedText` is the new
-text with an exact record of each change, for display, revert, the edit log and later recognition.
+Positions are code point offsets into the text that was read. `RepairedText` has an exact record of each change,
+for display, revert, the edit log and later recognition.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,4 @@
-"""Edit summaries, talk page messages and diffs of an edit.
-
-In English and German; wikis of other languages get English. Titles, URLs and names from pages are
-escaped.
-"""
+"""Edit summaries, talk page messages and diffs in English and German; titles, URLs and names are escaped."""
 
 import difflib
 import re
@@ -100,9 +96,7 @@ _CONTEXT = 2  # lines around a change
 def unified_diff_of(before: str, after: str, title: str = "") -> str:
     r"""Return the unified diff of two texts; empty when they are equal.
 
-    Common lines at both ends are skipped before the comparison, so that a page of two megabytes with one
-    change is cheap. Control characters are shown as ``\x1b``, so that page content cannot control a
-    terminal.
+    Linear for equal ends. Control characters are shown as ``\x1b``, so that content cannot control a terminal.
     """
     if before == after:
         return ""

@@ -1,14 +1,12 @@
 """External links in flat wikitext, bracketed and bare, by MediaWiki's rules.
 
-The label of a page link contains no links, except in an image caption, and letters directly after a page
-link belong to it. As in MediaWiki, a page link has a title of legal characters without a URL scheme, and
-``]]`` before another ``[[``.
+A page link has a title of legal characters without a URL scheme, and ``]]`` before another ``[[``. Its label
+contains no links, except in an image caption, and letters directly after it belong to it.
 
 A bare URL begins at a word boundary and ends before white space (any of Unicode's), ``[ ] < > "`` and
 control characters, two apostrophes, an escaped ``<``, ``>`` or no-break space; trailing ``, ; . : ! ?`` are
 not part of it, nor is ``)`` when it has no ``(``. In brackets only the first of these rules apply, and a
-URL without a scheme (``//host``) is valid, too. No URL is read in the label of a page link or within a
-URL of another scheme.
+URL without a scheme (``//host``) is valid, too. No URL is read within a URL of another scheme.
 
 Verified against a real MediaWiki by tests/wiki/wikitext/test_parser_mediawiki.py.
 """

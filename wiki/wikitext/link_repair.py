@@ -51,10 +51,7 @@ def repair_link(
     draft: RepairDraft,
     fits: TakesTemplate,
 ) -> None:
-    """Add the edits for a bracketed or bare link; `fits`: a template may be inserted at an offset.
-
-    Raises CannotRepairError: the link is left unchanged.
-    """
+    """Edit a bracketed or bare link where `fits` an offset allows a template; raises CannotRepairError."""
     own = page.options.own
     copy = usable_copy(remedy.copy, citation.url, own)
     is_alive = remedy.condition is LinkCondition.ALIVE
@@ -140,10 +137,7 @@ def tag_dead(
     *,
     is_sought: bool = True,
 ) -> None:
-    """Insert a dead-link tag after the link or citation, once.
-
-    Raises CannotRepairError: the wiki has none, tagging is disabled, or no tag fits there.
-    """
+    """Insert a dead-link tag after the link or citation, once; CannotRepairError: none exists, is wanted or fits."""
     if citation.is_said_dead:
         return
     new = dead_tag(page, citation.url, is_sought=is_sought)
@@ -158,8 +152,7 @@ def tag_dead(
 def is_text_place(page: PageRepairContext, citation: Citation) -> bool:
     """Return True if text inserted after the citation appears next to the link.
 
-    False after an infobox; true after a template that is a link, and after one in a reference, which is
-    a local citation template.
+    False after an infobox; true after a template that is a link or a local citation template in a reference.
     """
     is_link = page.rules.name_of(citation.template) in page.rules.links
     return citation.way is not CitationForm.TEMPLATE or is_link or citation.reference is not None

@@ -1,11 +1,7 @@
-"""Repair of a page's lost links, with every other byte unchanged.
+"""Repair of a page's lost links, with every other byte unchanged. Pure and idempotent.
 
-    done = repair_page(text, citations, {url: LinkRemedy(LinkCondition.DEAD, copy)}, rules, options)
-    done.text, done.changes, done.refused
-
-Pure functions. Only citations whose URL has a remedy are considered; a repair that is not certain is
-refused, with a reason. Repair is idempotent. Before saving, the new text is parsed again and compared
-with the old one (`wiki.bot.wikitext_adapter`).
+Only citations whose URL has a remedy are considered; a repair that is not certain is refused, with a reason.
+Before saving, the new text is parsed and compared (`wiki.bot.wikitext_adapter`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -62,11 +58,10 @@ _Piece = tuple[
 def insertion_places(
     text: str, offsets: Iterable[int], references: frozenset[str]
 ) -> frozenset[int]:
-    """Return those of these places (ends of links) where a template may be inserted.
+    """Return those of these places (ends of links) where a template may be inserted. Linear in the text.
 
-    Excluded are parameters of other templates, unless in a reference; headings, galleries, code and
-    comments; and places before a ``<`` or ``>`` that opens no tag, which MediaWiki renders as text after a
-    bare URL and which would change what follows into a link. Linear in the text.
+    Excluded are template parameters outside of references; headings, galleries, code and comments; and places before
+    a ``<`` or ``>`` that opens no tag: after a bare URL it is text and would become part of what follows.
     """
     wanted = sorted({each for each in offsets if 0 <= each <= len(text)})
     if not wanted:

@@ -1,9 +1,5 @@
 """Writing style of a page: its date formats, and the layout of a template's parameters.
 
-    template = template_layout(text, span)         # None: not exactly one template, or not certain
-    style = TemplateStyle.of(template, template.fields[1])
-    style.parameter("archive-url", "https://…")    # "|archive-url=https://…"
-
 Every part has its offsets in the text, so that it can be replaced alone.
 """
 
@@ -126,10 +122,7 @@ class TemplateLayout:
         return None
 
     def behind(self, each: TemplateField, lead: str) -> int:
-        """Return the offset for inserting a parameter with leading white space `lead` after this one.
-
-        Trailing blanks of a line are skipped, so that the line stays unchanged.
-        """
+        """Return the offset, before a line's trailing blanks, to insert a parameter with white space `lead` at."""
         end = each.inner.end
         blanks = _TRAILING.match(self.text, end, each.end) if "\n" in lead else None
         return blanks.end() if blanks is not None else end

@@ -5,9 +5,8 @@ inside out, three before two; an open ``[[`` or heading hides the braces that wo
 template; an unclosed tag or brace is plain text; an open comment extends to the end. Two tags are
 verbatim here but not in MediaWiki: ``<code>`` and ``<source>``, whose content is not meant as links (B03).
 
-One pass over the text with a stack of open elements: the time is linear in its length for any content.
-Recursion is limited to the contents of tags, and no tag contains the same tag. Every character of a page
-is in at most one flat stretch, so that creating all of them is linear.
+Linear in time for any content: one pass with a stack; recursion only into tags, never the same tag within
+itself; each character is in at most one flat stretch.
 """
 
 import re
@@ -304,10 +303,7 @@ class FlatText:
 
 
 def flatten(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> FlatText:
-    """Flatten a stretch of `text`.
-
-    `children`: all nodes of the stretch, in text order.
-    """
+    """Flatten a stretch of `text`. `children`: all nodes of the stretch, in text order."""
     if not children:
         return FlatText(text[start:end], start)
     flat = FlatText("", start)

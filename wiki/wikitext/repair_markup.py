@@ -1,8 +1,4 @@
-"""Wikitext written by repairs: escaped values, archive templates, dead-link tags.
-
-Page titles are untrusted: they may contain markup, templates, signatures, control characters and
-bidirectional formatting characters.
-"""
+"""Wikitext written by repairs: escaped values (page titles are untrusted), archive templates, dead-link tags."""
 
 import html
 import re
@@ -43,10 +39,9 @@ _UNSAFE_URL = re.compile(
 
 
 def escape_value(text: str) -> str:
-    """Escape text for a template's parameter or a link's label: one line without markup.
+    """Escape text as one line without markup, cut at a word after `TITLE_LENGTH` characters.
 
-    Entities are decoded and escaped again; control and bidirectional formatting characters are removed;
-    text longer than `TITLE_LENGTH` characters is cut at a word.
+    Entities are decoded and escaped again; control and bidirectional formatting characters are removed.
 
     >>> escape_value("A | B &amp; [[C]]")
     'A &#124; B & &#91;&#91;C&#93;&#93;'
@@ -138,11 +133,7 @@ class ExistingCopy:
 
 
 def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]) -> ExistingCopy:
-    """Assess the address as a copy of the URL.
-
-    An address that only resembles an archive URL is treated as an unknown archive and kept, unless the
-    remedy lists it as bad: replacing unknown archives would lose good copies.
-    """
+    """Assess the address as a copy of the URL; unknown archives are kept unless the remedy lists them as bad."""
     if not address:
         return ExistingCopy(CopyWorth.NONE, "")
     plain = address.replace("&amp;", "&")  # as the wiki reads it
@@ -162,10 +153,7 @@ def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]
 
 
 def usable_copy(copy: ArchivedCopy | None, url: str, own: tuple[str, ...]) -> ArchivedCopy | None:
-    """Return the copy with an address that can be written; None when there is none.
-
-    Raises CannotRepairError: it shows another page, is at no known archive, or cannot be written.
-    """
+    """Return the copy with an address to write; CannotRepairError: other page, unknown archive, not writable."""
     if copy is None:
         return None
     address = escape_url(copy.address)
@@ -241,11 +229,9 @@ def usual_dates(rules: TemplateRules) -> DateStyle:
 
 
 def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRules:
-    """Return the rules without written templates that the wiki does not have.
+    """Return the rules without written templates that the wiki does not have, by their folded name without namespace.
 
     A copy is then written as a plain link, and links are not tagged or converted.
-
-    `has`: predicate: the wiki has a template of that name (folded, no namespace).
     """
     writing = rules.writing
 
@@ -262,11 +248,7 @@ def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRul
 
 
 def status_value(rules: TemplateRules, parameter: str, status: str) -> str:
-    """Return the parameter's value for a status, in the wiki's preferred spelling if it is valid.
-
-    Returns:
-        Empty when the status is expressed by omitting the parameter.
-    """
+    """Return a status in the wiki's preferred valid spelling; empty when it is expressed by omission."""
     written = rules.writing.status.get(status, "")
     entry = rules.status.get(fold_name(parameter), {})
     if not written or not entry or status_meaning(rules, parameter, written) == status:
@@ -284,10 +266,9 @@ def status_meaning(rules: TemplateRules, parameter: str, value: str) -> str:
 
 
 def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> str:
-    """Format the wiki's dead-link tag; empty when it has none.
+    """Format the wiki's dead-link tag, empty when it has none; CannotRepairError: the URL does not fit in.
 
     `is_sought`: copies were searched for: only then the tag states that a repair was attempted.
-    Raises CannotRepairError: the URL cannot be written in it.
     """
     form = page.rules.writing.dead_tag
     if "{url}" in form and not is_url_safe(escape_url(url)):
@@ -299,10 +280,9 @@ def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> st
 
 
 def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: str = "") -> str:
-    """Format the wiki's archive template for a copy; empty when it has none for it.
+    """Format the wiki's archive template for a copy, empty when it has none for it; raises CannotRepairError.
 
     `title`: label where the template is the link itself; escaped.
-    Raises CannotRepairError: it cannot be written.
     """
     day = day_of_stamp(copy.timestamp)
     original = escape_url(url)

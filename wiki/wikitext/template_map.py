@@ -1,14 +1,8 @@
 """Template map of a wiki: its file format, overlays, and the rules compiled from it.
 
-    rules = rules_for("de", settings.templates)
-    rules.citations["internetquelle"].roles["abruf"]     # ParameterRole.ACCESS_DATE
-
-The maps are the files ``templates/*.toml``. A map may extend another one, and a wiki's own settings are
-overlaid in the same form (docs/reference/wikitext.md). Languages without a map use the English one, whose templates
-are copied most often.
-
-Names of templates and parameters are compared folded (`fold_name`), so redirects that differ only in
-letter case or underscores need not be listed.
+The maps are the files ``templates/*.toml``; a wiki's own settings are overlaid in the same form
+(docs/reference/wikitext.md). Languages without a map use the English one, whose templates are copied most often.
+Names are compared folded (`fold_name`), so redirects that differ only in letter case need not be listed.
 """
 
 import re
@@ -67,10 +61,7 @@ _MAP_FORM: Final[Mapping[str, Any]] = {
 
 
 def check_map(entries: Any, place: str) -> Mapping[str, Any]:
-    """Validate a map and return it.
-
-    Raises ConfigError: a key is unknown, a value of the wrong type, or an entry has no name.
-    """
+    """Validate a map; raises ConfigError for an unknown key, a value of the wrong type, an entry without a name."""
     if not isinstance(entries, Mapping):
         raise ConfigError(f"{place} must be a table.")
     for key, value in entries.items():
@@ -88,10 +79,7 @@ def check_map(entries: Any, place: str) -> Mapping[str, Any]:
 
 
 def overlay_map(base: Mapping[str, Any], entries: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Overlay one map on another: tables are merged by key, entries appended, other values replaced.
-
-    Names of tags and namespaces are added to existing ones; `without` removes names.
-    """
+    """Overlay maps: tables are merged by key, entries and names of tags appended, `without` removes names."""
     results = dict(base)
     for key, value in entries.items():
         before = base.get(key)
@@ -258,10 +246,7 @@ def fold_name(name: str) -> str:
 
 
 def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRules:
-    """Compile the rules of a wiki.
-
-    Raises ConfigError: `own` has unknown keys, or values of the wrong type.
-    """
+    """Compile the rules of a wiki. Raises ConfigError: `own` has unknown keys, or values of the wrong type."""
     if not own:
         return _check_language(_map_of(language))
     overlay = check_map(own, "templates")

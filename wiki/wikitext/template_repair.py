@@ -57,10 +57,7 @@ class _TemplateWriter:
     edits: list[SpanEdit] = field(default_factory=list)
 
     def field_of(self, role: ParameterRole) -> TemplateField | None:
-        """Return the effective parameter of a role: the one with a value, else the last.
-
-        Raises CannotRepairError: two have values.
-        """
+        """Return a role's parameter with a value, else the last; CannotRepairError: two have values."""
         names = (name for name, each in self.known.roles.items() if each is role)
         parameter = self.template.named(names)
         filled = [each for each in parameter if each.value]
@@ -82,10 +79,7 @@ class _TemplateWriter:
         return there.value if there is not None else ""
 
     def set(self, role: ParameterRole, value: str, *behind: ParameterRole) -> None:
-        """Set the role's parameter, adding it if needed.
-
-        `behind`: roles after whose parameter a new one is inserted: the first that exists.
-        """
+        """Set the role's parameter, adding it after the first that exists of the roles in `behind`."""
         there = self.plain_field(role)
         if there is None:
             anchors = [each for each in map(self.field_of, behind) if each is not None]
@@ -132,10 +126,7 @@ class _TemplateWriter:
         return done
 
     def _valued(self, there: TemplateField, value: str, behind: str) -> SpanEdit:
-        """Return the edit that sets a field's value, with insertions after it.
-
-        The white space of an empty field is kept where it matches the template's style.
-        """
+        """Return the edit that sets a field's value, with white space of the template's style and insertions after."""
         if there.value:
             return SpanEdit(there.inner.start, there.inner.end, value + behind)
         style = TemplateStyle.of(self.template, there)
@@ -292,10 +283,9 @@ def _put_date(writer: _TemplateWriter, stamp: str) -> None:
 
 
 def _correct_date(writer: _TemplateWriter, there: ExistingCopy) -> None:
-    """Correct the archive date of a kept copy where its address contradicts it (B15).
+    """Correct the archive date of a kept copy where its address contradicts it (B15), never as the only change.
 
-    A shorter timestamp requests the nearest copy of any day, and one in the archive's local time may
-    match two days; an incomplete date is no contradiction. It is never the only change of a page.
+    A shorter timestamp requests the nearest copy of any day, and one in the archive's local time may match two days.
     """
     date_text = writer.value_of(ParameterRole.ARCHIVE_DATE)
     style, day = date_style(date_text), _day(there)
@@ -313,11 +303,7 @@ def _status(writer: _TemplateWriter, status: str) -> str:
 
 
 def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
-    """Mark the link as dead or usurped unless the text already does.
-
-    ``unfit`` is kept, since it is more specific than dead. Where the copy is linked first by default,
-    ``dead`` is written only together with other changes.
-    """
+    """Mark the link as dead or usurped; ``unfit`` stays, and ``dead`` needs other changes if the copy comes first."""
     new = _status(writer, status)
     if not new:
         return
