@@ -61,9 +61,9 @@ def figures(*, quick: bool, peers: Sequence[str], only: str) -> dict[str, float]
         truth = asyncio.run(_visited(web, pages, folder))
         wanted = set().union(*truth.values())
         print(f"{len(pages)} pages; a plain browser asks for {len(wanted)} distinct URLs.")
-        alone = _archived(web, pages, folder / "alone")
+        alone = archived(web, pages, folder / "alone")
         with _busy():
-            busy = _archived(web, pages, folder / "busy")
+            busy = archived(web, pages, folder / "busy")
         values = {
             "coverage_pct": _covered(truth, alone.collection, "alone"),
             "busy_coverage_pct": _covered(truth, busy.collection, "with both cores busy"),
@@ -144,7 +144,8 @@ async def _quiet(web: TestWeb, *, still_s: float = _QUIET_S) -> None:
         await asyncio.sleep(0.05)
 
 
-def _archived(web: TestWeb, pages: Sequence[str], folder: Path) -> Weboid:
+def archived(web: TestWeb, pages: Sequence[str], folder: Path) -> Weboid:
+    """Return a collection in the folder with a capture of each page."""
     folder.mkdir()
     (folder / "urls.txt").write_text("\n".join(pages))
     weboid = Weboid(folder, profile_for(web, folder / "profile.toml"))

@@ -72,6 +72,11 @@ _BUSTERS = re.compile(
     r"|\w*(?:bust|ts|time|cache|_t)\w*=1\d{9,15}|_?t=1\d{9,15})(?:&|$)",
     re.IGNORECASE,
 )
+# Values that are new at each visit: milliseconds since 1970, a random fraction, a UUID, a long random number.
+FRESH_VALUE = (
+    r"(?:1[4-9]\d{11}|0\.\d{6,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,})"
+)
+_FRESH = re.compile(rf"(?<==){FRESH_VALUE}(?=&|$)", re.IGNORECASE)
 _CALLBACK = re.compile(r"(?<=[?&])(\w+=(?:jquery|jsonp)\w*?)\d[\d_]*(?=&|$)", re.IGNORECASE)
 # Paths that name a file are the same file with any query, unless a program answers there.
 _FILE = re.compile(
@@ -152,7 +157,8 @@ class CaptureLookup:
         """Return the page's capture of the same URL but for parameters without meaning; None without one.
 
         Cache-busting parameters and moments in callback names are left out on both sides. A file is
-        found with any query; of several the one with most parameters in common.
+        found with any query; of several the one with most parameters in common. Values that are new at each
+        visit may differ where the page has one such capture only.
         """
         path, _, query = url.partition("?")
         values = {"page": page_id, "length": len(path) + 1, "path": path}
@@ -160,8 +166,12 @@ class CaptureLookup:
         is_file = _FILE.fullmatch(path.rpartition("/")[2]) is not None
         best: Capture | None = None
         best_rank = -1
-        for row in self.rows(_OF_THE_PATH, values):
-            is_same = _without_busters(row["url"]) == plain_url
+        rows = self.rows(_OF_THE_PATH, values)
+        plain_urls = {row["url"]: _without_busters(row["url"]) for row in rows}
+        lasting = _FRESH.sub("", plain_url)
+        similar = {each for each, plain in plain_urls.items() if _FRESH.sub("", plain) == lasting}
+        for row in rows:
+            is_same = plain_urls[row["url"]] == plain_url or similar == {row["url"]}
             if not (is_same or is_file):
                 continue
             capture = capture_of(row)

@@ -84,8 +84,84 @@
     put(IDBFactory.prototype, "deleteDatabase", refused);
     put(IDBFactory.prototype, "databases", () => Promise.resolve([]));
   }
-  for (const [object, name] of [[Navigator.prototype, "serviceWorker"], [window, "caches"], [window, "SharedWorker"],
-    [window, "cookieStore"], [Navigator.prototype, "locks"], [Navigator.prototype, "sendBeacon"],
+  // The archive answers as the page's service worker did at the capture, so none runs: pages find one that
+  // was registered, and after a reload one that controls them.
+  const events = (object, ...names) => {
+    for (const name of names) {
+      let handler = null;
+      get(object, `on${name}`, () => handler, (value) => {
+        if (handler) object.removeEventListener(name, handler);
+        handler = typeof value === "function" ? value : null;
+        if (handler) object.addEventListener(name, handler);
+      });
+    }
+    return object;
+  };
+  const known = { waiting: null, installing: null, navigationPreload: { enable: async () => {}, disable: async () => {},
+    setHeaderValue: async () => {}, getState: async () => ({ enabled: false, headerValue: "" }) } };
+  const worker = events(Object.assign(new EventTarget(), { state: "activated", scriptURL: "", postMessage() {} }), "statechange", "error");
+  const registration = events(Object.assign(new EventTarget(), known, {
+    active: worker, scope: "", updateViaCache: "imports", update: async () => registration, unregister: async () => true,
+  }), "updatefound");
+  const [entry] = performance.getEntriesByType("navigation");
+  let controller = entry && entry.type === "reload" ? worker : null;
+  let isRegistered = controller !== null;
+  let settled;
+  const ready = new Promise((resolve) => { settled = () => resolve(registration); });
+  if (isRegistered) settled();
+  const container = events(Object.assign(new EventTarget(), {
+    ready, startMessages() {},
+    async register(script, options) {
+      await null;
+      const base = document.baseURI;
+      worker.scriptURL = new URL(String(script), base).href;
+      registration.scope = new URL((options && options.scope) || "./", worker.scriptURL).href;
+      if (!isRegistered) {
+        isRegistered = true;
+        setTimeout(() => {
+          settled();
+          controller = worker;
+          container.dispatchEvent(new Event("controllerchange"));
+        }, 10);
+      }
+      return registration;
+    },
+    getRegistration: async () => (isRegistered ? registration : undefined),
+    getRegistrations: async () => (isRegistered ? [registration] : []),
+  }), "controllerchange", "message", "messageerror");
+  get(container, "controller", () => controller);
+  get(Navigator.prototype, "serviceWorker", () => container);
+
+  // Caches last as long as the page, too.
+  const keyOf = (request) => (request instanceof Request ? request.url : new URL(String(request), document.baseURI).href);
+  class MemoryCache {
+    #stored = new Map();
+    async match(request) { const found = this.#stored.get(keyOf(request)); return found && found.clone(); }
+    async matchAll(request) { return request === undefined ? [...this.#stored.values()].map((each) => each.clone()) : [await this.match(request)].filter(Boolean); }
+    async put(request, response) { this.#stored.set(keyOf(request), response.clone()); }
+    async add(request) {
+      const response = await window.fetch(request);
+      if (!response.ok) throw new TypeError("Request failed");
+      await this.put(request, response);
+    }
+    async addAll(requests) { await Promise.all([...requests].map((each) => this.add(each))); }
+    async delete(request) { return this.#stored.delete(keyOf(request)); }
+    async keys() { return [...this.#stored.keys()].map((each) => new Request(each)); }
+  }
+  const opened = new Map();
+  const caches = {
+    async open(name) { if (!opened.has(String(name))) opened.set(String(name), new MemoryCache()); return opened.get(String(name)); },
+    async has(name) { return opened.has(String(name)); },
+    async delete(name) { return opened.delete(String(name)); },
+    async keys() { return [...opened.keys()]; },
+    async match(request) {
+      for (const each of opened.values()) { const found = await each.match(request); if (found) return found; }
+      return undefined;
+    },
+  };
+  get(window, "caches", () => caches);
+
+  for (const [object, name] of [[window, "SharedWorker"], [window, "cookieStore"], [Navigator.prototype, "locks"], [Navigator.prototype, "sendBeacon"],
     [window, "RTCPeerConnection"], [window, "webkitRTCPeerConnection"], [window, "RTCDataChannel"],
     [window, "WebTransport"]]) {
     try { delete object[name]; } catch (error) { put(object, name, undefined); }
@@ -166,15 +242,26 @@
     }
     files.get(address).then((made) => setAttribute.call(node, "href", `${made}#${part}`), () => {});
   };
+  // Documents in data: addresses are made again with addresses of the archive.
+  const frame = async (node) => {
+    const address = getAttribute.call(node, "src") ?? "";
+    if (!/^data:text\/html/i.test(address)) return;
+    const text = await (await fetched.call(window, address)).text();
+    const done = withPlaces(text);
+    if (done === text) return;
+    const blob = new NativeBlob([done], { type: "text/html;charset=utf-8" });
+    setAttribute.call(node, "src", NativeURL.createObjectURL(blob));
+  };
+  const tend = (node) => { if (node.localName === "use") use(node); else if (node.localName === "iframe") frame(node); };
   const watch = (root) => new MutationObserver((records) => {
     for (const { target, addedNodes, type } of records) {
-      if (type === "attributes" && target.localName === "use") use(target);
+      if (type === "attributes") tend(target);
       for (const node of addedNodes) {
-        if (node.localName === "use") use(node);
-        else if (node.firstElementChild) for (const each of querySelectorAll.call(node, "use")) use(each);
+        tend(node);
+        if (node.firstElementChild) for (const each of querySelectorAll.call(node, "use, iframe")) tend(each);
       }
     }
-  }).observe(root, { subtree: true, childList: true, attributeFilter: ["href", "xlink:href"] });
+  }).observe(root, { subtree: true, childList: true, attributeFilter: ["href", "xlink:href", "src"] });
   watch(document);
   put(Element.prototype, "attachShadow", function (options) {
     const root = attachShadow.call(this, options);
@@ -194,13 +281,43 @@
       removeEventListener("message", keep);
       for (const { data, ports } of early) dispatchEvent(new MessageEvent("message", { data, ports: [...ports] }));
     }, (error) => { setTimeout(() => { throw error; }); });`;
+  // A script that a script makes of text imports from the archive, too.
+  const NativeBlob = window.Blob;
+  const imports = `${here.split("/").slice(0, 4).join("/")}/${(here.split("/")[4] || "").slice(0, 14)}esm_/`;
+  const withImports = (text) => text.replace(
+    /((?:^|[;\n}\s])(?:import|export)\b[\w$\s,*{}]{0,2000}?(?:from)?\s*|\bimport\s*\(\s*)(["'`])(https?:\/\/[^"'`\n]{1,2000})\2/g,
+    (whole, head, quote, address) => (address.startsWith(here.split("/c/")[0]) ? whole : head + quote + imports + address + quote),
+  );
+  const withPlaces = (text) => text.replace(
+    /(\b(?:src|href|poster|data)\s*=\s*["']?|\burl\(\s*["']?)(https?:\/\/[^\s"'<>)]{1,2000})/gi,
+    (whole, head, address) => (address.startsWith(here.split("/c/")[0]) ? whole : head + imports.replace(/esm_\/$/, "mp_/") + address),
+  );
+  const made = function Blob(parts, options) {
+    const [, kind] = /^(?:text|application)\/(javascript|html)/i.exec((options && options.type) || "") || [];
+    const isText = kind && Array.isArray(parts) && parts.every((each) => typeof each === "string");
+    if (isText) {
+      parts = [(/html/i.test(kind) ? withPlaces : withImports)(parts.join(""))];
+    }
+    return Reflect.construct(NativeBlob, [parts, options], new.target || NativeBlob);
+  };
+  made.prototype = NativeBlob.prototype;
+  put(window, "Blob", made);
   const RealWorker = window.Worker;
   if (RealWorker) {
     const started = function Worker(url, options) {
+      if (/^data:/i.test(String(url))) url = NativeURL.createObjectURL(new NativeBlob([`importScripts(${JSON.stringify(String(url))})`]));
       // The real location: by now the document's base is the archived page's, and wombat has rewritten `url`.
-      const address = new URL(String(url), here).href;
-      if (/^(blob|data):/.test(address)) return new RealWorker(address, options);
       const isModule = options && options.type === "module";
+      let address = new NativeURL(String(url), here).href;
+      if (/^blob:/.test(address)) {
+        if (!isModule) return new RealWorker(address, options);
+        // wombat has put a line before it that a module may not have.
+        const request = new XMLHttpRequest();
+        open.call(request, "GET", address, false);
+        send.call(request);
+        const own = request.responseText.replace(/^\(function\(\) ?\{ ?self\.importScripts\(.*\}\)\(\);\n*/, "");
+        address = NativeURL.createObjectURL(new NativeBlob([withImports(own)], { type: "text/javascript" }));
+      }
       const text = isModule ? moduleStub(address) : `importScripts(${JSON.stringify(address)})`;
       const blob = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
       return new RealWorker(blob, isModule ? { ...options, type: "classic" } : options);

@@ -126,7 +126,7 @@ _MODIFIERS = frozenset(
 )
 # What browsers ask for when they fill a frame (Fetch Metadata).
 _FRAMES = frozenset({"iframe", "frame", "object", "embed"})
-_PARTS = {"script": "js_", "style": "cs_", "image": "im_"}
+_PARTS = {"script": "js_", "style": "cs_", "image": "im_", "json": "oe_"}
 _LONGEST_BODY = 1_000_000  # bytes of a captured request
 _BY_DESTINATION = {**_PARTS, "iframe": "if_", "frame": "fr_"}
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
@@ -322,7 +322,8 @@ class FullCopyServer:
         is_of_page = match[1] in {page.timestamp, None}
         if not is_url or not is_of_page or modifier not in _MODIFIERS:
             raise _FullCopyRefusedError(_ABSENT)
-        if modifier == PAGE_MODIFIER:
+        is_other_module = modifier == "esm_" and request.destination in {"style", "json"}
+        if modifier == PAGE_MODIFIER or is_other_module:
             # A relative address keeps the page's modifier, whatever it is for.
             modifier = _PARTS.get(request.destination, modifier)
         at = parse_timestamp14(page.timestamp)
@@ -392,6 +393,10 @@ class FullCopyServer:
                 body = source.read_bytes()
             elif name in _WOMBAT_SCRIPTS:
                 body = self._rewrite(lambda: WombatJob(name))
+                if (
+                    name == "wombatWorkers.js"
+                ):  # wombat puts it, and nothing of ours, into blob workers
+                    body = self._script("worker.js").body + body
             else:
                 return _ABSENT
             self._scripts[name] = FullAnswer(200, "text/javascript; charset=utf-8", body)

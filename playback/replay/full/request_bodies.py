@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
+from playback.replay.capture_lookup import FRESH_VALUE
+
 _QUERY = re.compile(
     r"[?&]__wb_method=(?P<method>[A-Z]{1,20})&__wb_post_type=(?P<type>[^&]*)"
     r"(?:&__wb_post_data=(?P<data>[^&]*))?$"
@@ -23,11 +25,7 @@ _FIELD = re.compile(
     r'name="([^"\r\n]{0,1000})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n(.*?)\r\n--', re.DOTALL
 )
 _DEEPEST = 20
-# Milliseconds since 1970, a random fraction, a UUID, a random number in hexadecimal.
-_FRESH = re.compile(
-    r"1[4-9]\d{11}|0\.\d{6,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}",
-    re.IGNORECASE,
-)
+_FRESH = re.compile(FRESH_VALUE, re.IGNORECASE)
 _T = TypeVar("_T")
 Parameters = tuple[tuple[str, str], ...]
 

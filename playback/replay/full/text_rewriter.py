@@ -99,7 +99,7 @@ _FROM = re.compile(
 )
 _DYNAMIC = re.compile(r"(?<![\w$.])import\s*\((?!\s*\))")
 # At a line's beginning or behind a statement's end; an indented one belongs to something.
-_DECLARED = re.compile(r"(?:^|[;}])(?:const|let|class)\s+([A-Za-z_$][\w$]{0,100})", re.MULTILINE)
+_DECLARED = re.compile(r"(?:^|[;}] ?)(?:const|let|class)\s+([A-Za-z_$][\w$]{0,100})", re.MULTILINE)
 _MOST_NAMES = 500
 _LONGEST = 5_000_000  # characters
 
@@ -145,14 +145,18 @@ def rewrite_dynamic_imports(text: str, base: str) -> str:
 
 
 def share_declarations(text: str) -> str:
-    """Return the script with its top-level names exported, because pywb wraps it in a block.
+    """Return the script with its top-level names shared, because pywb wraps it in a block.
 
-    >>> share_declarations("const a=1").splitlines()
-    ['const a=1', ';try{self.a=a}catch(_){}']
+    >>> share_declarations("const a=1").splitlines()[1][:58]
+    ';try{if(!("a" in self)){a;Object.defineProperty(self,"a",{'
     """
-    names = list(dict.fromkeys(_DECLARED.findall(text)))[:_MOST_NAMES]
-    # A name that stands in a function only is none here, and nothing happens.
-    shared = "".join(f"try{{self.{name}={name}}}catch(_){{}}" for name in names)
+    names = dict.fromkeys(each for each in _DECLARED.findall(text) if each not in _WRAPPED)
+    # A name that stands in a function only is none here, and nothing happens. Others stay one variable.
+    shared = "".join(
+        f'try{{if(!("{name}" in self)){{{name};Object.defineProperty(self,"{name}",{{configurable:true,'
+        f"enumerable:true,get(){{return {name}}},set(_){{{name}=_}}}})}}else self.{name}={name}}}catch(_){{}}"
+        for name in list(names)[:_MOST_NAMES]
+    )
     return f"{text}\n;{shared}" if shared else text
 
 
@@ -280,10 +284,8 @@ def rewrite(job: RewriteJob) -> bytes:
             "originalURL": job.url,
         }
         static = f"{job.origin}{STATIC_PATH}"
-        scripts = ",".join(
-            json.dumps(f"{static}{name}") for name in ("worker.js", "wombatWorkers.js")
-        )
-        line = f"(function(){{self.importScripts({scripts});new WBWombat({json.dumps(info)})}})();"
+        script = json.dumps(f"{static}wombatWorkers.js")  # with what is ours before it
+        line = f"(function(){{self.importScripts({script});new WBWombat({json.dumps(info)})}})();"
         return (line + job.body).encode("latin-1")
     is_imported = job.modifier == "esm_"  # also a script that neither imports nor exports
     if media_type in SCRIPT_TYPES and (is_imported or is_module(job.body)):

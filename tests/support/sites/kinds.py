@@ -66,6 +66,7 @@ _DATA = {
     "worker.js": 'import { name } from "./names.js"; onmessage = () => postMessage(`From ${name}`);',
     "names.js": 'export const name = "Bridge";',
     "year.js": "export const year = 1912;",
+    "hello.js": "function hello() { return 'Hello of an imported script'; }",
     "add.js": 'document.body.append(Object.assign(document.createElement("p"), { textContent: "Added by a script." }));',
     "pr.css": ".pr { color: green; font-weight: bold; background: url(/img/photo-300.png?prcss) }",
     "print.css": "body { background: url(/img/print-sheet.png) }",

@@ -30,6 +30,7 @@ from tests.support.playback_fixtures import (
 
 pytestmark = pytest.mark.playback
 TS = timestamp14(NOW)
+UUIDS = ("6e1c0c1a-2b3f-4d5e-8f90-a1b2c3d4e5f6", "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0")
 HTML = "<!DOCTYPE html><title>page</title><script>1</script>"
 YEARS = timedelta(days=1000)
 
@@ -204,6 +205,8 @@ def test_parts_are_of_the_pages_time(full: FullSite, site: str) -> None:
         ("/app.css?v=1", "/app.css?v=2", True),
         ("/app.css", "/app.css?v=2", True),
         ("/api?q=1", "/api?q=2", False),
+        (f"/api?q=1&s={UUIDS[0]}&r=0.123456789", f"/api?q=1&s={UUIDS[1]}&r=0.987654321", True),
+        (f"/api?q=1&s={UUIDS[0]}", f"/api?q=2&s={UUIDS[0]}", False),
         ("/list.php?q=1", "/list.php?q=2", False),
         ("/other.css?v=1", "/app.css?v=2", False),
     ],
@@ -222,6 +225,20 @@ def test_parameters_without_meaning_are_left_out(
     assert part.status == (200 if is_found else 404)
     assert full.part(own, "mp_", f"{site}{requested}", "iframe").body != b"{}"
     assert full.part(other, "mp_", f"{site}{requested}", "empty").status == 404
+
+
+def test_of_two_captures_that_differ_in_fresh_values_none_is_taken(
+    full: FullSite, site: str
+) -> None:
+    """Nobody knows which one was meant."""
+    page = full.page(f"{site}/", HTML)
+    for number in "12":
+        url = f"{site}/api?s={number * 24}"
+        full.builder.response(url, b"{}", mime="application/json", page_id=page)
+
+    part = full.part(full.frame(f"{site}/"), "mp_", f"{site}/api?s={'3' * 24}", "empty")
+
+    assert part.status == 404
 
 
 def test_addresses_without_scheme_or_moment_are_of_the_page(full: FullSite, site: str) -> None:
