@@ -84,9 +84,14 @@ async (options, tools) => {
     if (nameOf(node) === "img") want(attribute(node, "src"), node);
     if (nameOf(node) === "video") want(attribute(node, "poster"), node);
   }
-  const icons = "link[rel~=icon i], link[rel*='apple-touch' i], link[rel~='mask-icon' i], link[rel~='fluid-icon' i], link[rel~='image_src' i]";
-  for (const node of find(icons, 50)) want(attribute(node, "href"), null);
-  for (const node of find("meta[name='msapplication-TileImage' i]", 5)) want(attribute(node, "content"), null);
+  const icons = "link[rel*='apple-touch' i], link[rel~='mask-icon' i], link[rel~='fluid-icon' i], link[rel~='image_src' i]";
+  // Every page of a site has the same: another visit may have loaded them.
+  const named = [];
+  const name = (node, key) => named.push(address(attribute(node, key)));
+  if (!options.framed) {
+    for (const node of find(icons, 50)) name(node, "href");
+    for (const node of find("meta[name='msapplication-TileImage' i]", 5)) name(node, "content");
+  }
   for (const root of roots()) {
     const type = root === document ? Document : ShadowRoot;
     for (const name of ["styleSheets", "adoptedStyleSheets"]) {
@@ -95,5 +100,6 @@ async (options, tools) => {
   }
   for (const node of find("[style*='url('], [style*='image-set']", 2000)) declared(attribute(node, "style"), null);
   const answer = await finish();
-  return { ...answer, manifest: !options.framed && find("link[rel~=manifest i]", 1).length > 0 };
+  const [manifest] = options.framed ? [] : find("link[rel~=manifest i]", 1);
+  return { ...answer, icons: named.filter(Boolean), manifest: manifest ? address(attribute(manifest, "href")) : "" };
 }

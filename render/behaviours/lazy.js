@@ -32,6 +32,7 @@ async (options, tools) => {
     if (attribute(node, "loading") === "lazy") setAttribute(node, "loading", "eager");
     const set = first(node, sets);
     const source = first(node, sources);
+    if (kind === "video") want(attribute(node, "data-poster"), node);
     if (!set && !source) continue;
     found += 1;
     if (guarded(node)) continue;

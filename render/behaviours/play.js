@@ -2,7 +2,7 @@
 // pause them where they were. Players that show a picture at first have their play button pressed.
 async (options, tools) => {
   "use strict";
-  const { barred, find, has, label, left, pause, press, reader, seen } = tools;
+  const { barred, drawn, find, has, label, left, pause, press, reader, seen } = tools;
   const marks =
     "button[class*='play' i], [role=button][class*='play' i], [aria-label*='play' i], [title*='play' i]," +
     ".vjs-big-play-button, .jw-icon-display, .plyr__control--overlaid, .mejs__overlay-button," +
@@ -20,7 +20,7 @@ async (options, tools) => {
     pressed.push(node);
     press(node);
   }
-  if (pressed.length) await pause(300);
+  if (pressed.length) await drawn();
   const pausedOf = reader(HTMLMediaElement, "paused");
   const playing = [];
   for (const node of find("video, audio", 20)) {
@@ -31,8 +31,10 @@ async (options, tools) => {
     playing.push([node, was, began]);
   }
   if (playing.length) {
-    await Promise.race([Promise.all(playing.map(([, , began]) => began)), pause(2000)]);
-    await pause(1000);
+    await Promise.race([Promise.all(playing.map(([, , began]) => began)), pause(5000)]);
+    // A second of each, by its own clock; what does not move has nothing to play.
+    const played = ([node, was]) => pausedOf(node) || reader(HTMLMediaElement, "currentTime")(node) >= was + 1;
+    for (let turn = 0; turn < 50 && !playing.every(played) && left() > 0; turn += 1) await pause(100);
   }
   for (const [node, was] of playing) {
     if (reader(HTMLMediaElement, "readyState")(node) > 0) done += 1;

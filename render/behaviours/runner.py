@@ -110,12 +110,17 @@ class BehaviourSurvey(NamedTuple):
 
 
 async def run_behaviours(
-    page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps
+    page: BrowserPage,
+    behaviours: BehaviourSet,
+    steps: VisitSteps,
+    icons: dict[str, bool] | None = None,
 ) -> tuple[tuple[PageBehaviour, ...], bool]:
     """Run the behaviours; return their results, and whether the page may load something because of them.
 
-    Sets `BrowserPage.picture_css` to rules that hide elements in pictures.
+    Sets `BrowserPage.picture_css` to rules that hide elements in pictures. `icons` are those that other
+    visits loaded (`Browser.icons`), which are not loaded again; the page's are added.
     """
+    icons = {} if icons is None else icons
     done: list[PageBehaviour] = []
     is_loading = False
     limit_s = steps.share_s(behaviours.limit_s)
@@ -134,7 +139,7 @@ async def run_behaviours(
             done.append(PageBehaviour(behaviour.name))
             continue
         result, again = await _perform(
-            page, behaviour, behaviours, view, left_s=left_s, steps=steps
+            page, behaviour, behaviours, view, left_s=left_s, steps=steps, icons=icons
         )
         done.append(result)
         is_loading = is_loading or again
@@ -177,7 +182,7 @@ async def survey_page(
     return BehaviourSurvey(idle, seen)
 
 
-async def _perform(
+async def _perform(  # noqa: PLR0913 state of one run
     page: BrowserPage,
     behaviour: BehaviourScript,
     behaviours: BehaviourSet,
@@ -185,6 +190,7 @@ async def _perform(
     *,
     left_s: float,
     steps: VisitSteps,
+    icons: dict[str, bool],
 ) -> tuple[PageBehaviour, bool]:
     last = behaviour is behaviours.chosen[-1]
     share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
@@ -206,7 +212,7 @@ async def _perform(
             if behaviour.presses:
                 page.hold()
             async with asyncio.timeout(min(share_s + SCRIPT_TIMEOUT_S, left_s)):
-                answer = await _run(page, behaviour, view, options)
+                answer = await _run(page, behaviour, view, options, icons)
         except TimeoutError:
             error = "did not end"
             # It may be a loop of the page's own, which would hold up all that follows.
@@ -227,6 +233,7 @@ async def _run(
     behaviour: BehaviourScript,
     view: BehaviourSurvey | None,
     options: dict[str, Any],
+    icons: dict[str, bool],
 ) -> BehaviourAnswer:
     source, gesture = behaviour.source, behaviour.gesture
     if behaviour.name == "consent":
@@ -236,7 +243,7 @@ async def _run(
     if behaviour.name == "scroll":
         answer = await scroll(page, source, options)
     elif behaviour.name == "candidates":
-        answer = await load_candidates(page, main_frame(page), source, options)
+        answer = await load_candidates(page, main_frame(page), source, options, icons)
     elif behaviour.stepped:
         answer = await step_through(page, source, options)
     else:
@@ -251,7 +258,7 @@ async def _run(
     async def one(frame: PageFrame) -> None:
         with contextlib.suppress(CommandError):
             if behaviour.name == "candidates":
-                answers.append(await load_candidates(page, frame, source, inner))
+                answers.append(await load_candidates(page, frame, source, inner, icons))
             else:
                 answers.append(await _run_script(page, frame, source, inner, gesture=gesture))
 
@@ -264,12 +271,20 @@ async def _run(
 
 SHEET_LIMIT_CHARS = 2_000_000
 MANIFEST_ICONS = 50
+ICONS_KNOWN = 10_000
 
 
 async def load_candidates(
-    page: BrowserPage, frame: PageFrame, source: str, options: dict[str, Any]
+    page: BrowserPage,
+    frame: PageFrame,
+    source: str,
+    options: dict[str, Any],
+    known: dict[str, bool],
 ) -> BehaviourAnswer:
-    """Load all candidates of images, those of unreadable style sheets and of the web app manifest too."""
+    """Load all candidates of images, those of unreadable style sheets and of the web app manifest too.
+
+    Icons that are `known`, from other visits, are not loaded again; those of this page are added.
+    """
     answer = await _run_script(page, frame, source, options)
     more = answer.more or {}
     sheets: list[list[str]] = []
@@ -280,11 +295,16 @@ async def load_candidates(
             text = await page.send("Page.getResourceContent", params, frame.session)
             if not text["base64Encoded"]:
                 sheets.append([href, text["content"][:SHEET_LIMIT_CHARS]])
-    icons: list[str] = []
-    if more.get("manifest"):
+    found: list[str] = [*(more.get("icons") or ())]
+    manifest = more.get("manifest")
+    if manifest and manifest not in known:
         with contextlib.suppress(CommandError):
-            manifest = await page.send("Page.getAppManifest")
-            icons = manifest_icons(manifest.get("data", ""), manifest["url"])
+            stated = await page.send("Page.getAppManifest")
+            found += [manifest, *manifest_icons(stated.get("data", ""), stated["url"])]
+    # The manifest is remembered with them, and not loaded again.
+    icons = [each for each in dict.fromkeys(found) if each not in known and each != manifest]
+    if len(known) < ICONS_KNOWN:
+        known |= dict.fromkeys(found, True)
     cut = answer.number("cut")
     if sheets or icons:
         left = max(0, options["fetches"] - answer.done)

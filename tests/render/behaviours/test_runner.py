@@ -72,7 +72,7 @@ async def test_lazy_images_and_frames_are_given_their_sources(act: Act) -> None:
     acted = await act("lazy.html", "lazy")
 
     wanted = {"data-src", "original", "beside", "frame", "native", "bg", "bg-url", "twin", "shown"}
-    wanted |= {"twin-source", "twin-poster"}
+    wanted |= {"twin-source", "twin-poster", "lazy-poster"}
     assert wanted <= acted.asked
     assert {"set-1x", "set-2x"} & acted.asked
     assert not {"pixel", "after-consent"} & acted.asked
@@ -210,3 +210,15 @@ async def test_behaviours_run_in_frames(act: Act) -> None:
     acted = await act("framed.html", "lazy")
 
     assert "data-src" in acted.asked
+
+
+async def test_icons_that_another_visit_loaded_are_not_asked_for_again(act: Act, site: Any) -> None:
+    """Every page of a site names the same."""
+    icons = {"/image.png?touch", "/image.png?mask", "/image.png?manifest", "/image.png?shortcut"}
+    await act("candidates.html", "candidates")
+    first = [path for path in site.paths() if path in icons]
+    await act("candidates.html", "candidates")
+    again = [path for path in site.paths() if path in icons]
+
+    assert set(first) == icons
+    assert again == first
