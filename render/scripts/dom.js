@@ -224,8 +224,8 @@
 
   // By these attributes style sheets select, and their values are absolute here or rewritten in copies: where a
   // rule of the document does so, the value as it was written is kept, too.
-  const WRITTEN = "data href poster rel src srcset style target".split(" ");
-  const TEST = /\[\s*(?:(href|style)\s*[~|^$*]?=|(data|poster|rel|src|srcset|target)\s*[\]~|^$*=])|attr\(\s*(data|href|poster|rel|src|srcset|target|style)\b/gi;
+  const WRITTEN = "data href poster rel src srcset style target type".split(" ");
+  const TEST = /\[\s*(?:(href|style)\s*[~|^$*]?=|(data|poster|rel|src|srcset|target|type)\s*[\]~|^$*=])|attr\(\s*(data|href|poster|rel|src|srcset|target|style|type)\b/gi;
   const MOST_RULES = 50000;
   const LONGEST_WRITTEN = 2000; // characters; of longer ones the beginning is kept
   let tested = new Set();

@@ -14,7 +14,7 @@ from typing import Any
 from playback.access.levels import Level
 
 # Part of every ETag, cache key and score: raise it when any rule of the sanitiser changes.
-SANITISER_VERSION = 12
+SANITISER_VERSION = 13
 
 Attributes = Mapping[str, frozenset[str]]
 
@@ -64,8 +64,8 @@ SIZE_PX = 10_000
 _TARGETS = {"target": NAMES["values"]["link_target"]}
 _PRELOAD = {"preload": NAMES["values"]["preload"]}
 _HTML_VALUES = {"a": _TARGETS, "input": {"type": NAMES["values"]["input_type"]}}
-# Nothing can be typed, chosen or sent (P-07, P-15).
-_INERT = {name: {"disabled": ""} for name in ("button", "fieldset", "input", "select", "textarea")}
+# Nothing can be typed, chosen or sent (P-07, P-15); `html_document` has inputs without text inert instead.
+_INERT = {name: {"disabled": ""} for name in ("button", "input", "select", "textarea")}
 _PREFIXES = frozenset({"aria-", "data-"})
 
 _ALLOWED: Mapping[Level, LevelAllowlist] = MappingProxyType(

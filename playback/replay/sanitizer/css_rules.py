@@ -77,6 +77,10 @@ CONTROLS = frozenset({"button", "fieldset", "input", "select", "textarea"})
 _MARKED = f"[{WAS_DISABLED}]"
 # As specific as what it stands for: a pseudo-class.
 _UNMARKED = f":where({','.join(sorted(CONTROLS))}):not({_MARKED})"
+# Of what could be edited when it was captured, as specific as a pseudo-class.
+_EDITABLE = f":where(input,textarea):not([readonly],{_MARKED})"
+_READING = {":read-only": f":not({_EDITABLE})", ":read-write": f":is({_EDITABLE})"}
+_EDITED = re.compile(r"(?<!\\):read-(?:only|write)(?![\w\\-])", re.IGNORECASE)
 # Marks of our DOM artifact, by what they stand for.
 ON_TOP = {
     ":modal": "[data-weboid-modal]",
@@ -95,6 +99,8 @@ def rewrite_states(selector: str) -> str:
     """
     if "mod" in selector.lower() or "popover" in selector.lower():
         selector = _ON_TOP.sub(lambda match: ON_TOP[match[0].lower()], selector)
+    if ":read-" in selector.lower():
+        selector = _EDITED.sub(lambda match: _READING[match[0].lower()], selector)
     if "abled" not in selector.lower():
         return selector
     return _STATE.sub(
@@ -105,7 +111,7 @@ def rewrite_states(selector: str) -> str:
 # Attributes that are written again, by which page styles select: with the values that the page wrote.
 WRITTEN = "data-weboid-written-"
 WRITTEN_ATTRIBUTES = frozenset(
-    {"data", "href", "poster", "rel", "src", "srcset", "style", "target"}
+    {"data", "href", "poster", "rel", "src", "srcset", "style", "target", "type"}
 )
 # Of these a test for presence holds as it is.
 _PRESENT = frozenset({"href", "style"})

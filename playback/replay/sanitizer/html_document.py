@@ -158,9 +158,10 @@ NO_IMAGES = (
 # In a layer, so that any rule of the page wins: disabled controls keep their colours. Boxes begin where
 # they were scrolled to, but not the page itself, where a box of it is none for this reader's window.
 _BASE_STYLE = (
-    "@layer weboid{:disabled{color:fieldtext;opacity:1}button:disabled{color:buttontext}"
-    "input:disabled,textarea:disabled{background-color:field}img{overflow:clip}"
-    "weboid-form{display:block}"
+    f"@layer weboid{{:disabled:not([{WAS_DISABLED}]){{color:fieldtext;opacity:1}}"
+    f"button:disabled:not([{WAS_DISABLED}]){{color:buttontext}}"
+    f":is(input,textarea):disabled:not([{WAS_DISABLED}]){{background-color:field}}img{{overflow:clip}}"
+    "::file-selector-button{color:buttontext}weboid-form{display:block}"
     # Browsers show controls where no script runs (HTML, 4.8.11.13); the page showed none.
     "video:not([controls],:hover,:focus)::-webkit-media-controls{opacity:0}"
     # What browsers say of dialogs and popovers (HTML, 15.3.3 and 15.5.18), but for what is fixed.
@@ -379,7 +380,20 @@ def _clean(text: str, shows: LevelAllowlist, keep: _AttributeFilter | None) -> s
         link_rel="noreferrer nofollow",
         url_schemes={"http", "https", "data"},
     )
-    return cleaned
+    return _INPUT.sub(_inert, cleaned) if shows.has_look else cleaned
+
+
+# As nh3 writes it: every value in quotes, and no quote within one.
+_INPUT = re.compile(r'<input(?: [^\s=">]+="[^"]*")*>')
+_WITHOUT_TEXT = re.compile(r' type="(?:checkbox|radio|range)"')
+
+
+def _inert(match: re.Match[str]) -> str:
+    """Return a control that holds no text, without what greys it; it cannot be used either way."""
+    text = match[0]
+    if WAS_DISABLED in text or not _WITHOUT_TEXT.search(text):
+        return text
+    return text.replace(' disabled=""', ' inert=""')
 
 
 def image_document(address: str, title: str) -> str:

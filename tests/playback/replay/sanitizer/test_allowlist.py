@@ -46,11 +46,16 @@ def strangers(text: str, level: Level) -> list[tuple[str, str]]:
     """Elements and attributes that the level does not show."""
     shows = allowlist_of(level)
     every = shows.attributes.get("*", frozenset())
+    inert = {"input": {"inert"}} if shows.has_look else {}
     found = []
     for tag, name in sorted(_Names(text).found):
         is_custom = "-" in tag and shows.has_look
         own = shows.attributes.get(tag, frozenset()) | every | {"rel"}
-        own |= shows.values.get(tag, {}).keys() | shows.forced.get(tag, {}).keys()
+        own |= (
+            shows.values.get(tag, {}).keys()
+            | shows.forced.get(tag, {}).keys()
+            | inert.get(tag, set())
+        )
         is_known = not name or name in own or name.startswith(tuple(shows.prefixes) or ("\0",))
         if not (tag in shows.tags or is_custom) or not is_known:
             found.append((tag, name))

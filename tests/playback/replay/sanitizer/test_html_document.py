@@ -317,6 +317,22 @@ def test_forms_are_shown_and_do_nothing(in_replay: Call) -> None:
     )
 
 
+def test_controls_without_text_are_inert(in_replay: Call) -> None:
+    """A browser would grey them, were they disabled; those that were disabled still are."""
+    text = in_replay(
+        "body",
+        ["<input type=checkbox checked inert=x><input type=RANGE min=1 max=3 value=2 disabled data-weboid-disabled>"
+         "<input type=radio name='a type=\"range\" disabled=\"\"'><input type=file><input title='type=\"radio\"'>"],
+    )  # fmt: skip
+
+    assert [tag.endswith('inert="">') for tag in re.findall("<input [^>]*>", text)] == [
+        True, False, True, False, False
+    ]  # fmt: skip
+    assert text.count(' disabled=""') == 3
+    assert 'min="1" max="3"' in text
+    assert "&quot;range&quot; disabled=&quot;" in text
+
+
 def test_controls_look_as_they_did_though_none_can_be_used(in_replay: Call) -> None:
     """Rules for what is disabled hold for what was disabled then, however they are written."""
     text = in_replay(
@@ -324,7 +340,7 @@ def test_controls_look_as_they_did_though_none_can_be_used(in_replay: Call) -> N
         ["<style>button:disabled{color:red}\nb>c:not( :enabled ){color:lime}"
          "select[disabled],.a\\:disabled{color:blue}</style>"
          "<button disabled>was</button><button>was not</button>"
-         "<select DISABLED></select><fieldset disabled=''></fieldset><input disabled=disabled>"
+         "<select DISABLED></select><fieldset disabled=''></fieldset><style>input:read-only{color:red}</style><input disabled=disabled>"
          "<textarea disabled name=t>t</textarea><p disabled data-weboid-disabled=x>"],
     )  # fmt: skip
 
@@ -335,7 +351,11 @@ def test_controls_look_as_they_did_though_none_can_be_used(in_replay: Call) -> N
     assert [tag.split()[0] for tag in marked[:5]] == [
         "<button", "<select", "<fieldset", "<input", "<textarea"
     ]  # fmt: skip
-    assert text.count(' disabled=""') == 6
+    assert text.count(' disabled=""') == 5
+    assert (
+        "input:not(:where(input,textarea):not([readonly],[data-weboid-disabled])){color:red;}"
+        in text
+    )
 
 
 def test_shadow_trees_stand_open(in_replay: Call) -> None:
@@ -534,7 +554,7 @@ def test_formulas_keep_their_structure(in_replay: Call) -> None:
 
     assert (
         '<p>a <math class="m" display="block" style="color:red;position:absolute;'
-        "background:url(&quot;/c/20260301120000im_/https://evil.example/x&quot;);\"><mfrac><mi"
+        'background:url(&quot;/c/20260301120000im_/https://evil.example/x&quot;);"><mfrac><mi'
         ' mathvariant="bold">x</mi><mrow>'
         "<mo>&lt;</mo><mtext>in HTML</mtext></mrow></mfrac><mi>y</mi></math> b</p>"
     ) in document
