@@ -1,17 +1,15 @@
 """Day numbers and the packed history of the checks of a link.
 
 Day 0 is 1 January 2017; day 65535 is in the year 2196. All checks of a day share its number, so
-histories can be compared (the Julian Day that begins at a day's noon is 2,457,755 more), and the
-hour of a request is not disclosed.
+histories can be compared, and the hour of a request is not disclosed.
 
 >>> from datetime import UTC, date, datetime
 >>> day_of(datetime(2017, 1, 2, 23, 59, tzinfo=UTC)), date_of(0)
 (1, datetime.date(2017, 1, 1))
 
-A run is a period in which every check returned the same status code. A run takes 5 bytes, a history
-at most 25; the oldest run is dropped first. Of several checks on one day the last one counts,
-unless the run began earlier: then the day ends one run and begins the next. A check for a day
-before the end of the newest run is ignored.
+A run, in 5 bytes, is a period in which every check returned the same status code; of more than five the oldest is
+dropped. Of several checks on one day the last counts, unless the run began earlier: then the day ends one run
+and begins the next. A check for a day before the end of the newest run is ignored.
 """
 
 import struct

@@ -1,20 +1,13 @@
-"""Link states, their transitions, and the failure thresholds of each preset.
+"""Link states, their transitions, and the failure thresholds of each preset (docs/explanation/when-a-link-is-dead.md).
 
-A failure is sure when the server itself reports that the page is gone; all others may be temporary.
-A run with one temporary failure must reach the larger threshold. `DEFAULT`: sure failures at least 3
-over 9 days (research links.md 2.5); with temporary ones at least 5 over 18 days: an outage of two weeks
-spans 14 days and, with a stray failure three days before it, 17; a host that disappears the day after a
-check is dead 26 days later, which leaves two days of the four weeks for a late checker.
+A failure is sure when the server itself reports that the page is gone; a run with one temporary failure must reach the
+larger threshold. `DEFAULT` (research links.md 2.5): an outage of two weeks spans 14 days and, with a stray failure
+three days before it, 17; a host that disappears the day after a check is dead 26 days later, which leaves two days of
+the four weeks for a late checker. Invariants of `TRANSITIONS` and `next_health`:
 
-A state is a function of a history of checks: `TRANSITIONS` has the rule for each state and verdict of
-one check, `next_health` applies it. Invariants:
-
-- Any good check resets the state at once. What only the browser found (another owner, another
-  content, a page that reports with a 200 that there is none), only the browser clears.
-- A refusal is no evidence: a blocked link becomes dead only after repeated reports of the server
-  itself that the page is gone.
-- A failure inferred from another URL of the host (W46) can only be the first of a run, and never
-  the last: a link becomes dead only by its own checks.
+- Any good check resets the state at once. What only the browser found, only the browser clears.
+- A refusal is no evidence: a blocked link becomes dead only after repeated reports of the server itself.
+- A failure inferred from another URL of the host (W46) can only be the first of a run, and never the last.
 - A possible soft 404 (`CheckVerdict.SUSPECT`) does not count as a failure; the browser is asked.
 """
 
@@ -192,8 +185,7 @@ def next_health(
 ) -> LinkHealth:
     """Compute the state after a check of that day; the same object when nothing changes.
 
-    Checks must come in the order of their days; a second failure on one day does not count. Without a
-    `browser` nothing waits for its result.
+    Days must not decrease; a second failure on one day does not count. Without a `browser` nothing waits for it.
     """
     rule = TRANSITIONS.get((standing.state, finding.verdict))
     if rule is None:

@@ -1,8 +1,6 @@
 """URL split into scheme, host, port and path, with its registry key and bucket.
 
-The host is stored once for all its URLs, in two spellings: the canonical one, and MediaWiki's index
-form (``org.example.www.``, X08). `key_of` unifies spellings of one URL: a digest of the identity
-key (`core.urls`).
+The host has two spellings: the canonical one, and MediaWiki's index form (``org.example.www.``, X08).
 """
 
 import ipaddress

@@ -1,7 +1,4 @@
-"""Lookup adapters: CDX servers, Memento TimeMaps and TimeGates, Wayback Machine.
-
-docs/how-to/archives.md lists the names of the setting. Only services named in it are queried.
-"""
+"""Lookup adapters: CDX servers, Memento TimeMaps and TimeGates, Wayback Machine (docs/how-to/archives.md)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

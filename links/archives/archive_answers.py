@@ -1,9 +1,7 @@
 """Parsing of archive answers (TimeMap, CDX, JSON) and matching with the requested URL.
 
-Parsers are pure and take untrusted text. They return the entries that could be parsed and raise
-`FormatError` when the text as a whole has another form: an error page with status 200, a challenge,
-a truncated answer. Entries for another page are dropped. An adapter without an answer raises
-`ArchiveUnavailableError`: an outage is no evidence about copies.
+Parsers are pure and take untrusted text. `FormatError`: the text as a whole has another form (an error page with
+status 200, a challenge, a truncated answer). An adapter without an answer raises `ArchiveUnavailableError`.
 """
 
 import json
@@ -159,10 +157,7 @@ def read_availability(text: str) -> dict[str, ListedCopy | None]:
 
 
 def read_cdx(text: str) -> list[ListedCopy]:
-    """Parse CDX captures: JSON lists (Internet Archive), JSON lines (pywb), CDXJ or plain text.
-
-    Raises FormatError for any other format.
-    """
+    """Parse CDX captures: JSON lists (Internet Archive), JSON lines (pywb), CDXJ, plain text; else FormatError."""
     text = text.strip()
     if not text:
         return []

@@ -1,11 +1,8 @@
 """Client for other web archives: one request per service at a time, with back-off and checked addresses.
 
-Requests to one service are sequential, with a pause in between. After 429 or 503 the service is
-paused for the requested time, or for a delay that doubles each time; the same holds when it does
-not answer. During a pause requests fail at once. Answers are treated as untrusted input.
-
-An archive's address comes from a setting or a page, and its redirects are untrusted, so neither may
-reach the local network (SSRF). A key is sent only to its own host and never with a redirect.
+After 429, 503 or no answer the service is paused, and requests fail at once. An archive's address comes from a
+setting or a page, and its redirects are untrusted, so neither may reach the local network (SSRF). A key is sent
+only to its own host and never with a redirect.
 """
 
 import asyncio

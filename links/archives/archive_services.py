@@ -1,10 +1,8 @@
 """Table of web archives: hosts, address forms, preferred form; read from ``archive_services.toml``.
 
 A form is an expression over path and query of an address, with named groups: ``ts``, the capture time
-(4 to 14 digits, or a date in the service's format); ``mod``, the replay modifier (``id_``, ``if_``),
-which our address omits; ``url``, the original as written; ``id``, the service's name for the copy;
-``coll``, the collection. `ArchiveService.template` is the address that is stored and shown, without
-``{ts}/`` when the time is unknown.
+(4 to 14 digits, or a date in the service's format); ``mod``, the replay modifier (``id_``, ``if_``);
+``url``, the original as written; ``id``, the service's name for the copy; ``coll``, the collection.
 """
 
 import tomllib

@@ -1,13 +1,8 @@
 """Recognition of archive URLs: archive, original and time.
 
-    found = recognise("http://archive.org/web/2015id_/example.org")
-    # wayback, http://example.org/, 20150000000000, https://web.archive.org/web/2015/http://example.org/
-
-Copies of copies are resolved: `original` is the innermost URL, `chain` the archives in between. Some
-addresses do not contain their original (perma.cc/AB12-CD34): then `must_ask` is true.
-
-No request is made, and recognition is no proof that a copy exists. Only the host determines the
-service; an address of an archive's form at an unknown host is `OTHER`, which any site can produce.
+Copies of copies are resolved: `original` is the innermost URL, `chain` the archives in between. Some addresses
+do not contain their original (perma.cc/AB12-CD34): then `must_ask` is true. Recognition is no proof that a copy
+exists: an address of an archive's form at an unknown host is `OTHER`, which any site can produce.
 """
 
 import re
@@ -186,9 +181,9 @@ def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
 
 
 def make_archive_url(service: str, original: str, timestamp: str) -> str:
-    """Build the address of a service's copy; empty when it cannot be derived.
+    """Build the address of a service's copy, of the default version without a timestamp; empty when impossible.
 
-    An empty timestamp stands for the default version. Raises InputError for an unknown service or bad input.
+    Raises InputError for an unknown service or bad input.
     """
     known = SERVICES.get(service)
     if known is None:
@@ -206,9 +201,7 @@ def make_archive_url(service: str, original: str, timestamp: str) -> str:
 def is_copy_of(archive_url: ArchiveUrl | str, reference: str) -> bool | None:
     """Return True when the copy is one of the reference (B07); None when the archive must be queried.
 
-    URLs match by identity key, or by the SURT key under which archives index captures: it ignores
-    the scheme, ``www.``, letter case, a final slash, session identifiers and the order of
-    arguments.
+    URLs match by identity key, or by the SURT key under which archives index captures.
     """
     found = recognise(archive_url) if isinstance(archive_url, str) else archive_url
     if found is None or found.must_ask or not found.is_known:

@@ -1,7 +1,6 @@
 """Check of a copy in an archive, and resolution of short archive addresses.
 
-Archives serve copies of error pages, of redirects and of "not found" with status 200 (T193158), so
-the content is examined. An archive's outage is no evidence about the copy.
+Archives serve copies of errors, redirects and "not found" with status 200 (T193158): the content is examined.
 """
 
 import re

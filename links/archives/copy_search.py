@@ -1,11 +1,8 @@
 """Search for copies of a link, and choice of the version that readers get.
 
-Sources in order: the copy in the registry, our own captures, the archives in the settings. Candidates
-with an unknown status are fetched before they are stored.
-
-A live link without any copy is submitted to Save Page Now when a key is configured, and is reported
-as wanted, so that the caller has our own crawler archive it. A dead one without any copy is stored
-as unfixable, and archives are not queried for it again for half a year.
+Sources in order: the copy in the registry, our own captures, the archives in the settings. Candidates with an
+unknown status are fetched first. A live link without any copy is submitted to Save Page Now when a key is
+configured, and reported as wanted; a dead one is stored as unfixable, and not searched for again for half a year.
 """
 
 import asyncio
@@ -57,10 +54,7 @@ class SearchStep(StrEnum):
 def citation_day(
     accessed: datetime | None, added: datetime | None, now: datetime
 ) -> datetime | None:
-    """Return the day that a citation refers to: the access date, else the day it was added (B06).
-
-    Dates before 2001 or in the future are typing errors and count as none.
-    """
+    """Return the access date, else the day the link was added (B06); none before 2001 or in the future."""
     for each in (accessed, added):
         if each is not None and FIRST_ACCESS <= each <= now + _CLOCK_SKEW:
             return each
@@ -68,10 +62,7 @@ def citation_day(
 
 
 def citation_days(written: Iterable[int], added: Iterable[int], now: datetime) -> list[datetime]:
-    """Return the days on which pages cite a link, the earliest access date before all others (B06).
-
-    `written` are access dates; `added` days on which other pages got the link, or were first seen.
-    """
+    """Return the days on which pages cite a link, the earliest of the access dates `written` first (B06)."""
     days: dict[datetime, None] = {}
     for day in [*sorted(written), *sorted(added)]:
         # Its last second: a copy taken on the day itself is not after it.
@@ -94,10 +85,9 @@ def is_good(copy: ArchiveMemento, now: datetime) -> bool:
 def choose_versions(
     copies: Iterable[ArchiveMemento], at: datetime | None, now: datetime
 ) -> dict[str, ArchiveMemento]:
-    """Choose one version in each archive (W30), by the archive's name.
+    """Choose one version in each archive (W30): the nearest not after `at`, else after it; without `at` the newest.
 
-    The nearest not after `at`, else the nearest after it; without `at` the newest; unknown times last.
-    An archive with only copies of errors gets an empty address.
+    Unknown times come last. An archive with only copies of errors gets an empty address.
     """
     versions: dict[str, ArchiveMemento] = {}
     for copy in copies:
@@ -134,8 +124,7 @@ def plan_copies(
 ) -> tuple[SearchStep, ArchiveMemento | None]:
     """Decide the next step (B12): use the stored copy, our own or another archive's, request one, or give up.
 
-    `remembered` is the copy in the registry, `chosen` those found now, `order` the archives, best first.
-    A dead link is given up only when `is_sure`: all archives have answered.
+    `order`: archives, best first. A dead link is given up only when `is_sure`: all archives have answered.
     """
     if remembered is not None and remembered.address:
         return SearchStep.KEPT, remembered
@@ -200,10 +189,9 @@ async def search_copies(
     days: Sequence[datetime] = (),
     is_thorough: bool = False,
 ) -> CopySearchResult:
-    """Find copies of a watched link, and store the result.
+    """Find copies of a watched link, and store a version for each of `days` (`citation_days`), else the newest.
 
-    A version is stored for each of `days` (`citation_days`); the first determines the default copy, which
-    is the newest version without any. `is_thorough` queries all archives, even when a copy is known.
+    The first determines the default copy. `is_thorough` queries all archives, even when a copy is known.
     """
     at, *others = days or (None,)
     with store.reading() as rows:

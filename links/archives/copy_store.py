@@ -161,10 +161,7 @@ def choose_copy(
     day: int,
     own: Sequence[str] = (),
 ) -> StoredCopy:
-    """Store a manual choice of version, or of none (W30).
-
-    Raises CopyLockedError, RefusedAddressError as `parse_chosen_copy`, InputError for another archive.
-    """
+    """Store a manual choice of version, or of none (W30); CopyLockedError, RefusedAddressError, InputError."""
     there = copies_of_url(connection, url.id)
     is_locked = any(kept.is_locked for kept in there)
     if is_locked and not choice.is_admin:
@@ -192,10 +189,7 @@ def choose_copy(
 
 
 def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> ArchiveMemento:
-    """Parse an archive address of a copy of the URL (B07), else RefusedAddressError.
-
-    An address that does not contain its original is accepted; a later check verifies it.
-    """
+    """Parse an archive address of a copy of the URL (B07) or without an original; else RefusedAddressError."""
     found = recognise(address, own=own)
     if found is None or not found.is_known:
         raise RefusedAddressError(
@@ -216,9 +210,9 @@ def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> Arc
 
 
 def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admin: bool) -> int:
-    """Lock or unlock manual choices for a page; return the number of copies affected.
+    """Lock or unlock manual choices for a page; return the number of copies, InputError when there are none.
 
-    Raises CopyLockedError unless administrators unlock, InputError when the URL has no copies yet.
+    Raises CopyLockedError unless administrators unlock.
     """
     if not is_locked and not is_admin:
         raise CopyLockedError("Only administrators lift a lock.")
@@ -257,7 +251,7 @@ def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
 def record_copy_check(
     connection: Connection, url_id: int, kept: StoredCopy, seen: CopyCheckResult, day: int
 ) -> CopyCheckEffect:
-    """Store a check result: a copy that is missing or is an error page is dropped at the second check.
+    """Store a check result: a copy that is missing or an error page is dropped at the second check.
 
     A version that the archive replaces by another one is updated, unless a person chose it.
     """
@@ -299,10 +293,9 @@ def last_search(connection: Connection, url_id: int) -> CopySearch | None:
 def urls_without_copy(
     connection: Connection, day: int, limit: int, *, living: bool = False
 ) -> list[UrlRow]:
-    """Return links to search copies for: dead, or failing since they were first seen, without a copy.
+    """Return links to search copies for: dead or always failing (with `living` also live) ones without a copy.
 
-    Includes links whose copies were chosen before a page cited them on another day, and with `living` live
-    links, so that the whole registry is scanned over time.
+    Includes links whose copies were chosen before a page cited them on another day.
     """
     found = _without(connection, day, limit, _DEAD)
     if len(found) < limit:
@@ -387,8 +380,7 @@ class ArchiveCopies:
     def __call__(self, connection: Connection, url: UrlRow, address: str, now: datetime) -> str:
         """Store the address as a copy of the URL when it belongs to a known archive; return that or "".
 
-        An existing choice is kept: proposals are unauthenticated, and only checks and logged-in users
-        change it. Raises RefusedAddressError for a copy of another URL, CopyLockedError for W31.
+        Proposals are unauthenticated, so an existing choice is kept. Raises RefusedAddressError, CopyLockedError (W31).
         """
         found = recognise(address, own=self.own)
         if found is None or not found.is_known:

@@ -1,10 +1,8 @@
 """Upkeep of external copies: quarterly checks, and mirroring after own captures.
 
-Copies of one archive are checked sequentially. One that is missing in two checks a week apart is
-dropped, unless nearly all copies of the archive are missing at once: then it is down or has moved.
-
-Mirroring: after a good capture an external archive is recent to archive the page, unless it has a recent
-copy; after a failed one archives are searched as well; a page that is gone is only searched for.
+A copy missing in two checks a week apart is dropped, unless nearly all copies of the archive are missing at once:
+then it is down or has moved. After a good capture an external archive is requested to archive the page, unless it
+has a recent copy; after a failed one archives are searched as well; a page that is gone is only searched for.
 """
 
 import asyncio
@@ -189,10 +187,9 @@ async def mirror_url(
     *,
     now: datetime,
 ) -> MirrorResult:
-    """Send a request for an external copy of the link or find an existing one, and store the outcome.
+    """Request an external copy of the link (with a saver) or find one, and store the outcome of our capture.
 
-    For a link whose `is_mirror_wanted` is None, and the outcome of our own capture. An internal error is
-    stored as trouble: the link is retried later. Without a saver no copy is requested.
+    For a link whose `is_mirror_wanted` is None. An internal error is stored as trouble, and retried later.
     """
     try:
         request = None

@@ -1,11 +1,7 @@
 """Verdict on a chain of HTTP answers: status, wording, redirects, implausible errors.
 
-`read_status` compares the status of a GET answer with its body. HTML, text, images and data never
-override an error status, however large, so that a missing page is not taken for a good one.
-
-The order of the rules matters: a bot challenge is no evidence about the page, whatever its status;
-nor is a request to slow down; only then the status counts, and good statuses are examined for
-suspicious redirects and page texts.
+The order of the rules matters: a bot challenge is no evidence about the page, whatever its status; nor is a
+request to slow down; only then the status counts, and good statuses are examined.
 """
 
 from dataclasses import dataclass, replace
@@ -70,11 +66,10 @@ _PLACEHOLDERS = ("image/", "text/", "message/", "multipart/", "font/")
 def read_status(status: int, mime: str, length: int | None, body: bytes) -> StatusReading:
     """Classify a GET answer by its status, unless the body contradicts it (W53).
 
-    HTML, text and images never override an error status, however large: sites send whole pages and
-    pictures with a correct 404. A document, a recording or a container of at least 4 KiB whose
-    declared type and first bytes agree cannot be the body of an error; then the answer is OK. Where
-    only one of these contradicts the status it is SUSPECT: no failure, and the browser is asked.
-    The same holds for long plain texts with 4xx, and long pages with 5xx.
+    HTML, text and images never override an error status, however large: sites send whole pages and pictures with a
+    correct 404. A document or recording of at least 4 KiB whose declared type and first bytes agree is OK. Where only
+    one of these contradicts the status it is SUSPECT: no failure, and the browser is asked; so are long plain texts
+    with 4xx and long pages with 5xx.
     """
     code = code_of_http(status)
     plain = StatusReading(code, verdict_of(code))

@@ -1,16 +1,14 @@
 """Check results from browser visits: page class, and drift from the archived copy.
 
-Two texts are compared by runs of three words: the share of the copy's runs that is still there.
-Titles are compared separately, as a front page changes daily and keeps its title. Short texts are
-not judged.
+Two texts are compared by runs of three words: the share of the copy's runs that is still there. Titles are
+compared separately, as a front page changes daily and keeps its title. Short texts are not judged.
 
     the same title, or a quarter of the copy's runs of words                 ─> OK
     neither, and no other evidence for the page                              ─> DEVIATED
     … and the page now has the typical words of domain grabbers              ─> USURPED
 
-Other evidence (`DriftEvidence`) is computed only where runs of words are inconclusive: the words in
-any order, for a sorted table, and the picture, for a mainly visual page. Usurpers are detected by
-several words of ``usurpers.toml`` where the copy had none (research links.md 2.4).
+Other evidence (`DriftEvidence`) is computed only where runs of words are inconclusive. Usurpers have several
+words of ``usurpers.toml`` where the copy had none (research links.md 2.4).
 """
 
 import re

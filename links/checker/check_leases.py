@@ -1,17 +1,14 @@
 """Shares of the hosts, and the leases that give each share to one checker.
 
-A host belongs to exactly one share, by its bucket (`links.url_parts.bucket_of`), so that checkers
-on several machines never query one host at the same time.
+A host belongs to exactly one share, by its bucket (`links.url_parts.bucket_of`).
 
 >>> parse_host_share("2/4"), parse_host_share("1/2").overlaps(parse_host_share("3/4"))
 (HostShare(number=2, count=4), True)
 >>> parse_host_share("1/2").overlaps(parse_host_share("2/4"))
 False
 
-A lease expires unless it is renewed. Each lease has a greater fencing token than all before it, and
-every write of its holder checks that token in the same transaction (`hold_check_lease`): a checker
-that outlived its lease cannot write. The machines' clocks may differ by less than the length of a
-lease.
+A lease expires unless it is renewed. Every write of its holder checks its fencing token, greater than all before,
+in the same transaction (`hold_check_lease`). Clocks may differ by less than the length of a lease.
 """
 
 import re

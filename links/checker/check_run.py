@@ -1,11 +1,7 @@
-"""Check run over all due URLs: plan, concurrency, results, progress.
+"""Check run over all due URLs: plan, concurrency, results, progress (docs/explanation/checking.md).
 
-    tally = await CheckRun(means, plan).run(stop)
-
-Checks run concurrently, up to `connections`, each at another host; the timetable orders them, the
-result writer stores results. Both wait for an unavailable database: checks continue until too many
-results are waiting. When `stop` is set no new check begins, and results of running ones are stored.
-Unchecked URLs stay due.
+Timetable and result writer wait for an unavailable database: checks continue until too many results are waiting.
+When `stop` is set no new check begins, and results of running ones are stored.
 """
 
 import asyncio

@@ -1,10 +1,7 @@
 """Check schedule: next due day of a link, log of check runs, and forecast.
 
-Days are those of `links.check_history`. Due days are spread by the URL's key and the day only, so
-that equal checks give equal days, and links that were imported together separate.
-
-A run of a share begins when none is open and ends when everything that was due at its beginning was
-checked. An interrupted run is resumed: completed checks count, all others are still due.
+Due days are spread by the URL's key and the day only, so that equal checks give equal days. A run of a share
+ends when everything that was due at its beginning was checked; an interrupted run is resumed.
 """
 
 import math
@@ -112,9 +109,7 @@ def forecast_checks(
     largest_host: int = 0,
     host_gap_s: float = 6.0,
 ) -> CheckForecast:
-    """Compute how long a check of all links takes (W38); `links` counts them by days between checks.
-
-    Links of the largest host are checked one at a time, with the gap.
+    """Compute how long a check of all links, counted by days between checks, takes (W38).
 
     >>> forecast_checks({7: 30_000}, 0.5).sentence
     'A look at all 30,000 links takes about 17 hours; 10 % of what can be done falls due.'

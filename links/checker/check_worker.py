@@ -1,8 +1,4 @@
-"""Checker process: start-up, leases, runs, replacement tests, daily maintenance.
-
-Replacements that readers proposed are checked as any URL is (W17), at hosts of the checker's own share.
-Once a day the checker of the first share purges expired rows (W39).
-"""
+"""Checker process: start-up, leases, runs, replacement tests (W17), daily maintenance of the first share (W39)."""
 
 import asyncio
 import logging
@@ -67,7 +63,7 @@ class ReplacementTester:
             None
         ),
     ) -> Counter[ProposalStage]:
-        """Test up to `limit` waiting or due replacements until `stop`; count them by resulting stage.
+        """Test waiting or due replacements until `stop`; count them by resulting stage.
 
         A page is compared with a sibling that cannot exist: an error page is no replacement.
         """
@@ -223,10 +219,7 @@ async def open_check_context(
     *,
     clock: Clock,
 ) -> AsyncIterator[CheckContext]:
-    """Open the resources of a checker; leases taken by `take_leases` are released at the end.
-
-    Raises ConfigError when a setting is invalid, or the system has no name server.
-    """
+    """Open a checker's resources, and release its leases; ConfigError: invalid setting, or no name server."""
     async with AsyncExitStack() as stack:
         desk = RegistryThread(store, monotonic=clock.monotonic, patience_s=worker.patience_s)
         stack.callback(desk.close)
@@ -247,7 +240,7 @@ async def take_leases(
     waiting: Callable[[LeaseHeldError], None],
     look_again_s: float = _LOOK_AGAIN_S,
 ) -> bool:
-    """Claim the leases, at once or when a dead checker's lease has expired; False when stopped before.
+    """Claim the leases, or wait until a dead checker's have expired; False when stopped before.
 
     Raises LeaseHeldError when another checker renewed its lease during the wait.
     """
@@ -279,8 +272,7 @@ async def check_continuously(
 ) -> None:
     """Run check runs until `stop`, with the tasks of `between` after each.
 
-    An internal error ends its run; the next begins after a pause that doubles with consecutive
-    errors. Raises LeaseLostError for lost hosts, InvariantError for results that cannot be stored.
+    An internal error ends only its run. Raises LeaseLostError, InvariantError for results that cannot be stored.
     """
     backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
     while not stop.is_set():

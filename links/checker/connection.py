@@ -1,9 +1,8 @@
 """Asynchronous connections to checked addresses, with browser-like TLS.
 
-A certificate error does not make a link dead, as readers click through it: it leads to a second,
-lenient connection, and is recorded in the result. Connections use the checked address itself, which
-prevents DNS rebinding; when a host has no permitted one, that is our refusal and no evidence against
-the link. `[egress] via` is not supported: such a host is reported as blocked.
+After a certificate error, which readers click through, a second, lenient connection follows, and the result has a
+note. Connections use the checked address itself, which prevents DNS rebinding; a host without a permitted one is
+our refusal and no evidence against the link. `[egress] via` is not supported: such a host is blocked.
 """
 
 import asyncio
@@ -130,10 +129,7 @@ class EgressRules:
     async def addresses(
         self, host: str, port: int, *, is_trusted: bool = False
     ) -> tuple[Addresses, int]:
-        """Return the host's permitted addresses and its port; NoAnswerError when there is none.
-
-        With `is_trusted` all its addresses are permitted.
-        """
+        """Return the host's permitted (with `is_trusted` all) addresses and its port; else NoAnswerError."""
         known = self.policy.known_addresses(host, port)
         addresses, port = known or (await self._names.addresses(host), port)
         refusals = ["" if is_trusted else self.policy.against(host, each) for each in addresses]

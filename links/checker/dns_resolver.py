@@ -1,11 +1,8 @@
 """Asynchronous DNS resolver that reports why a name has no address.
 
-The class of a failure matters: NXDOMAIN is evidence, SERVFAIL is an outage, and a failure of our
-own name server is no evidence about the host. So a failure counts only when the same server answers
-for the root; and addresses that it returns for an unregistered random name (NXDOMAIN hijacking by
-providers) are discarded everywhere.
-
-Concurrent requests for a name share one look-up. Search domains are never tried.
+NXDOMAIN is evidence, SERVFAIL an outage, a failure of our own name server none: so a failure counts only when the
+same server answers for the root; and addresses that it returns for an unregistered random name (NXDOMAIN hijacking)
+are discarded everywhere. Concurrent requests for a name share one look-up.
 """
 
 import asyncio

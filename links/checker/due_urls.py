@@ -1,9 +1,7 @@
 """Queries for URLs that are due, and for those awaiting a browser check.
 
-Unchecked URLs come first, then the longest due; within a day by their keys, which are digests: a
-random order that separates URLs of one host (W40). A window begins after the last URL of the
-previous one, so that a full read costs each row once. Further URLs of one host are read separately,
-as it may have more than fit in a window.
+Unchecked URLs come first, then the longest due; within a day by their keys, a random order (W40). A window begins
+after the last URL of the previous one. Further URLs of one host, which may exceed a window, are read separately.
 """
 
 from collections.abc import Collection, Sequence

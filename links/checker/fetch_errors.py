@@ -1,9 +1,7 @@
-"""Reasons why an HTTP fetch got no answer, and the status byte of each.
+"""Reasons why an HTTP fetch got no answer, with status byte and effect (`FAILURE_MEANINGS`).
 
-The value of a `FetchFailure` is the constant that a result's note begins with. `FAILURE_MEANINGS`
-maps each failure to the effect of a single check. Two kinds never count against a link: own
-failures (`UNDECIDED`: an address that we refuse, a machine without a network), and requests that no
-browser could make either (`INVALID`).
+The value of a `FetchFailure` begins a result's note. Own failures (`UNDECIDED`) and requests that no browser could
+make either (`INVALID`) never count against a link.
 """
 
 import errno

@@ -1,10 +1,8 @@
 """Per-host turns of requests, and the limit of open connections.
 
-The timetable (`links.checker.timetable`) spaces checks of the URLs of a host; a check may send more
-requests, after redirects to other hosts too, and all are limited here. A check holds one host at a
-time, until it takes another or ends: only then the host's gap begins, so that two requests cannot come
-closer in transit. A check that waits holds no connection, and is cancelled when it would wait too long
-(`ActiveCheck.is_crowded`), as one host may be the target of thousands of URLs.
+The timetable spaces checks; redirects and further requests are limited here. A check holds one host at a time: the
+gap begins when it takes another or ends, so that two requests cannot come closer in transit. A check that waits
+holds no connection, and is cancelled when it would wait too long (`ActiveCheck.is_crowded`).
 """
 
 import asyncio

@@ -1,12 +1,8 @@
 """One HTTP exchange: request writer, and reader of a head and the body's beginning.
 
-Sites block clients that look like programs, so Accept, Accept-Language and Accept-Encoding are
-those of browsers, over HTTP/1.1. They block more clients with *link* in their name (links.md 5.5),
-so the user agent must not contain that word. No Referer is sent.
-
-The parser is not a library's because libraries reject what browsers accept: a line without a colon,
-line ends without a carriage return, bytes after the answer to HEAD, a broken chunk. An answer that
-breaks off after its status line counts as an answer.
+The header fields are those of browsers, over HTTP/1.1, without Referer; the user agent must not contain *link*,
+which more sites block (links.md 5.5). The parser is not a library's because libraries reject what browsers accept:
+a line without a colon, line ends without a carriage return, bytes after the answer to HEAD, a broken chunk.
 """
 
 import asyncio
@@ -66,10 +62,7 @@ class HttpAnswer:
 
 
 async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> HttpAnswer:
-    """Send the request and read the answer; the connection is not reusable afterwards.
-
-    A body that takes longer than `limit_s` is truncated. NoAnswerError without a status line.
-    """
+    """Send the request and read the answer, truncated after `limit_s`; NoAnswerError without a status line."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + max(limit_s, 0)
     buffer = bytearray()

@@ -1,12 +1,9 @@
 """HTTP probe: HEAD, then GET, redirects followed, siblings compared; never raises.
 
-HEAD is sent first, and GET unless that is clearly good. Redirects are followed here, with every
-address checked again; total time is limited by `[links] timeout_s` (without waits for turns), and
-only the beginning of a body is read. A chain of redirects ends at an answer without one, at a URL that was
-requested before with the same cookies, or after `HOPS`. Cookies live for one check, and are sent to the host
-that set them, or to the hosts of the domain that it names when that is its own.
-
-robots.txt does not apply: a page is checked as by a reader's browser, and no content is stored.
+Total time is limited by `[links] timeout_s` (without waits for turns). A chain of redirects ends at an answer
+without one, at a URL that was requested before with the same cookies, or after `HOPS`. Cookies live for one check,
+and are sent to the host that set them, or to the hosts of its own domain that it names. robots.txt does not apply:
+a page is checked as by a reader's browser, and no content is stored.
 """
 
 import logging
@@ -165,20 +162,14 @@ class RedirectChain:
 
 
 class RequestLimiter(Protocol):
-    """Interface that spaces requests to one host; a check takes a turn before each of its requests.
-
-    Waits here do not count towards the check's time limit.
-    """
+    """Interface that spaces requests to one host; its waits do not count towards the check's time limit."""
 
     async def take(self, host: str) -> None:
         """Wait until a request to the host (canonical, as `core.urls.host_of`) is allowed."""
 
 
 class HttpProber:
-    """Prober of URLs; bound to one event loop. An asynchronous context manager.
-
-    No method raises for server or DNS behaviour.
-    """
+    """Prober of URLs; bound to one event loop. No method raises for server or DNS behaviour."""
 
     def __init__(
         self,
@@ -221,19 +212,15 @@ class HttpProber:
         get_only: bool = False,
         compare: Callable[[CheckResult], bool] | None = None,
     ) -> CheckResult:
-        """Check the URL once, following all redirects.
+        """Check the URL once, following all redirects; `get_only`: without HEAD (W42).
 
-        With `get_only` no HEAD is sent (W42). `compare` decides by the result whether an invented sibling path
-        is requested, as in `probe_sibling`. The result's first hop has the status 0 when only the same URL with
-        the other scheme answers, without a redirect by the server (W47).
+        `compare` decides by the result whether `probe_sibling` follows. The result's first hop has the status 0 when
+        only the same URL with the other scheme answers, without a redirect by the server (W47).
         """
         return await self._guarded(url, partial(self._look, get_only=get_only, compare=compare))
 
     async def probe_sibling(self, url: str) -> CheckResult:
-        """Check the URL and an invented sibling path by GET, to detect soft 404s.
-
-        Returns SUSPECT, with a note that begins with ``soft 404``, when the site answers both alike.
-        """
+        """Check the URL and an invented sibling by GET; SUSPECT, ``soft 404``, when both answers are alike."""
         return await self._guarded(url, self._compared)
 
     async def _guarded(

@@ -1,8 +1,7 @@
 """Detection of own network outages, in which failures are held back.
 
-When twenty hosts in a row do not answer, their results are held back, and URLs that were recently
-alive are requested. If one of those answers, the failures are the hosts' own, and are stored. If
-none does, the results are discarded, and the URLs are checked again after the outage.
+When twenty hosts in a row do not answer, URLs that were recently alive are requested. If one of those answers,
+the failures are the hosts' own. If none does, the results are discarded, and the URLs are checked again later.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Effect of check results on the rows of URLs, written in batches exactly once.
 
-A batch of a run has a number (`advance_run`), so that a batch whose commit confirmation was lost is
-not written twice. Results are applied to the current rows, not to those at the start of the check:
-in between a person may have marked a URL, or a page lost it.
+A batch has a number (`advance_run`), in case its commit confirmation is lost. Results are applied to the current
+rows: since the start of the check a person may have marked a URL, or a page lost it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -169,11 +168,7 @@ def observation_row(url_id: int, finding: CheckResult, moment: int) -> dict[str,
 
 
 def _format(stored: CheckedRow, finding: CheckResult) -> tuple[str | None, int | None]:
-    """Return the unusual type and its length (W57, W66); unknown values stay unchanged.
-
-    GET determines a type by the page's first bytes, HEAD only by the header: so HEAD sets one only
-    where none is known, and neither changes nor clears one.
-    """
+    """Return the unusual type and its length (W57, W66); HEAD sets a type only where none is known."""
     is_seen = finding.verdict is CheckVerdict.OK and finding.how is not CheckMethod.BROWSER
     name = format_name(finding.mime) if is_seen and finding.mime else None
     by_head = finding.how is CheckMethod.HEAD and (stored.mime or name in ("", "binary"))

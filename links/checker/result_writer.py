@@ -1,8 +1,4 @@
-"""Writer of check results, and holder of the leases they are written under.
-
-Results wait in memory while the database is unavailable, up to a limit at which the checker starts
-no more checks. They are stored in batches, each exactly once and only while the leases are valid.
-"""
+"""Writer of check results in batches, each exactly once, and holder of the leases they are written under."""
 
 import asyncio
 import logging
@@ -184,10 +180,7 @@ class ResultWriter:
         self._many.set()
 
     async def run(self) -> None:
-        """Store results until `close`.
-
-        LeaseLostError discards waiting results; TransientError follows too long an outage.
-        """
+        """Store results until `close`; LeaseLostError discards them, TransientError follows too long an outage."""
         while True:
             await self._some.wait()
             if not self._closing and self.waiting < BATCH:

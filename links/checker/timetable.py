@@ -1,11 +1,8 @@
-"""Timetable of checks within a run: one request per host at a time, with a gap.
+"""Timetable of checks within a run: one request per host at a time, with a gap (docs/explanation/checking.md).
 
-A 429 doubles a host's gap, up to `BACKOFF_LIMIT_S`; `CALM` other answers in a row halve it again.
-Gaps persist across runs. A mark's setting ``gap_s`` for a host or domain replaces the general gap.
-
-Without I/O: `now` is seconds of a monotonic clock. Every added URL is returned exactly once. Turns
-come in the order of adding, so add in the random order of the keys (W40); URLs of waiting hosts are
-overtaken. Every operation takes O(log n) steps; memory is bounded by `room` and `memory`.
+Without I/O: `now` is seconds of a monotonic clock. Every added URL is returned exactly once. Turns come in the
+order of adding, so add in the random order of the keys (W40); URLs of waiting hosts are overtaken. Every operation
+takes O(log n) steps; memory is bounded by `room` and `memory`.
 """
 
 import math
@@ -163,10 +160,9 @@ class _TimetableHost(Generic[P]):
 
 
 class Timetable(Generic[P]):
-    """Schedule of one run; see the module. Not thread-safe; `now` must be monotonic.
+    """Schedule of one run. Not thread-safe; `room`, `host_room`, `memory`: limits of URLs and failed hosts.
 
-    `room` limits all URLs, `host_room` those of a host. URLs of a host with a longer delay than
-    `patience_s` are returned (LATER). `memory` limits the remembered failed hosts.
+    URLs of a host with a longer delay than `patience_s` are returned (LATER).
     """
 
     def __init__(
@@ -268,10 +264,8 @@ class Timetable(Generic[P]):
     def done(self, turn: CheckTurn[P], now: float, finding: CheckResult | None) -> bool:
         """Complete a turn of ASK; False when its turn comes again: store nothing.
 
-        429 doubles the host's gap, up to 60 s, and returns its URLs when that is not enough;
-        Retry-After delays the host; a host-wide failure marks the whole host as failed: an unknown
-        name at once, all else when three different URLs in a row had the same (W46). An answer from
-        a failed host clears it. The finding is None when no request was made.
+        429 doubles the host's gap, Retry-After delays the host, a host-wide failure marks the host: an unknown name at
+        once, all else when three URLs in a row had the same (W46). The finding is None without a request.
         """
         host = self._hosts.get(turn.host)
         if host is None or host.busy != turn.url_id:

@@ -1,12 +1,8 @@
 """Feed of due URLs from the registry into the timetable, with their check methods.
 
-A thorough check costs one more request, two after a HEAD, so it is made only where it may yield
-more (research links.md 2.3).
-
-A run reads due URLs once, in their order (`links.checker.due_urls`). A host with more URLs than the
-timetable takes of one is remembered, and read separately whenever some of its URLs are done; so a
-host of a million URLs neither fills the timetable nor is forgotten. URLs that were read and are not
-yet stored are not read again, though the registry still has them as due.
+A thorough check, of one or two more requests, is made only where it may yield more (research links.md 2.3). A host
+with more URLs than the timetable takes of one is read separately whenever some of its URLs are done. URLs that were
+read and are not yet stored are not read again.
 """
 
 from collections import deque
@@ -51,10 +47,9 @@ def _falls_on(url: DueUrl, day: int, each: int) -> bool:
 
 
 def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False) -> bool:
-    """Return True when a page with a good result is to be compared with an invented sibling.
+    """Return True when a good result is to be compared with an invented sibling.
 
-    That is with `is_beside`, when the link was failing before, as domains come back with other content, and
-    when the result is already suspicious.
+    That is with `is_beside`, when the link was failing before, and when the result is already suspicious.
     """
     if finding.verdict is CheckVerdict.SUSPECT:
         return not finding.note.startswith(_SOFT)

@@ -1,12 +1,9 @@
 """Operator marks on URLs: always alive, always dead, excluded, and check settings.
 
-A mark applies to the URLs that a pattern matches (`core.url_patterns`), has a reason and an author, and
-ends when it expires or is lifted. The most specific pattern decides; of equal ones the newest mark.
-ALWAYS exempts its matches from less specific marks. A setting is decided for each key separately.
-
-A mark is effective as soon as it is stored; the states that readers see follow by `apply_marks`, in
-idempotent batches that may be interrupted. A URL to which no mark applies any more is watched
-again, with an unknown state, within the next week.
+The most specific pattern (`core.url_patterns`) decides; of equal ones the newest mark. ALWAYS exempts its matches
+from less specific marks. A setting is decided for each key separately. A mark is effective as soon as it is stored;
+the states that readers see follow by `apply_marks`. A URL to which no mark applies any more is watched again, with an
+unknown state, within the next week.
 """
 
 import threading
@@ -317,11 +314,7 @@ def pending_marks(connection: Connection, now: datetime) -> list[LinkMark]:
 def apply_marks(
     store: RegistryStore, clock: Clock, *, on_progress: Callable[[int], None] = lambda _count: None
 ) -> MarkTally:
-    """Update the states of all URLs to the pending marks; `on_progress` gets the number of URLs examined so far.
-
-    Each batch is a transaction of its own, and reloads the marks when they changed, so that
-    concurrent changes are respected.
-    """
+    """Update the states of all URLs to the pending marks, in transactions that each respect concurrent changes."""
     tally = MarkTally()
     stamp, decided = None, MarkSet((), clock)
     with store.reading() as rows:

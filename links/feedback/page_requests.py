@@ -1,10 +1,8 @@
 """Reader requests to check pages that are not observed.
 
-A request does not start the observation of a page. The wiki's synchronisation reads it once a day
-at most, and applies the wiki's criteria. The links of a page that fails them are stored until the
-next day on which such pages are read, so that known facts about them can be shown; they are not
-watched. A page is identified by the wiki's number, or by its title where only that is known. The
-queue is bounded, so that requests cannot fill the registry.
+A request does not start the observation: the wiki's synchronisation reads the page once a day at most. The links of a
+page that fails the criteria are not watched, and stored until the next such day, to show known facts about them. A
+page is identified by its number, or by its title where only that is known. The queue is bounded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,8 +90,7 @@ def find_page_requests(
 ) -> dict[RequestedPage, PageRequestFacts]:
     """Return the stored facts about these pages, none of which is observed.
 
-    A page without a request is reported as queued while there is room, as the caller then requests
-    it (`put_page_requests`).
+    A page without a request is reported as queued while there is room: the caller then requests it.
     """
     wanted = _named(page_ids, titles)
     found: dict[RequestedPage, PageRequestFacts] = {}

@@ -1,11 +1,8 @@
 """Replacement URLs proposed for dead links: address checks, stages, tests, storage.
 
-A proposal waits until a check finds its page; an inconclusive check is repeated for
-`PATIENCE_DAYS`, after which the proposal has failed. Working ones are checked monthly, and only
-they are shown. The proposer is responsible for equal content; anybody may remove a proposal. Each
-URL has one slot, which is free again when its proposal failed or was removed.
-
-An address of a known archive is stored as a copy of the URL instead.
+A proposal waits until a check finds its page, for at most `PATIENCE_DAYS`. Working ones are checked monthly, and only
+they are shown. Anybody may remove a proposal. Each URL has one slot. An address of a known archive is stored as a copy
+of the URL instead.
 """
 
 import ipaddress
@@ -210,8 +207,7 @@ def propose_replacement(
 ) -> ProposalResult:
     """Store an address for an unreachable URL; it is shown after a successful test.
 
-    The connection's transaction is rolled back when this raises: NotObservedError, NeedlessReportError when
-    the URL works, RefusedAddressError, ProposalTakenError, TooOftenError.
+    Roll back after NotObservedError, NeedlessReportError, RefusedAddressError, ProposalTakenError, TooOftenError.
     """
     observed = require_observed(connection, url)
     wanted = _checked(connection, observed, address, around)
@@ -298,10 +294,7 @@ def replacements_of(
 
 
 def shown_replacement(address: str, stage: int, state: LinkState) -> str:
-    """Return the address that readers see beside a URL in that state; empty: none.
-
-    It is shown when its test succeeded, and while the URL itself does not work (W17).
-    """
+    """Return the replacement to show beside a URL: one that works, while the URL itself does not (W17); else empty."""
     return address if stage == ProposalStage.WORKS and state not in WORKING else ""
 
 

@@ -1,11 +1,8 @@
 """Pseudonymous reporters, and rate limits on what they may submit.
 
-Reporters are keyed digests. Without the key, a file of the collection, a digest cannot be attributed,
-not even by trying all addresses. Fronts on several machines that share a registry need the same file.
-
-There is a minimum interval between two acts of a kind by one reporter, and a daily maximum for all.
-Both are conditional writes of the transaction that does the act, so that refused or failed acts do not
-count. A withdrawal does not restore the quota, as alternate reports and withdrawals had no limit then.
+Reporters are keyed digests: without the key, a file of the collection that all its fronts need, a digest cannot be
+attributed. There is a minimum interval between two acts of a kind by one reporter, and a daily maximum for all, written
+in the transaction that does the act, so that failed acts do not count. A withdrawal does not restore the quota.
 """
 
 import contextlib
@@ -53,10 +50,7 @@ class ReporterDigests:
 
 
 def open_reporter_digests(layout: Layout) -> ReporterDigests:
-    """Load the collection's key; create it, readable by its owner only, when it is missing.
-
-    Raises UnavailableError when the key can neither be read nor made, or is invalid.
-    """
+    """Load the collection's key, or create it, readable by its owner only; UnavailableError: unusable."""
     path = layout.databases / KEY_FILE
     try:
         if not path.exists():

@@ -1,13 +1,11 @@
 """Reader reports that a link marked dead is reachable.
 
 A report is a note and changes no state. It applies to one URL, or to a domain with a path prefix
-(``example.org/docs/``), which stands for the URLs below it that are watched now. It is deleted after
-the next regular good check, after six months at the latest, and when it is withdrawn.
+(``example.org/docs/``). It is deleted after the next regular good check, or after six months.
 
-When half of the watched URLs of a registrable domain are reported, the whole domain is presumed
-reachable for six months, later URLs of its hosts included. This requires `PRESUMING_REPORTERS` of
-different address ranges on `PRESUMING_DAYS` days, and half must remain when any single one of them
-is left out (M5). The bot does not edit such links; states and lists stay as they are.
+When half of the watched URLs of a registrable domain are reported, the whole domain is presumed reachable for six
+months, later URLs included. This requires `PRESUMING_REPORTERS` of different address ranges on `PRESUMING_DAYS` days,
+and half must remain when any single one of them is left out (M5). The bot does not edit such links.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -91,8 +89,7 @@ def add_report(
 ) -> ReportResult:
     """Record that the reporter can reach the URLs, or with `is_pattern` the prefixes, as one report.
 
-    The connection's transaction is rolled back when this raises: InputError for no URL or too many,
-    NotObservedError (W18), NeedlessReportError when all work, TooOftenError (W15).
+    Roll back after InputError, NotObservedError (W18), NeedlessReportError (all work), TooOftenError (W15).
     """
     meant = _meant(connection, named, is_pattern=is_pattern)
     wanted = [each for each in meant if each.state not in WORKING]
@@ -131,10 +128,7 @@ def withdraw_reports(
     is_pattern: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> WithdrawalResult:
-    """Delete all reports about these, by any reporter (W14); NeedlessReportError when there is none.
-
-    A domain with too few remaining reports loses its presumption; so does one that is named itself.
-    """
+    """Delete all reports about these, by any reporter (W14), with the presumption; NeedlessReportError: none."""
     meant = _meant(connection, named, is_pattern=is_pattern)
     count_act(connection, LimitedAct.WITHDRAW, reporter, now, limits)
     day = day_of(now)
@@ -231,10 +225,7 @@ def _domains(connection: Connection, named: Sequence[UrlRow]) -> list[str]:
 
 
 def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
-    """Return True when enough readers report at least half of the domain's watched URLs (W16).
-
-    Reports are counted first, so that URLs need not be counted beyond twice that number.
-    """
+    """Return True when enough readers report half of the domain's watched URLs (W16); counts no more than needed."""
     on_it = hosts.c.domain == domain
     current = (
         select(reports.c.url_id, reports.c.reporter, reports.c.moment)

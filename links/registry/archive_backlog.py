@@ -1,9 +1,8 @@
 """Backlog of links to be archived, with priority, due time and attempts.
 
-A link gets its row in the transaction that adds it to a page. It becomes due after the wiki's grace
-period, so that reverted vandalism is not archived. A link that is no longer on the page when it is
-due is dropped; one that was removed and restored in the meantime is kept. The row is deleted when
-the archive has taken the link (at-least-once delivery). Archived copies are kept (A24).
+A link gets its row in the transaction that adds it to a page, due after the wiki's grace period, so that reverted
+vandalism is not archived, and dropped when it is then no longer on the page. The row is deleted when the archive has
+taken the link (at-least-once delivery). Archived copies are kept (A24).
 """
 
 from collections import Counter
@@ -124,10 +123,7 @@ def want_links(
     now: datetime,
     grace: timedelta = timedelta(0),
 ) -> None:
-    """Add links of pages to the backlog, due after `grace`; a waiting link keeps its day and its priority.
-
-    Only the first `AT_ONCE` links of a page that was just saved get the highest one.
-    """
+    """Add links to the backlog, due after `grace`; only a saved page's first `AT_ONCE` get the highest priority."""
     moment, due = int(now.timestamp()), int((now + grace).timestamp())
     counts: Counter[int] = Counter()
     rows = []

@@ -1,11 +1,8 @@
 """Bot edit log: intended, made, reverted and reviewed edits, and the edit lock of a wiki.
 
-An edit is recorded before it is sent (`record_intended_edit`), and settled after the wiki's answer.
-After a crash, unsettled edits are compared with the page's history. Made edits are watched for a
-while. A reverted edit waits for a review; until then, and permanently if the review confirms the
-revert, the bot does not touch that link on that page.
-
-`MOVES` lists all state transitions; `move_edit` refuses any other, and reports a concurrent change.
+An edit is recorded before it is sent (`record_intended_edit`), and settled after the wiki's answer, after a crash by
+the page's history. A reverted edit waits for a review; until then, and permanently if the review confirms the revert,
+the bot does not touch that link on that page. `MOVES` lists all state transitions.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -179,10 +176,9 @@ def move_edit(
     undone: Collection[int] | None = None,
     **facts: Any,
 ) -> BotEdit:
-    """Set the state of an edit at `moment`, the time of its last check; return the updated edit.
+    """Set the state of an edit at `moment`, with further columns, after its last check; return the updated edit.
 
-    `undone` are indexes of the reverted changes, None: unchanged. `facts` are further columns. InvariantError
-    when the transition is not allowed, InputError after a concurrent change: nothing was written.
+    `undone`: indexes of the reverted changes. InvariantError: not in `MOVES`; InputError: concurrent change.
     """
     if state not in MOVES[edit.state]:
         raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")

@@ -1,8 +1,7 @@
 """Citation data of links: access dates, archive URLs and dead-link tags in wikitext.
 
-A page's citations are rewritten together with its links. Of several occurrences of a link on a page
-the most informative citation is stored. Without an access date the day counts on which the page was
-first seen with the link (B06).
+Of several occurrences of a link on a page the most informative citation is stored. Without an access date the day
+counts on which the page was first seen with the link (B06).
 """
 
 from collections.abc import Iterable, Mapping
@@ -124,10 +123,7 @@ def links_tagged_dead(reader: Reader, url_ids: Iterable[int]) -> frozenset[int]:
 def put_citations(
     connection: Connection, numbers: Iterable[int], rows: Iterable[CitationRow], *, day: int
 ) -> None:
-    """Write all citations of these pages; earlier ones are deleted.
-
-    A link that is marked always alive and tagged dead becomes due today.
-    """
+    """Replace all citations of these pages; a link that is marked always alive and tagged dead becomes due."""
     best: dict[LinkRef, CitationRow] = {}
     for row in rows:
         there = best.get(row.link)

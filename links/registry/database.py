@@ -1,14 +1,10 @@
 """Database of the link registry: opening, transactions, schema upgrade, table copy, access from event loops.
 
-    with store.reading() as rows:      # one snapshot
-    with store.writing() as rows:      # all of it, or nothing
+An older or empty database is upgraded in one transaction; a newer one is not touched. Thread-safe; on SQLite writers
+are serialized. A database that is unreachable, locked or overloaded raises TransientError.
 
-An older or empty database is upgraded in one transaction, so that concurrent openers both find a
-complete schema; a newer one is not touched. Thread-safe; on SQLite writers are serialized. A database
-that is unreachable, locked or overloaded raises TransientError.
-
-`RegistryThread` gives an event loop one thread, in which reads and writes run in the order in which
-they were submitted. During an outage they wait, and run when the database is back.
+`RegistryThread` gives an event loop one thread, in which reads and writes run in the order in which they were
+submitted. During an outage they wait.
 """
 
 import asyncio
@@ -61,10 +57,7 @@ def version_of(connection: Connection) -> str:
 
 
 def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> None:
-    """Apply the missing migration steps within the connection's transaction, up to the version `to`.
-
-    Raises CollectionVersionError when the tables have an unknown version.
-    """
+    """Apply the missing migration steps up to the version `to`; CollectionVersionError: unknown version."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     version = version_of(connection)
@@ -100,10 +93,7 @@ def _number_of(file: Path) -> str:
 
 
 def create_schema(engine: Engine, schema: str) -> None:
-    """Create the schema that holds the tables, if missing: PostgreSQL only.
-
-    Existence is checked first, as the role may lack the right to create one.
-    """
+    """Create the schema that holds the tables if it is missing, as that needs a right of the role: PostgreSQL only."""
     with engine.begin() as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         if schema not in inspect(connection).get_schema_names():
@@ -150,10 +140,7 @@ class RegistryStore:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open a connection whose changes are committed when the block ends without an error.
-
-        After a TransientError nothing was committed.
-        """
+        """Open a connection whose changes are committed at the end; after a TransientError nothing was committed."""
         with self.transient_outages(), self.engine.connect() as plain:
             connection = plain.execution_options(**{_WRITES: True})
             with connection.begin():
@@ -382,10 +369,7 @@ class RegistryThread:
         return await self._patiently(partial(self._read, work), aside=True)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on a writing connection; retry until its changes are committed.
-
-        It may be repeated after a commit whose confirmation was lost, so `work` must be idempotent.
-        """
+        """Run idempotent `work` on a writing connection; retry, perhaps after a lost confirmation, until committed."""
         return await self._patiently(partial(self._write, work))
 
     async def do(self, work: Callable[[], T]) -> T:

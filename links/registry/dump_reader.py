@@ -1,9 +1,8 @@
 """Readers of link lists: JSON Lines, TSV and SQL dumps of MediaWiki (docs/reference/cli.md).
 
-MediaWiki's table externallinks comes as Wikimedia publishes it (SQL) or as its command line client writes it:
-with backslash escapes, and NULL. The first line of a TSV file may name the columns, in any order; unknown ones
-are ignored. Without it the number of columns determines them. Gzip is detected by its first bytes. An
-unreadable line is reported and skipped.
+MediaWiki's table externallinks comes as Wikimedia publishes it (SQL) or as its command line client writes it: with
+backslash escapes, and NULL. The first line of a TSV file may name the columns; without it their number determines
+them. Gzip is detected by its first bytes. An unreadable line is reported and skipped.
 """
 
 import gzip
@@ -118,8 +117,7 @@ def read_links(
 ) -> Iterator[DumpLink | MalformedLine]:
     """Yield the links of a file; InputError when it is damaged, or of no known format.
 
-    With `one_wiki`, TSV without a line of names has no column for the wiki. `progress` gets the number of
-    bytes read since its last call.
+    `one_wiki`: TSV has no column for the wiki; `progress` gets the number of bytes read since its last call.
     """
     source = cast("BufferedReader", _CountingStream(stream, progress))
     plain: Any = source

@@ -1,8 +1,7 @@
 """Queries limited to one farm or wiki: known URLs, copies, waiting links, counts.
 
-Only links that a page of the requesting farm has now are disclosed; other farms' links stay hidden.
-URLs of the requesting wiki are found by its own references. For others the wikis that have the URL
-are visited one by one, each by an index jump, regardless of the number of pages.
+Only links that a page of the requesting farm has now are disclosed. The other wikis that have a URL are visited one by
+one, each by an index jump, regardless of the number of pages.
 """
 
 from collections.abc import Iterable

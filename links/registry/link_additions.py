@@ -1,11 +1,8 @@
 """Accounts that added links, and domains spread over several wikis.
 
-An addition is attributed only when it is certain: the page was read before at the parent of its
-newest revision, or the page has only that revision. A link that came with several revisions at
-once, or that was restored by a revert, is not attributed. The revision is stored as well, so that
-the difference can be reviewed.
-
-IP addresses as account names are public in the wiki, too; rows are deleted after `KEEP_DAYS`.
+An addition is attributed only when it is certain: the page was read before at the parent of its newest revision, or
+has only that revision, and it is no revert. IP addresses as account names are public in the wiki, too; rows are
+deleted after `KEEP_DAYS`.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,7 @@
-"""Import of the links of whole wikis, sorted by page and written in batches.
+"""Import of the links of whole wikis, sorted by page on disk and written in batches.
 
-A page's links may be anywhere in a file, and a page is written as a whole, so rows are first sorted
-by page on disk. Then batches of a few hundred pages are written, each with the import position: an
-interrupted import resumes there, and a repeated one changes nothing. The file's links replace all
-links of a page.
+A page's links may be anywhere in a file, and replace all its links. Each batch has the import position: an
+interrupted import resumes there, and a repeated one changes nothing.
 """
 
 import sqlite3
@@ -133,10 +131,9 @@ class LinkImporter:
         restart: bool = False,
         progress: Callable[[int], None] = lambda _: None,
     ) -> ImportSummary:
-        """Write all pages; with `restart` from the first one, ignoring the position of an earlier run.
+        """Write all pages, from the first one with `restart`; `progress` gets the number of pages after each batch.
 
-        `progress` gets the number of pages written, after each batch. InputError for an unknown farm: nothing was
-        written. After a TransientError the next run resumes.
+        InputError for an unknown farm: nothing was written. After a TransientError the next run resumes.
         """
         with self._store.writing() as connection:
             ids = [ensure_wiki(connection, name, day=self._day).id for name in spool.names]

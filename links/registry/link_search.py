@@ -1,12 +1,8 @@
 """Link search: URLs that match a pattern, and the pages that cite them.
 
-    with store.reading() as rows:
-        found = search_links(rows, parse_link_pattern("*.example.org/a"), LinkQuery(wiki_id=3))
-
-Links are ordered by domain index and path. Every link examined is found by an index; conditions on
-scheme, port, state and wiki are checked link by link, so one call examines `SCAN_LIMIT` links at most
-and may return fewer than requested. A link on a wiki's exclusion list is not found here by way of that
-wiki's pages (X05), except with `LinkQuery.with_excluded`.
+Links are ordered by domain index and path, found by an index, and then checked for scheme, port, state and wiki: one
+call examines `SCAN_LIMIT` links at most and may return fewer than requested. A link on a wiki's exclusion list is not
+found by way of that wiki's pages (X05), except with `LinkQuery.with_excluded`.
 """
 
 import base64

@@ -1,7 +1,6 @@
-"""Queries for all facts about a page or URL, and for the pages that use a URL.
+"""Queries for all facts about a page or URL, and for the pages that use a URL: six for any number of pages.
 
-Any number of pages takes six queries, however many URLs they have. Requests of one farm's readers
-are answered with that farm's pages only (W24); only operators query across farms (`uses_anywhere`).
+Readers get their own farm's pages only (W24); only operators query across farms (`uses_anywhere`).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -271,10 +270,7 @@ EVERY_STATE = tuple(int(state) for state in LinkState)
 
 
 def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[str, WikiPageRow]:
-    """Return those of the wiki's pages that are known, by their titles as given.
-
-    Of two pages with one title, one of which was moved, the one seen last is returned.
-    """
+    """Return those of the wiki's pages that are known, by their titles as given; of two the one seen last."""
     plain = {title: plain_title(title) for title in titles}
     known = find_titled(reader, wiki_id, plain.values())
     rows = {page.title: page for page in sorted(known, key=attrgetter("touched_day", "id"))}

@@ -1,11 +1,8 @@
 """Pages of wikis and the links on them, as written by synchronisation.
 
-Synchronisation touches each page every week or two, which marks it stale; it reads stale pages, oldest
-first, and writes their URLs, many pages in one transaction (A25). A removed reference is kept for a
-while, with the day of its removal (A24, W64); a restored one keeps its first day.
-
-A page's number has the wiki in its high bits and the wiki's own page id in its low bits, so that it
-survives a move (W33) and a wiki's pages are adjacent in indexes.
+Synchronisation reads stale pages, oldest first, each every week or two (A25). A removed reference is kept for a while,
+with the day of its removal (A24, W64); a restored one keeps its first day. A page's number has the wiki in its high
+bits and the wiki's own page id in its low bits, so that it survives a move (W33).
 """
 
 import re
@@ -210,10 +207,9 @@ def put_pages(
 ) -> PutSummary:
     """Write the URLs of pages that were read today; new pages are created; InputError for an invalid one.
 
-    Of two entries for one page the later one counts. Watched URLs become references; invalid ones
-    are stored with the page as written; spam hits are recorded, and matches of the exclusion list
-    are counted (`links.rules.link_class`). Example domains, the farm's own hosts and other schemes
-    are not stored. Batches of some hundreds are fastest.
+    Of two entries for one page the later one counts. Watched URLs become references; invalid ones are stored with the
+    page, spam hits recorded, excluded matches counted (`links.rules.link_class`); the rest is not stored. Batches of
+    some hundreds are fastest.
     """
     return write_pages(connection, wiki_id, written, day=day).put
 
@@ -287,10 +283,7 @@ def untouched(
 
 
 def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
-    """Record requests for the pages, once a day (W34); return how many had none today.
-
-    A request does not start the observation of an unknown page (W10).
-    """
+    """Record requests for the pages, once a day (W34), known or not (W10); return how many had none today."""
     return ASK.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id, day=day)
 
 
@@ -301,10 +294,7 @@ def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
 
 
 def drop_pages(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
-    """Delete pages that their wiki has deleted (W25, W37); return how many were known.
-
-    Their URLs are kept until they expire, so that a restored page finds their history.
-    """
+    """Delete pages that their wiki has deleted (W25, W37), not yet their URLs; return how many were known."""
     _lock(connection, wiki_id)
     numbers = [number_of(wiki_id, page_id) for page_id in _ids(page_ids)]
     return forget_pages(connection, wiki_id, numbers, day=day)

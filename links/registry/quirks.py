@@ -1,15 +1,12 @@
 """Quirks of hosts and URLs: kinds, detection from check results, database rows.
 
-A quirk is a row with the first and the last day it was seen. It is rewritten only some days after
-the last update, so that a host with frequent checks causes few writes. A host's quirk applies to
-all its subdomains as well; a subdomain may have its own.
+A quirk is a row with the first and the last day it was seen, rewritten only some days after the last update. A host's
+quirk applies to all its subdomains as well. A check confirms it, refutes it (it is deleted at once), or neither.
 
 >>> is_over(HostQuirk.GET_NEEDED, 0, 150, 199), is_over(HostQuirk.GET_NEEDED, 0, 150, 200)
 (False, True)
 >>> is_over(HostQuirk.DNS_ERROR, 0, 0, 99), is_over(HostQuirk.DNS_ERROR, 0, 0, 100)
 (False, True)
-
-A check confirms a host's quirk, refutes it, or does neither; a refuted one is deleted at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -54,19 +51,14 @@ CONSOLIDATED_DAYS = 100  # "info standing > 100 days may be given" (W47)
 
 
 def is_over(kind: HostQuirk, first_day: int, last_day: int, day: int) -> bool:
-    """Return True when a host's quirk has expired and its row may be deleted.
-
-    GET_NEEDED expires by its first day: using GET never shows whether HEAD works again.
-    """
+    """Return True when a host's quirk has expired; GET_NEEDED counts from its first day, as GET never tests HEAD."""
     if kind is HostQuirk.GET_NEEDED:
         return day - first_day >= GET_ONLY_DAYS
     return day - last_day >= _KEPT_DAYS.get(kind, HOST_QUIRK_DAYS)
 
 
 def is_consolidated(kind: HostQuirk, first_day: int, day: int) -> bool:
-    """Return True when a host's quirk is old enough to be shown to readers (W47).
-
-    Quirks from reader reports or a browser (W16) are shown at once.
+    """Return True when a host's quirk is old enough to be shown (W47), or from reader reports or a browser (W16).
 
     >>> is_consolidated(HostQuirk.DNS_ERROR, 0, 100), is_consolidated(HostQuirk.DNS_ERROR, 0, 101)
     (False, True)
@@ -105,10 +97,7 @@ QUIRKS = SqlStatement(
 def believed_quirks(
     reader: Reader, names: Iterable[str], *, day: int
 ) -> dict[str, dict[HostQuirk, tuple[int, int]]]:
-    """Return the unexpired quirks of each host: the first and the last day by kind (W47).
-
-    Quirks of a parent host apply to its subdomains; a host's own days take precedence.
-    """
+    """Return the unexpired quirks of each host (W47), also of its parents: first and last day by kind; its own win."""
     wanted = list(dict.fromkeys(names))
     above = dict.fromkeys(name for host in wanted for name in parents(host))
     held: dict[str, dict[HostQuirk, tuple[int, int]]] = {}
@@ -301,10 +290,7 @@ def detect_url_quirks(parts: UrlParts, finding: CheckResult) -> dict[UrlQuirk, s
 
 
 def moved_to(parts: UrlParts, hops: tuple[RedirectHop, ...]) -> str:
-    """Return the permanent new address of the URL: the last target before any temporary redirect.
-
-    Empty when it has not moved. A redirect to https alone is the host's quirk, not a move of each
-    URL.
+    """Return the last target before any temporary redirect; empty if not moved, or only to https, a host's quirk.
 
     >>> from links.url_parts import url_parts_of
     >>> hops = tuple(RedirectHop(status, f"https://a.example/{path}") for status, path in

@@ -1,9 +1,8 @@
 """Retention: removal of pages, links, URLs and observations that have expired.
 
-A page is deleted when synchronisation has not seen it for `keep_days`, counted from the wiki's last
-synchronisation instead of today, so that a wiki without updates loses nothing. A URL is deleted with
-all dependent rows when no page has it and none had for `keep_days`; a host with its last URL and its
-last quirk. A purge may be interrupted at any time, and the next one continues.
+A page is deleted when synchronisation has not seen it for `keep_days`, counted from the wiki's last synchronisation,
+so that a wiki without updates loses nothing. A URL is deleted when no page had it for `keep_days`; a host with its
+last URL and quirk. A purge may be interrupted at any time.
 """
 
 from collections.abc import Callable, Iterable
@@ -67,10 +66,7 @@ class PurgeSummary(NamedTuple):
 
 
 def _unused(query: Any, *had: Any) -> Any:
-    """Build the condition for expired URLs: not touched for long, and on no page now or lately.
-
-    It is a scalar subquery, as PostgreSQL turns EXISTS into a join that reads all references.
-    """
+    """Build the condition for expired URLs, as a scalar subquery: PostgreSQL joins all references for EXISTS."""
     of_a_page = select(refs.c.page).where(refs.c.url_id == urls.c.id, *had).limit(1)
     return query.where(urls.c.touched_day <= one("before"), of_a_page.scalar_subquery().is_(None))
 

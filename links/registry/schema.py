@@ -1,19 +1,12 @@
-"""Tables of the link registry, for SQLite and PostgreSQL.
+"""Tables of the link registry, for SQLite and PostgreSQL (docs/reference/registry.md, also on partitions).
 
-docs/reference/registry.md lists them by topic. Requirements: farms W61, pages W62, urls W63, refs W64, additions
-X11, host_quirks W47, url_quirks W56, copies W30-W32, copy_versions and citations B05-B06, reports
-W13-W16, replacements W17, acts and actors W15, marks B10, B11 and A16, spam_hits W52, excluded X01-X10,
-invalid W48 and W50, passes W38, edits B14, quality U09.
+Requirements: farms W61, pages W62, urls W63, refs W64, additions X11, host_quirks W47, url_quirks W56,
+copies W30-W32, copy_versions and citations B05-B06, reports W13-W16, replacements W17, acts and actors W15,
+marks B10, B11 and A16, spam_hits W52, excluded X01-X10, invalid W48 and W50, passes W38, edits B14, quality U09.
 
 Days are numbers (`links.check_history`); times are whole seconds since 1970 UTC, those of captures
 and their checks milliseconds (``_ms``). A URL is found by its key (`links.url_parts.key_of`); texts
-of unlimited length are in no index.
-
-Every table is small or grows in proportion to hosts, pages and URLs. Past 1e8 URLs on one
-PostgreSQL, ``link_urls``, ``link_observations``, ``link_copies`` and ``link_url_quirks`` are to be
-partitioned by the host's bucket (docs/reference/registry.md).
-
-A change here needs a migration: ``python -m scripts.migration TEXT`` writes it.
+of unlimited length are in no index. A change here needs a migration: ``python -m scripts.migration TEXT``.
 """
 
 from typing import Any

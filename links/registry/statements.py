@@ -1,8 +1,5 @@
 """SQL statements compiled once per database, and portable upserts.
 
-    PAGE = SqlStatement(select(pages.c.title).where(pages.c.id.in_(many("ids"))))
-    PAGE.rows(connection, {"ids": [3, 4]})
-
 Lists are padded to lengths in powers of two. `rows` calls the driver itself, so values are the driver's
 (a boolean of SQLite is 0 or 1). Tests check the query plans of all module constants.
 """
@@ -151,10 +148,7 @@ class SqlStatement:
 def upsert(
     connection: Connection, table: Table, keys: Sequence[str], rows: Sequence[dict[str, Any]]
 ) -> None:
-    """Insert the rows; a row with the same keys gets the values of all other columns.
-
-    Rows have the same columns; `keys` are a primary key or a unique constraint, and no two rows' are equal.
-    """
+    """Insert rows with the same columns, or update those with the same unique `keys`, no two of which are equal."""
     changed = [name for name in rows[0] if name not in keys] if rows else []
     merge(connection, table, keys, rows, lambda new: ({name: new[name] for name in changed}, None))
 

@@ -1,9 +1,7 @@
 """State of wiki synchronisation: feed cursors, leases, used webhook signatures.
 
-A feed's cursor is written in the transaction that writes its data, so that it resumes without loss.
-The lease of the process that synchronises a wiki is a row of kind `LEASE`. Writers check it in the same
-transaction: a process that outlived its lease cannot write. Machines' clocks may differ by less than
-a lease's length.
+Cursor and lease (a row of kind `LEASE`) are written and checked in the transaction that writes the data. Machines'
+clocks may differ by less than a lease's length.
 """
 
 from collections.abc import Callable, Iterable

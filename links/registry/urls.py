@@ -1,8 +1,4 @@
-"""URLs of the registry: keys, states, lookup by pattern, latest observations.
-
-A URL is found by the digest of its identity key, whatever its length, and is returned byte for byte
-(A17). Its host is stored once for all URLs of it.
-"""
+"""URLs of the registry, byte for byte (A17): keys, states, lookup by pattern, latest observations."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -135,10 +131,7 @@ TOUCH = SqlStatement(
 
 
 def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) -> dict[str, int]:
-    """Insert missing URLs, touch all of them, and return their ids by identity key.
-
-    Raises InvariantError when two URLs have one key; 128 bits exclude an accident.
-    """
+    """Insert missing URLs, touch all of them, return ids by identity key; InvariantError when two share one key."""
     wanted: dict[bytes, str] = {}
     for identity in identities:
         if wanted.setdefault(key_of(identity), identity) != identity:

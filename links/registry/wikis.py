@@ -1,10 +1,8 @@
 """Farms and wikis of the registry, and the interwiki map of each wiki.
 
-A link's URL is built from the map as MediaWiki does. Links to wikis of the same farm are not watched,
-but are recognised, so that missing targets can be reported (`wiki.sync.wiki_source`).
-
-A farm is a project whose wikis belong together (W61). Two are predefined, `wmflabs` and `WMF`, the
-default. A wiki's settings (W35) are JSON that the registry stores for synchronisation (W26).
+A link's URL is built from the map as MediaWiki does. Links to wikis of the same farm, wikis that belong together (W61),
+are not watched, but missing targets are reported (`wiki.sync.wiki_source`). A wiki's settings (W35) are JSON that the
+registry stores for synchronisation (W26).
 """
 
 import json
@@ -139,10 +137,7 @@ class WikiName(NamedTuple):
 
     @property
     def in_levels(self) -> str:
-        """Return the name used for access levels and in addresses: ``dewiki``, ``osmwiki.OSM``.
-
-        The default farm is omitted; an ``@`` is no part of such a name.
-        """
+        """Return the name in levels and addresses, without the default farm and ``@``: ``dewiki``, ``osmwiki.OSM``."""
         return self.dbname if self.farm == DEFAULT_FARM else f"{self.dbname}.{self.farm}"
 
 

@@ -1,9 +1,8 @@
-"""Exclusion lists of wikis for link search: entries, counts, suggestions.
+"""Exclusion lists of wikis for link search: domains (X03), patterns (X04), counts, suggestions.
 
-Domains (X03) and patterns (X04), as MediaWiki's two settings have them. Excluded links are watched, archived and
-checked as any other; only link search by way of the wiki's pages omits them (X05). They are counted for each
-entry when a page's links are written. A host is a candidate for exclusion when it is trusted, linked from a very
-large share of the pages, and has few different URLs, such as a licence's page. Trust is a human decision.
+Only link search by way of the wiki's pages omits excluded links (X05); they are counted for each entry when a page is
+written. A suggestion is a host that very many pages link to with few different URLs, such as a licence's page. Whether
+it is trusted is a human decision.
 """
 
 import json
@@ -284,10 +283,7 @@ class ExclusionSuggestion:
 def suggest_exclusions(
     rows: Connection, wiki_id: int, *, least_share: float = 0.1, most_urls: int = _MOST
 ) -> list[ExclusionSuggestion]:
-    """Return hosts that at least that share of the wiki's pages link to, with few different URLs.
-
-    It reads all references of the wiki once: some seconds for each million.
-    """
+    """Return hosts that at least that share of the wiki's pages links to, with few URLs; reads all its references."""
     total = rows.execute(
         select(func.count()).select_from(pages).where(pages.c.wiki_id == wiki_id)
     ).scalar_one()

@@ -1,10 +1,8 @@
 """Classification of the URLs on a page: watched, invalid, example, own host, spam.
 
-Rules in order: schemes other than HTTP are ignored, except that FTP is recorded but not requested
-(W44); invalid URLs, and those outside the public web, are recorded but never requested (W48); example
-domains are ignored (W45); the farm's own hosts are not stored (W50); spam list matches are recorded but
-not requested (W52). All others are watched, unusual ones with warnings; the wiki's exclusion list only
-affects link search (X05).
+Rules in order: schemes other than HTTP are ignored, except that FTP is recorded but not requested (W44); invalid URLs,
+and those outside the public web, are recorded but never requested (W48); example domains are ignored (W45); the farm's
+own hosts are not stored (W50); spam list matches are recorded but not requested (W52). All others are watched.
 """
 
 import ipaddress

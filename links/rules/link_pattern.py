@@ -1,12 +1,8 @@
 """URL patterns of link search (LinkFilter of MediaWiki), and their ranges in the registry.
 
-docs/how-to/link-search.md shows the forms. URLs are compared by identity key: default ports, user information
-and fragments are ignored, and an IDN is one host in both its spellings. A pattern is a range of the domain
-index (`links.url_parts`) and, on each host there, a range of paths: `LinkPattern` has them, and `covers`
-checks the rest.
-
-Links are returned in the order of the domain index and of path prefixes, in parts of bounded size.
-Each query uses an index, however many links a host has, or hosts a domain.
+docs/how-to/link-search.md shows the forms. URLs are compared by identity key; an IDN is one host in both spellings. A
+pattern is a range of the domain index (`links.url_parts`) and, on each host there, a range of paths, in that order;
+`covers` checks the rest. Each query uses an index and returns parts of bounded size.
 """
 
 import ipaddress

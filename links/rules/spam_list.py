@@ -1,15 +1,12 @@
 """Spam lists of wikis: parsing, and matching of URLs by many expressions at once.
 
-A line is a fragment of a regular expression for a host and what follows. MediaWiki joins lines and runs
-them by PCRE; here each is compiled separately by RE2, so that an invalid line is skipped and listed in
-`SpamLists.problems`. Nearly every fragment contains a literal word: these words are searched for first,
-in microseconds, and only the fragments whose words are found are run.
+A line is a fragment of a regular expression for a host and what follows. MediaWiki joins lines and runs them by PCRE;
+here each is compiled by RE2, so that an invalid line is skipped and listed in `SpamLists.problems`. Nearly every
+fragment contains a literal word: only the fragments whose words are in the URL are run.
 
     blacklist  Spam blacklist: a fragment of a regular expression a line
     whitelist  Spam whitelist, of the same form: its matches are cut out before the blacklists are run
     domains    MediaWiki:BlockedExternalDomains.json: ``[{"domain": …, "notes": …}]``, with subdomains
-
-A farm's lists apply to all its wikis, a wiki's own to that wiki alone.
 """
 
 import json
@@ -114,10 +111,7 @@ class FragmentSet:
 
 
 def words_of(fragment: str) -> list[str]:
-    """Return lower-case words of which one is in every match of the fragment; often just one.
-
-    Empty when none can be determined: words are too short, or the syntax is not supported here.
-    Bracket expressions are skipped.
+    """Return lower-case words of which one is in every match of the fragment; empty when none is certain.
 
     >>> words_of("casino-(?:one|two)[.]com"), words_of("foo|barbar"), words_of("abcd?e")
     (['casino-'], [], [])

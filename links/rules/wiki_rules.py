@@ -1,11 +1,8 @@
 """Rules of each wiki in the registry: cache, spam lists, spam hits, pages to re-read.
 
-Rules are applied when a page's URLs are written. After a new entry or a new spam list, the pages
-with matching URLs are marked stale, and synchronisation reads them again. A spam hit that is no longer
-on its page keeps its row, for later investigation.
-
-Read from a wiki's settings: ``servers``, its server names; ``excluded_domains`` and ``exclusion_list``;
-``registers_own``, to store links to its own hosts, too (X02); ``is_private``.
+After a new entry or spam list, pages with matching URLs are marked stale and read again. A spam hit that is no longer
+on its page keeps its row. Read from a wiki's settings: ``servers``, its server names; ``excluded_domains`` and
+``exclusion_list``; ``registers_own``, to store links to its own hosts, too (X02); ``is_private``.
 """
 
 import json
