@@ -124,7 +124,7 @@ class WikiApi:
         route: ServerRoute = DIRECT,
         timing: ApiTiming | None = None,
     ) -> None:
-        """Store the options; user and password in `address`, which may raise ConfigError, are for the web server."""
+        """Store address and limits; user and password in it are for the web server. ConfigError: an invalid address."""
         address, basic = split_basic(address)
         account = account or WikiCredentials()
         manners, timing = manners or ApiSettings(), timing or ApiTiming()

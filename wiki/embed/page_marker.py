@@ -307,7 +307,10 @@ def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
 
 
 def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tuple[int, bytes]]:
-    """Return insertions of classes into an attribute; their order records for `remove_marks` that it got quotes."""
+    """Return insertions of classes into an existing attribute.
+
+    An unquoted value gets quotes. The order of the two classes records that for `remove_marks`.
+    """
     own = b"weboid-" + group.encode("ascii")
     if place.quote is None:
         return [(place.name_end, b'="weboid-link %s"' % own)]

@@ -78,7 +78,7 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
 
 
 def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | None:
-    """Find the wiki with this address or name; InputError: its pages would be observed under two names."""
+    """Find the wiki with this address or name; InputError: invalid, or already observed under another name."""
     results = list(wikis)
     at = comparable_address(wanted.address)
     first = next(

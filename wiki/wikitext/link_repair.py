@@ -51,7 +51,7 @@ def repair_link(
     draft: RepairDraft,
     fits: TakesTemplate,
 ) -> None:
-    """Edit a bracketed or bare link where `fits` an offset allows a template; raises CannotRepairError."""
+    """Add the edits for a bracketed or bare link; `fits`: a template may be inserted there. CannotRepairError."""
     own = page.options.own
     copy = usable_copy(remedy.copy, citation.url, own)
     is_alive = remedy.condition is LinkCondition.ALIVE
@@ -137,7 +137,7 @@ def tag_dead(
     *,
     is_sought: bool = True,
 ) -> None:
-    """Insert a dead-link tag after the link or citation, once; CannotRepairError: none exists, is wanted or fits."""
+    """Insert a dead-link tag after the link or citation, once; CannotRepairError when none can be written there."""
     if citation.is_said_dead:
         return
     new = dead_tag(page, citation.url, is_sought=is_sought)

@@ -126,7 +126,7 @@ class _TemplateWriter:
         return done
 
     def _valued(self, there: TemplateField, value: str, behind: str) -> SpanEdit:
-        """Return the edit that sets a field's value, with white space of the template's style and insertions after."""
+        """Return the edit that sets a field's value, in the template's white space, with insertions after it."""
         if there.value:
             return SpanEdit(there.inner.start, there.inner.end, value + behind)
         style = TemplateStyle.of(self.template, there)
@@ -303,7 +303,10 @@ def _status(writer: _TemplateWriter, status: str) -> str:
 
 
 def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
-    """Mark the link as dead or usurped; ``unfit`` stays, and ``dead`` needs other changes if the copy comes first."""
+    """Mark the link as dead or usurped unless the text already does.
+
+    ``unfit`` is kept. Where the copy is linked first by default, ``dead`` is written only together with other changes.
+    """
     new = _status(writer, status)
     if not new:
         return
