@@ -1,10 +1,6 @@
-"""Captures, WARC record types, artifact URIs and login names of visits.
+"""Captures, WARC record types, artifact URIs (as pywb and browsertrix key them) and login names of visits.
 
-Artifacts are ``resource`` records whose target is ``urn:KIND:URL``; lower-case ``urn:`` is what
-pywb keys and replays, and the kinds are browsertrix's where it has one.
-
-Responses to a visit with a login are personal. They share no payload with other visits: a public
-capture that referred to one would not be complete without it.
+Responses to a visit with a login are personal, and share no payload with other visits.
 """
 
 from dataclasses import dataclass

@@ -4,10 +4,8 @@
     sha1:B2LTWWPUOYAH7UIPQ7…    base32, with its algorithm: warcio, pywb, Heritrix
     B2LTWWPUOYAH7UIPQ7…         bare: pywb's CDXJ drops ``sha1:``
 
-We write ``sha256:`` and lower-case hexadecimal. ``warcio check`` (1.8.1) verifies that in any case,
-whereas it rejects SHA-256 in base32 unless it is upper case with its four ``=``; and pywb 2.10 indexes
-and compares a ``sha256:`` digest literally, so one spelling everywhere lets a revisit find its
-original.
+``warcio check`` (1.8.1) rejects SHA-256 in base32 unless it is upper case with its four ``=``; pywb 2.10 compares a
+``sha256:`` digest literally, so one spelling everywhere lets a revisit find its original.
 """
 
 import base64
@@ -52,10 +50,7 @@ class Digest:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a digest in any of the three spellings, or raise InputError.
-
-        A bare text is SHA-1 or SHA-256, by its length.
-        """
+        """Parse a digest in any of the three spellings, a bare one by its length, or raise InputError."""
         prefix, colon, spelled = text.strip().rpartition(":")
         if colon:
             algorithm = prefix.lower().replace("-", "")
@@ -85,10 +80,7 @@ class Digest:
 
 
 def sha256_digest(payload: bytes | bytearray | memoryview | HashObject) -> str:
-    """Return the SHA-256 digest in the spelling that we write (module docstring).
-
-    `payload` may be a `hashlib.sha256` object that was fed with it. Raises InputError: a hash
-    object of another algorithm.
+    """Return the SHA-256 of the payload, or of a `hashlib.sha256` (else InputError), in our spelling.
 
     >>> sha256_digest(b"")
     'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'

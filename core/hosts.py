@@ -1,8 +1,4 @@
-"""Hosts: canonical spelling, registrable domain, patterns, endpoints, blocked ports, proxies.
-
-Hosts of pages and of profiles are normalised in the same way before they are compared: a rule for
-``93.184.216.34`` holds for ``0x5db8d822`` and for ``93.184.216.34.`` too.
-"""
+"""Hosts, canonical before any comparison: registrable domain, patterns, endpoints, blocked ports, proxies."""
 
 import ipaddress
 import re
@@ -22,9 +18,7 @@ _FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})")
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """Split host and port; an IPv6 address stands in brackets, port 0 means any free one.
-
-    Raises ConfigError if it is no such text.
+    """Split host and port (0: any free one); IPv6 stands in brackets. Raises ConfigError.
 
     >>> split_host_port("proxy-1:8000"), split_host_port("[::1]:0")
     (('proxy-1', 8000), ('::1', 0))
@@ -65,11 +59,7 @@ BAD_PORTS = frozenset((
 
 @lru_cache(maxsize=4096)
 def canonical_host(host: str) -> str:
-    """Normalize the host as the WHATWG URL Standard does.
-
-    Lower case, punycode, IPv4 in dotted decimals, IPv6 in its shortest form and in brackets, no
-    final dot. Raises BadUrlError if it is no host: characters that a host cannot hold, an empty
-    label, a zone id, a number that is no address.
+    """Normalize the host as the WHATWG URL Standard does, without a final dot; else BadUrlError.
 
     >>> canonical_host("0x7F.1."), canonical_host("[0:0::0:1]")
     ('127.0.0.1', '[::1]')
@@ -126,9 +116,7 @@ class HostPatterns(Generic[T]):
 
 
 def parse_endpoint(text: str) -> tuple[str, int | None]:
-    """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port`` or bare IPv6.
-
-    Raises ConfigError if it is none of these.
+    """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port``, IPv6; ConfigError.
 
     >>> parse_endpoint("127.0.0.1:8080"), parse_endpoint("[::1]"), parse_endpoint("::1")
     (('127.0.0.1', 8080), ('::1', None), ('::1', None))
@@ -143,9 +131,7 @@ def parse_endpoint(text: str) -> tuple[str, int | None]:
 
 
 def resolve_key(name: str) -> str:
-    """Normalize ``host`` or ``host:port``, a key of `[egress] resolve`.
-
-    Raises ConfigError if it is neither.
+    """Normalize ``host`` or ``host:port``, a key of `[egress] resolve`; else ConfigError.
 
     >>> resolve_key("Example.org.:80"), resolve_key("[::0:1]:80"), resolve_key("::1")
     ('example.org:80', '[::1]:80', '[::1]')
@@ -229,11 +215,7 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
 
 @dataclass(frozen=True, slots=True)
 class ProxyEndpoint:
-    """Proxy of a visit's requests, with the credentials that identify the visit.
-
-    Without a username the proxy is used without credentials. `direct` lists hosts, "host:port",
-    that are requested without the proxy.
-    """
+    """Proxy of a visit's requests, with its credentials or none; `direct`: "host:port" without the proxy."""
 
     host: str
     port: int

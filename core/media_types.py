@@ -1,8 +1,6 @@
 """Media types: declared against sniffed, and short format names for citations.
 
-Many formats have several registered names, and some are containers of another (an office document is
-a ZIP archive). Where the bytes agree with the declared type, the declared name is better; where they do
-not, the sniffed type counts (C-13).
+Where the bytes agree with the declared type it is better, as some formats are containers; else the sniffed type (C-13).
 """
 
 import re

@@ -58,9 +58,7 @@ _WORST = max(_RANKS.values())
 
 
 def class_rank(page_class: str, status: int | None = None) -> int:
-    """Return the rank of a capture: 0 is good, each greater number worse.
-
-    An unjudged capture is ranked by its status.
+    """Return the rank of a capture, an unjudged one's by status: 0 is good, each greater number worse.
 
     >>> [class_rank("ok"), class_rank("soft-404"), class_rank("challenge"), class_rank("", 404)]
     [0, 3, 5, 3]
@@ -73,9 +71,7 @@ def class_rank(page_class: str, status: int | None = None) -> int:
 def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
     """Return True when a capture is an archived copy of its page, which a reader or a wiki may be sent to.
 
-    The common rule of the bot, the link registry, the wiki's marks, Memento and `links copies`. A
-    class that this version does not know is no copy, and a capture without status is a failed
-    visit. `is_shown`: replay shows a page or serves a file: neither failed, skipped nor withheld.
+    A class that this version does not know is no copy; without status the visit failed. `is_shown`: replay shows it.
 
     >>> is_usable("ok", 200, is_shown=True), is_usable("", 404, is_shown=True)
     (True, False)

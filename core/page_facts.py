@@ -1,13 +1,8 @@
 """Citation metadata that a page states about itself: meta tags, JSON-LD, headers.
 
-From schema.org data, Highwire's ``citation_*``, Dublin Core, Open Graph, microdata, plain HTML and
-HTTP headers. Each fact is taken from the most specific source; other sources are ignored.
-
-    title, author (one fact each), published, modified, language, site, publisher, journal,
-    description, type, canonical, doi
-
-The input is untrusted: sizes, depth and counts are bounded, and no content raises an error. JSON-LD
-contexts are not fetched; terms are matched by name.
+Each fact is from the most specific of schema.org data, Highwire's ``citation_*``, Dublin Core, Open Graph, microdata,
+HTML, HTTP: title, author (one fact each), published, modified, language, site, publisher, journal, description, type,
+canonical, doi. The input is untrusted: sizes, depth and counts are bounded, and no content raises an error.
 """
 
 import json

@@ -1,12 +1,8 @@
 """Result of a playback check, as stored in the registry and in WARC records.
 
-A check opens the copy of one page at one level and compares it with the capture: the picture, the
-text, the resources. It is written twice: as a row of the registry (`qa.check_store`), for display, and
-as a ``urn:pageinfo:`` record of its own in a WARC, from which the captures index takes what affects the
-choice among captures (`choice_penalty`) and can be rebuilt.
-
-The record has a page id of its own, since it is no page; it names the checked page. In addition to our
-figures it has browsertrix's `comparison`, for tools that read its QA archives.
+It is a row of the registry (`qa.check_store`), for display, and a ``urn:pageinfo:`` record with a page id of its own,
+since it is no page, from which the captures index takes `choice_penalty`. In addition to our figures the record has
+browsertrix's `comparison`, for tools that read its QA archives.
 """
 
 import json
@@ -93,10 +89,7 @@ class PlaybackCheck:
 
 
 def choice_penalty(check: PlaybackCheck) -> int:
-    """Return the penalty for choosing the capture, added to `core.page_classes.class_rank`.
-
-    0: none; 1: it is broken; 2: a better capture is known. A person's good verdict has none.
-    """
+    """Return the penalty added to `class_rank`: 1 broken, 2 a better capture is known; 0 if a person judged it good."""
     if check.verdict is QaVerdict.GOOD and check.judge is VerdictSource.PERSON:
         return 0
     if check.better:
@@ -189,9 +182,7 @@ PICTURES = ("seen", "shown", "heat")
 
 
 def picture_name(page_id: str, level: str, kind: str) -> str:
-    """Return a check picture's path in the folder of a collection's checks; `kind` is one of `PICTURES`.
-
-    Raises InputError if `page_id` or `level` is invalid and could point outside the folder.
+    """Return the path of a check picture of `PICTURES`; InputError if an argument could leave the folder.
 
     >>> picture_name("0f3c-91", "images", "heat")
     '0f/0f3c-91.images.heat.webp'

@@ -5,9 +5,7 @@ from typing import Any
 
 
 def replace_surrogates(text: str) -> str:
-    r"""Return the text with a question mark for each lone surrogate.
-
-    Scripts can produce lone surrogates; UTF-8 cannot encode them.
+    r"""Return the text with a question mark for each lone surrogate, which UTF-8 cannot encode.
 
     >>> replace_surrogates("a\ud800b")
     'a?b'

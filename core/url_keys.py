@@ -1,8 +1,7 @@
-"""Replay key (SURT) of a URL.
+"""Replay key (SURT) of a URL, as pywb 2.10 computes it with surt 0.3.1.
 
-pywb 2.10 computes the replay key with the library surt 0.3.1. The rule is reimplemented here, and
-compared with the library by tests, because the library makes DNS queries for hosts that look like
-numbers, needs time quadratic in a hostile URL's length, and imports 18 MB.
+Tests compare it with that library, which makes DNS queries for hosts that look like numbers, needs time quadratic in a
+hostile URL's length, and imports 18 MB.
 """
 
 import contextlib
@@ -46,12 +45,10 @@ _PATH_SESSIONS = (
 
 
 def replay_key(url: str) -> str:
-    """Return the key of `url` in a CDX index: SURT as pywb 2.10 computes it, ``org,example)/a?b=c``.
+    """Return the key of `url` in a CDX index; raises BadUrlError, never for a fetch key. Distinct pages share keys.
 
-    Scheme, ``www.``, letter case, session identifiers, the order of query arguments, repeated
-    slashes and a final slash are folded; ``urn:`` URLs keep their scheme. Use it for index lookups
-    only, since distinct pages share keys. Raises BadUrlError if pywb cannot key it either; never
-    for a fetch key.
+    Scheme, ``www.``, letter case, session identifiers, the order of query arguments, repeated and final slashes are
+    folded; ``urn:`` URLs keep their scheme.
 
     >>> replay_key("https://www.Example.org/A/?b=2&a=1#top")
     'org,example)/a?a=1&b=2'
@@ -144,11 +141,7 @@ def _host(host: bytes) -> bytes:
 
 
 def _dotted_quad(host: bytes) -> bytes | None:
-    """Return the IPv4 address of a number-like host as the C library reads it; None for others.
-
-    As in inet_aton(3) a leading 0 makes a part octal and the last part fills the bytes left over;
-    hexadecimal parts are not recognised.
-    """
+    """Return a number-like host's IPv4 address as in inet_aton(3), without hexadecimal parts, or None."""
     if host.isdigit():
         return str(ipaddress.IPv4Address(int(host) & 0xFFFFFFFF)).encode()
     if _NUMERIC.fullmatch(host) is None:

@@ -9,13 +9,9 @@
     org,example)/path                 SURT: as example.org/path; org,example, as example.org
     re:/tag/[a-z]+$                   regular expression found in the URL (RE2)
 
-URLs are compared by their identity keys (`core.urls.identity_key`), so that other spellings of a URL
-match too; beyond that every byte counts, and letter case does. **The most specific pattern decides**:
-an exact URL before a prefix, a longer prefix before a shorter, one for a scheme before one for both,
-then regular expressions, then exact hosts, then hosts from long to short.
-
-A lookup takes some dictionary lookups for the host, a few steps of binary search for the prefixes, and
-one pass of the URL through each set of expressions, however many patterns there are.
+URLs are compared by `core.urls.identity_key`. **The most specific pattern decides**: an exact URL before a prefix, a
+longer prefix before a shorter, one for a scheme before one for both, then regular expressions, then exact hosts, then
+hosts from long to short. A lookup takes few steps, and one pass for each set of expressions.
 """
 
 import re
@@ -106,9 +102,7 @@ def pattern_target(url: str) -> PatternTarget:
 
 
 def parse_pattern(text: str) -> UrlPattern:
-    """Parse a pattern; see the module.
-
-    Raises InputError if it is invalid; the text has the reason and what would be right.
+    """Parse a pattern; InputError has the reason and what would be right.
 
     >>> parse_pattern("org,example)/x") == parse_pattern("example.org/x*")
     True

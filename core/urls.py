@@ -86,12 +86,10 @@ def has_one_spelling(url: str) -> bool:
 
 
 def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
-    """Return the URL in `text`, repaired and serialised as in the WHATWG URL Standard.
+    """Return the URL in `text`, repaired and serialised as in the WHATWG URL Standard; idempotent.
 
-    User information and the fragment are left out; a fragment that begins with ``!`` stays, since
-    it names a page (``#!/page/2``). The function is idempotent. `allow_single_label` accepts hosts
-    such as ``localhost`` and ``intranet``. Raises BadUrlError if it cannot be fetched; `reason` is
-    a `UrlFault` (W48).
+    User information and the fragment are left out, except one that names a page (``#!/page/2``). BadUrlError has a
+    `UrlFault` (W48). `allow_single_label` accepts hosts such as ``localhost``.
 
     >>> fetch_key("HTTP://User@www.Example.org:80/a b#top")
     'http://www.example.org/a%20b'
@@ -123,12 +121,10 @@ def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
 
 
 def repair(text: str) -> str:
-    """Correct common omissions and errors of people and wikis in a URL.
+    """Correct common omissions and errors of people and wikis in a URL; BadUrlError if that is impossible.
 
-    White space around it is dropped. ``//host/`` becomes ``https:``, a missing scheme or ``://``
-    ``http://``; a URL that was percent-encoded as a whole (``http%3A//…``) is decoded once, bytes
-    that are no UTF-8 kept as escapes. Missing slashes (``https:/host``) are left to the parser.
-    Raises BadUrlError if it is empty, too long, has invisible characters, or another scheme.
+    White space, ``//host/`` (https), a missing scheme or ``://`` (http), a URL percent-encoded as a whole, of which
+    bytes that are no UTF-8 stay escapes. Missing slashes (``https:/host``) are left to the parser.
     """
     text = text.strip()
     if not text:
@@ -163,15 +159,11 @@ def repair(text: str) -> str:
 def identity_key(url: str) -> str:
     """Return the key that all spellings of a URL share; scheme, case, query order and slashes count.
 
-    It is the fetch key without these, and only these:
-
-    - the dot at the end of the host, and the ``?`` of an empty query;
-    - the case of escapes (``%c3``), and whether a character that delimits nothing is escaped (RFC
-      3986, 6.2.2). In a path all but ``/ ? # %`` counts as such, in a query all but
-      ``& = + ; # %``: MediaWiki merges these in its table of links but not in its pages, and both
-      must refer to the same link. Characters that no URL may hold, such as ``|``, are escaped.
-
-    Raises BadUrlError if it is no http(s) URL.
+    It is the fetch key without the dot at the end of the host, the ``?`` of an empty query, the case of escapes
+    (``%c3``), and escapes that delimit nothing (RFC 3986, 6.2.2). In a path all but ``/ ? # %`` count as such, in a
+    query all but ``& = + ; # %``: MediaWiki merges these in its table of links but not in its pages, and both must
+    refer to the same link. Characters that no URL may hold, such as ``|``, are escaped. Raises BadUrlError if it is
+    no http(s) URL.
 
     >>> identity_key("http://example.org./%7Euser/stra%c3%9fe?")
     'http://example.org/~user/stra%C3%9Fe'
@@ -180,9 +172,7 @@ def identity_key(url: str) -> str:
 
 
 def identity_and_host(url: str) -> tuple[str, str]:
-    """Return (`identity_key`, `host_of`), parsing the URL once.
-
-    Raises BadUrlError if it is no http(s) URL.
+    """Return (`identity_key`, `host_of`), parsing the URL once; raises BadUrlError.
 
     >>> identity_and_host("https://example.org./%7Euser")
     ('https://example.org/~user', 'example.org')
@@ -193,9 +183,7 @@ def identity_and_host(url: str) -> tuple[str, str]:
 
 
 def host_of(url: str) -> str:
-    """Return the host: lower case, punycode, without port and final dot; IPv6 keeps its brackets.
-
-    Raises BadUrlError if it is no http(s) URL.
+    """Return the host: lower case, punycode, no port, no final dot, IPv6 in brackets; raises BadUrlError.
 
     >>> host_of("https://MÜNCHEN.de.:8080/")
     'xn--mnchen-3ya.de'
@@ -204,9 +192,7 @@ def host_of(url: str) -> str:
 
 
 def authority_of(url: str) -> str:
-    """Return the host as `host_of`, and the port unless it is the scheme's default.
-
-    Raises BadUrlError if it is no http(s) URL.
+    """Return the host as `host_of`, and the port unless it is the scheme's default; raises BadUrlError.
 
     >>> authority_of("https://example.org:8443/")
     'example.org:8443'

@@ -45,11 +45,7 @@ def parse_web_date(text: str) -> datetime | None:
 
 
 def parse_retry_after(value: str, *, now: datetime | None, limit: timedelta) -> timedelta | None:
-    """Parse the delay of a Retry-After header (RFC 9110, 10.2.3); None when it is invalid.
-
-    Read are seconds, also with a fraction, which no RFC allows, and a date when `now` is given.
-    Longer delays return `limit`.
-    """
+    """Parse Retry-After (RFC 9110, 10.2.3), seconds or with `now` a date, up to `limit`; None if invalid."""
     text = value.strip()
     if seconds := _SECONDS.fullmatch(text):
         whole, fraction = seconds[1], seconds[2] or ""

@@ -1,9 +1,7 @@
 """Policy of outgoing connections by `[egress]`: refused hosts and ports, given and permitted addresses.
 
-An address is judged by the possible destinations of a packet to it: some forms of IPv6 carry an IPv4
-address that a translator or tunnel unpacks. Python's `is_global` follows IANA's registries of special
-addresses but ignores unallocated space, so for IPv6 only the allocated global range, 2000::/3, can be
-public.
+Forms of IPv6 carry an IPv4 address that a translator or tunnel unpacks. `is_global` ignores unallocated space, so for
+IPv6 only the allocated global range, 2000::/3, can be public.
 """
 
 import errno
@@ -56,10 +54,7 @@ def unmap_ipv4(address: Address) -> Address:
 
 
 def destinations(address: Address) -> tuple[Address, ...]:
-    """Return the possible destinations of packets to the address: itself, and embedded addresses.
-
-    A mapped address, or one of the well-known NAT64 prefix, is equivalent to its IPv4 address.
-    """
+    """Return the possible destinations of packets: itself, and embedded (mapped, NAT64, tunnelled) addresses."""
     address = unmap_ipv4(address)
     if not isinstance(address, ipaddress.IPv6Address):
         return (address,)
@@ -85,11 +80,7 @@ _NO_ROUTE = frozenset((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EAFNOSUPPORT
 
 
 def is_own(address: Address) -> bool:
-    """Return True for an address of this machine, by the kernel's routes; no packet is sent.
-
-    Servers that trust their own machine may listen on public addresses, too. Without an answer from the
-    kernel the result is True.
-    """
+    """Return True for an address of this machine, even a public one, by the kernel's routes, or if unknown."""
     try:
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -1,9 +1,4 @@
-"""Exponential back-off, and retries of store calls while a store is unreachable.
-
-Redis or PostgreSQL may be restarted during a crawl of months. Callers wait and finish their work
-afterwards; no data is lost. A call may be sent twice; all calls of the frontier and the index are
-idempotent.
-"""
+"""Exponential back-off, and retries of idempotent store calls while a store is unreachable."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,9 +31,6 @@ class ExponentialBackoff:
     >>> pauses = ExponentialBackoff(1.0, 5.0)
     >>> [pauses.next_s() for _ in range(4)]
     [1.0, 2.0, 4.0, 5.0]
-    >>> pauses.reset()
-    >>> pauses.next_s()
-    1.0
     """
 
     def __init__(self, first_s: float, longest_s: float) -> None:

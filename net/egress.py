@@ -1,12 +1,8 @@
 """Egress: connections to checked web addresses only.
 
-Connection attempts start a quarter of a second apart, alternating address families, so that a dead IPv6
-address costs a quarter of a second and not the whole time-out.
-
-A page can name any host, and a host's name server can return any address (C-03, C-04). So each new
-connection uses the address that was checked, and an address that is not globally reachable is refused
-unless a setting allows its network. Ports that browsers refuse and hosts that the profile blocks are
-refused before name resolution.
+Attempts start a quarter of a second apart, alternating address families. A page can name any host, and a host's name
+server can return any address (C-03, C-04): each connection uses the address that was checked, and one that is not
+globally reachable is refused unless a setting allows its network.
 """
 
 import errno
@@ -180,11 +176,9 @@ class Egress:
     def open(
         self, host: str, port: int, *, patience: CancellableTimeout, tunnel: bool = False
     ) -> EgressConnection:
-        """Open a connection to the host, through checked addresses only.
+        """Open a connection through checked addresses; `tunnel`: bytes pass unchanged, despite absolute form.
 
-        With `tunnel` bytes must pass unchanged (TLS, WebSockets): an upstream HTTP proxy is asked
-        for a tunnel regardless of `[egress] via_absolute_form`. Raises BlockedError if policy refuses
-        it, UnknownHostError, ConnectError, or WaitCancelledError.
+        Raises BlockedError if policy refuses it, UnknownHostError, ConnectError, or WaitCancelledError.
         """
         host = self._permitted(host, port)
         via = self._policy.via.of(host)
@@ -255,11 +249,7 @@ class Egress:
         *,
         tunnel: bool,
     ) -> EgressConnection:
-        """Open a tunnel through an HTTP proxy to a checked address, for plain http as well.
-
-        With absolute form the proxy would resolve the name again, to an unchecked address;
-        `[egress] via_absolute_form` allows it.
-        """
+        """Open a tunnel to a checked address, even for http: in absolute form the proxy would resolve the name again."""
         configured = self._policy.known_addresses(host, port)
         addresses: Addresses
         if configured is not None:

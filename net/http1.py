@@ -1,11 +1,8 @@
 """HTTP/1.1 messages as bytes: heads, body framing and payload (RFC 9110, RFC 9112).
 
-The recorder stores the bytes of the wire, so an origin's message is never reformatted: a head keeps its
-raw bytes, and `BodyParser` identifies the payload among the bytes that pass.
-
-Lenient where origins are sloppy and browsers accept it; strict where two parsers could disagree about
-the end of a message. The message to the browser is generated from the parsed form, so that both agree.
-Each function is linear in its input, and raises only `MalformedMessageError`.
+An origin's message is never reformatted: the recorder stores the bytes of the wire. Lenient where browsers are; strict
+where two parsers could disagree about the end of a message. The message to the browser is generated from the parsed
+form. Linear in the input; raises only `MalformedMessageError`.
 """
 
 import re
@@ -95,10 +92,7 @@ class ResponseHead:
 
     @property
     def is_plain(self) -> bool:
-        """Return True if all WARC readers find the same end of this head.
-
-        A line of white space only ends the head for warcio and pywb, but not for browsers.
-        """
+        """Return True if no line of white space would end the head for warcio and pywb, but not for browsers."""
         match = _INVISIBLE_LINE.search(self.raw)
         return match is not None and match.end() == len(self.raw)
 
@@ -106,8 +100,7 @@ class ResponseHead:
 def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
     """Return the length of the head including its blank line; -1 when incomplete.
 
-    Lines end with CRLF or LF (RFC 9112, 2.2); a few empty lines before the head are accepted. The
-    first `start` bytes were searched by an earlier call.
+    Lines end with CRLF or LF (RFC 9112, 2.2), a few may be empty before it. `start` bytes were searched before.
     """
     begin = 0
     if buffer[:1] in (b"\r", b"\n"):
@@ -122,10 +115,7 @@ def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
 
 
 def parse_request_head(raw: bytes) -> RequestHead:
-    """Parse a request head; values that go into WARC headers are validated (C-12).
-
-    A duplicate of a header that determines destination or framing is malformed (RFC 9112, 3.2, 5.1).
-    """
+    """Parse a request head; values for WARC headers (C-12), destination and framing (RFC 9112, 3.2, 5.1) are strict."""
     first, rest = _lines(raw)
     line = _REQUEST_LINE.fullmatch(first)
     if line is None:
@@ -209,8 +199,7 @@ def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
 def response_framing(head: ResponseHead, method: str) -> tuple[BodyFraming, int]:
     """Return the framing of a response's body, and its length where known (RFC 9112, 6.3).
 
-    An invalid length is ignored, as in browsers: the body extends to the close; contradictory
-    ones are malformed.
+    An invalid length is ignored, as in browsers; contradictory ones are malformed.
     """
     if method == "HEAD" or head.status in (204, 304) or head.status < 200:
         return BodyFraming.NONE, 0
@@ -249,10 +238,7 @@ def keeps_alive(version: bytes, connection: bytes | None) -> bool:
 
 
 def reusable(head: ResponseHead) -> bool:
-    """Return True if the origin's connection can carry another request after this body.
-
-    False for a response with two kinds of framing: the next bytes are ambiguous (RFC 9112, 6.1 and 11.2).
-    """
+    """Return True if the origin's connection can be reused; two framings are ambiguous (RFC 9112, 6.1, 11.2)."""
     options = _listed(head.headers, b"connection")
     if not keeps_alive(head.version, b",".join(options) if options else None):
         return False
@@ -261,10 +247,9 @@ def reusable(head: ResponseHead) -> bool:
 
 
 class BodyParser:
-    """Incremental parser of a body: identifies payload and the end.
+    """Incremental parser of a body: identifies payload and the end, however reads are split.
 
-    `feed` takes received bytes and returns (number of bytes of the body, payload among them); results do
-    not depend on how reads are split. Bytes after the end are not counted.
+    `feed` returns (number of bytes of the body, payload among them); bytes after the end are not counted.
     """
 
     __slots__ = ("_framing", "_left", "_line", "_state", "done", "malformed")
@@ -357,11 +342,9 @@ def with_headers(head: RequestHead, added: Headers) -> RequestHead:
 
 
 def forwarded_request(head: RequestHead, *, target: str, host: str, length: int | None) -> bytes:
-    """Return the request for the origin: origin-form, with this hop's headers replaced in place.
+    """Return the request for the origin: origin-form, Host (RFC 9112, 3.2.2) and this hop's headers replaced in place.
 
-    Host is set to the destination (RFC 9112, 3.2.2). Codings that no WARC reader decodes are removed from
-    Accept-Encoding; a body of `length` bytes is announced by Content-Length. Everything else is as the
-    browser sent it (C-14).
+    Codings that no WARC reader decodes are removed from Accept-Encoding. The rest is as the browser sent it (C-14).
     """
     lines = [f"{head.method} {target} HTTP/1.1".encode()]
     ours = {
@@ -398,11 +381,7 @@ _REPLACED = {
 
 
 def forwarded_response_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
-    """Return the response head for the browser, with this hop's headers replaced.
-
-    The framing is written once, as parsed here. `Weboid-Proxy-Error` of an origin is removed, as only the
-    proxy may send it.
-    """
+    """Return the head for the browser: this hop's headers, one framing, without `Weboid-Proxy-Error` of an origin."""
     lines = [b"HTTP/1.1 %d %s" % (head.status, head.reason)]
     coding, length = _declared_framing(head)
     framing = b"Content-Length: " + length if length else b""

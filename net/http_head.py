@@ -1,7 +1,6 @@
-"""Tolerant parser of HTTP response heads, as lenient as browsers.
+"""Tolerant parser of HTTP response heads, as lenient as browsers. Pure; nothing is raised.
 
-Old servers end lines with LF, write header lines without a colon, name the protocol ``ICY``, and send
-invalid characters. Nothing is raised; input without a head gives None. Pure.
+Old servers end lines with LF, write header lines without a colon, name the protocol ``ICY``.
 """
 
 import re

@@ -1,8 +1,6 @@
-"""HTTP server for ASGI applications, with limits on connections and stalled readers.
+"""HTTP server for ASGI applications, with limits on connections and stalled readers, which uvicorn lacks.
 
-uvicorn limits the time between two requests on a connection. It does not limit the time until the
-first request, a head that arrives byte by byte, a reader that stops reading, or the number of
-connections that ask nothing; each of those holds a file descriptor.
+Its time-out does not limit the first request, a slow head, a reader that stops, or idle connections.
 """
 
 import asyncio

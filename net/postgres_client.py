@@ -49,10 +49,9 @@ def hang_up(connection: psycopg.Connection[Any]) -> None:
 
 
 class PostgresConnection:
-    """Connection to a PostgreSQL server. Thread-safe; `close` it.
+    """Connection to a PostgreSQL server, made at the first query. Thread-safe; `close` it.
 
-    It connects at the first query. Outside of a transaction a query is repeated once on a new connection
-    when the old one is broken by a server restart. So such a statement must be idempotent.
+    Outside of a transaction an idempotent query is repeated once when a server restart broke the connection.
     """
 
     def __init__(self, address: IndexAddress, *, holds: bool = True) -> None:
@@ -69,10 +68,9 @@ class PostgresConnection:
     def execute(
         self, query: str, values: Sequence[Any] | None = None, *, patient: bool = False
     ) -> "psycopg.Cursor[Any]":
-        """Run a query, or several statements without values; with `patient` there is no time limit.
+        """Run a query, or several without values; `patient`: no time limit. InputError: a value cannot be stored.
 
-        Raises IndexUnavailableError without an answer or access, and closes the connection;
-        InputError if a value cannot be stored.
+        Raises IndexUnavailableError without an answer or access, and closes the connection.
         """
         with self._turn:
             again = self._connection is not None and not self._within

@@ -1,8 +1,6 @@
 """Process supervisor: starts several commands, restarts those that end, stops them all.
 
-Each command is a separate process, so that a crash or hang affects no other, and the same commands can
-run on several machines instead. A command runs permanently or at intervals. A permanent one that ends
-is restarted, with growing delays on repeated failures. If the supervisor dies, the kernel ends its
+A command runs permanently, restarted with growing delays, or at intervals. If the supervisor dies, the kernel ends its
 children (`setpriv --pdeathsig`).
 """
 
@@ -69,11 +67,7 @@ class ProcessSupervisor:
         self._running: dict[str, asyncio.subprocess.Process] = {}
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Run all processes; after `stopping` is set they are terminated and waited for.
-
-        A cancellation sends a second signal, which aborts their work in progress. Raises
-        UnavailableError: no process can be started.
-        """
+        """Run all processes until `stopping` is set; a cancellation aborts their work. Raises UnavailableError."""
         keeping = [asyncio.create_task(self._keep(part, stopping)) for part in self._parts]
         if not keeping:
             await stopping.wait()

@@ -71,11 +71,9 @@ def redis_connection(
 
 
 class RedisClient:
-    """Client of a Redis server. Thread-safe; `close` it.
+    """Client of a Redis server. Thread-safe; `close` it. Commands may be sent twice, after a lost answer.
 
-    Commands may be sent twice, after a lost answer. Errors are created by the caller's
-    `RedisClientOptions` and raised without a cause: a library's error may contain what it sent, including
-    the password.
+    Errors (`RedisClientOptions`) have no cause: a library's error may contain the password.
     """
 
     def __init__(self, address: RedisAddress, options: RedisClientOptions) -> None:

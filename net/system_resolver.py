@@ -1,9 +1,7 @@
 """Thread-safe resolver (getaddrinfo), bounded in time, threads and memory.
 
-The system's resolver cannot be interrupted and may take half a minute for a name whose servers do not
-answer, and a page can name thousands of those. So lookups run in threads of their own, at most
-`LOOKUPS_AT_ONCE`; callers wait at most their own time limit; concurrent requests for a name share one
-lookup.
+The system's resolver cannot be interrupted: lookups run in at most `LOOKUPS_AT_ONCE` threads; callers wait at most
+their own time limit; concurrent requests for a name share one lookup.
 """
 
 import ipaddress

@@ -29,10 +29,7 @@ class WaitCancelledError(TransientError):
 
 
 class CancelSignal:
-    """One-time cancellation, set by any thread, that wakes all waiters.
-
-    Each waiter registers its wake-up function (`waking`), so that no polling is needed.
-    """
+    """One-time cancellation, set by any thread, that wakes all waiters by their functions (`waking`)."""
 
     __slots__ = ("_lock", "_wakers", "is_set")
 

@@ -1,8 +1,6 @@
-"""TLS client: strict handshake, lenient fallback, and the facts of the connection.
+"""TLS client: strict handshake as in browsers, lenient fallback, and the facts of the connection.
 
-The strict context has the requirements of a browser. When it fails, the lenient context connects
-nevertheless, and the fault is recorded. Each context is created once; a new connection to an origin
-resumes the last session, which saves both sides the signatures of a handshake.
+Each context is created once; a new connection to an origin resumes the last session, which saves signatures.
 """
 
 import hashlib
@@ -120,10 +118,8 @@ class TlsClient:
     ) -> tuple[ssl.SSLSocket, TlsFacts]:
         """Perform a handshake on the socket, which is closed on failure.
 
-        An IP literal as `host` is verified but not sent (RFC 6066, 3). With `verdict`, the fault of
-        an earlier strict handshake, this one is lenient. `patience` limits all messages together.
-        Raises UnverifiedError, whose text is the `verdict`, after a strict one; TlsError if it failed
-        or timed out; or WaitCancelledError.
+        An IP literal is verified but not sent (RFC 6066, 3). With `verdict`, the fault of a strict handshake, this one
+        is lenient. Raises UnverifiedError with a `verdict`, TlsError if it failed or timed out; or WaitCancelledError.
         """
         strict = not verdict
         context = self._strict if strict else self._lenient
@@ -150,10 +146,7 @@ class TlsClient:
             raise
 
     def remember(self, sock: ssl.SSLSocket, host: str, port: int, *, strict: bool) -> None:
-        """Store the session for the next connection; best after the first response.
-
-        In TLS 1.3 the server sends session tickets after the handshake (RFC 8446, 4.6.1).
-        """
+        """Store the session, best after the first response: TLS 1.3 sends its tickets late (RFC 8446, 4.6.1)."""
         session = sock.session
         if session is None or not (session.has_ticket or session.id):
             return

@@ -1,8 +1,4 @@
-"""Client side of upstream proxies: SOCKS5 (RFC 1928, 1929) and HTTP CONNECT.
-
-SOCKS5 is implemented here in forty lines on a blocking socket, less code than adapting a library's
-errors, time-outs and name lookups.
-"""
+"""Client side of upstream proxies: SOCKS5 (RFC 1928, 1929), less code than a library's adapter; HTTP CONNECT."""
 
 import base64
 import ipaddress
@@ -47,10 +43,7 @@ def socket_timeout(sock: socket.socket, patience: CancellableTimeout, peer: str)
 
 
 def shut_socket(sock: socket.socket) -> None:
-    """Shut the socket down, waking its readers; never raises.
-
-    Uses the plain socket's `shutdown`: that of `ssl` makes the reader treat ciphertext as data.
-    """
+    """Shut the plain socket down (with `ssl`'s own, readers would take ciphertext as data); never raises."""
     with suppress(OSError):
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
@@ -85,11 +78,7 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
 
 
 def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
-    """Open a tunnel through the HTTP proxy (RFC 9110, 9.3.6).
-
-    Raises TunnelRefusedError if its rules allow none there, ConnectError if it cannot reach the host
-    or rejects our credentials, OSError if it disconnected.
-    """
+    """Open a tunnel (RFC 9110, 9.3.6); TunnelRefusedError by its rules, ConnectError: host or credentials; OSError."""
     authority = f"{host}:{port}".encode()
     sock.sendall(
         b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (authority, authority, authorization(via))
@@ -130,10 +119,7 @@ def absolute_request(request: bytes, via: UpstreamProxy, authority: str) -> byte
 
 
 def proxy_fault(head: ResponseHead, via: UpstreamProxy) -> str:
-    """Return the reason if the response is the HTTP proxy's own; empty when it is the origin's.
-
-    A proxy that fails answers in the origin's place; such a response must not be archived as the origin's.
-    """
+    """Return the reason if the HTTP proxy answered in the origin's place, which must not be archived; else empty."""
     if head.status == 407:
         return f"{via} refuses our credentials: {_status_line(head)}."
     own_name = (head.get(b"server") or b"").lower().startswith(_PROXY_SERVERS)

@@ -1,19 +1,14 @@
 """Addresses of databases: PostgreSQL and Redis URLs, and URIs for read-only SQLite files.
 
-    postgresql://user:password@host:5432/name?index=NAME       TCP
+    postgresql://user:password@host:5432/name?index=NAME       TCP; without a password ``~/.pgpass``
     postgresql://host/name?sslmode=verify-full&sslrootcert=…    TLS, as libpq knows it
     postgresql://user@/name?host=/run/postgresql               a socket on this machine
+    redis://user:password@host:6379/0?index=NAME               without encryption
+    rediss://host:6379/0?ca=/etc/ssl/our-ca.pem                TLS; `ca` in addition to the system's authorities
+    unix:///run/redis/redis.sock?db=0                          a socket on this machine
 
-`index` is the schema in that database that holds the tables. Without a password libpq reads
-``~/.pgpass``.
-
-    redis://user:password@host:6379/0?index=NAME      without encryption
-    rediss://host:6379/0?ca=/etc/ssl/our-ca.pem       TLS; `ca` in addition to the system's authorities
-    unix:///run/redis/redis.sock?db=0                 a socket on this machine
-
-The setting `[proxy] dedup_url` addresses the dedup index, and `[frontier] url` the frontier; the
-parameter before NAME is ``index`` or ``frontier``. Machines with the same address and name share the
-data; unrelated collections need different names.
+NAME is the schema of the tables, or the prefix of the keys; the parameter before it is ``index`` or, in
+`[frontier] url`, ``frontier``. Machines with the same address and name share the data.
 """
 
 import os
@@ -217,10 +212,6 @@ def is_frozen(path: Path) -> bool:
 
 
 def read_only_uri(path: Path) -> str:
-    """Return the URI by which SQLite opens the file for reading.
-
-    A file in WAL mode needs a lock file next to it. Where none can be made, an unused file is opened
-    as immutable, without locks (https://sqlite.org/uri.html#uriimmutable).
-    """
+    """Return SQLite's URI of the file for reading; immutable where no lock file for WAL mode can be made."""
     how = "mode=ro&immutable=1" if is_frozen(path) else "mode=ro"
     return f"{path.absolute().as_uri()}?{how}"

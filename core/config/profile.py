@@ -1,10 +1,7 @@
 """Profile reader: TOML applied to the default settings, and validation.
 
-Unknown tables and keys are refused; every error names the place, the key, and valid values.
-
-Extra request headers are added by the proxy on the way to the origin, so the browser does not know of
-them and sends no CORS preflight because of them. They go to every host of a page, so none of them may
-carry a secret: use logins for that.
+Unknown tables and keys are refused. Extra request headers are added by the proxy, so the browser sends no CORS
+preflight because of them. They go to every host of a page, so none may carry a secret: use logins for that.
 """
 
 import ipaddress
@@ -165,10 +162,7 @@ _REQUIRED = ("policy.robots_agent",)  # other texts with a form may be empty
 
 
 def parse_settings(text: str, *, source: str = "profile") -> Settings:
-    """Parse the settings of a profile's TOML text; missing keys keep their defaults.
-
-    The text of a ConfigError names `source`, the key, and what would be right.
-    """
+    """Parse a profile's TOML text; missing keys keep their defaults. ConfigError names `source` and key."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -203,10 +197,7 @@ def settings_from(document: dict[str, Any], *, source: str = "profile") -> Setti
 
 
 def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
-    """Parse a sheet from `document`, types checked. `source` names its origin in errors.
-
-    The text of a ConfigError names the sheet and the key, also one that no sheet can change.
-    """
+    """Parse a sheet, types checked; ConfigError names `source`, the sheet and the key, also an unchangeable one."""
     where = f"{source} {prefix!r}"
     try:
         spelled = surt_prefix(prefix)
@@ -359,10 +350,7 @@ def _fault(key: str, value: object) -> str:
 
 
 def link_user_agent(links: LinksSettings) -> str:
-    """Return the User-Agent of link checks; ConfigError for the word "link" or other characters.
-
-    Many sites refuse a client that calls itself something with "link" (links.md 5.5).
-    """
+    """Return the User-Agent of link checks; ConfigError for "link", which many sites refuse (links.md 5.5)."""
     pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)
     name = links.user_agent or f"Mozilla/5.0 (compatible; Weboid/0.1{pages})"
     setting = "user_agent" if links.user_agent else "contact or purpose_page"

@@ -1,8 +1,7 @@
-"""Settings: typed, frozen, with units in their names.
+"""Settings: typed, frozen, with units in their names; read by `core.config.profile`.
 
-A profile is a TOML file with one table a group, e.g. ``[visit]``. A function takes the group it
-needs, never the whole bag. A `[[sheet]]` table changes some of it for a part of the web. Each
-field's comment is its documentation (`docs/reference/settings.md` is made from it). `core.config.profile` reads them.
+A profile is a TOML file with one table a group. A function takes the group it needs. A `[[sheet]]` table changes some
+of it for a part of the web. `docs/reference/settings.md` is made from each field's comment.
 """
 
 from dataclasses import dataclass, field
@@ -87,7 +86,9 @@ class BehaviourSettings:
     accept_cookies: bool = False  # accept cookies where a banner offers no way to refuse
     scroll_rounds: int = 10  # maximum number of times that a growing page is scrolled to its end
     scroll_px: int = 60_000  # maximum distance that a page is scrolled, in CSS pixels
-    clicks: int = 30  # maximum number of clicks of `expand`, of `more`, and on "load more" of `sites`
+    clicks: int = (
+        30  # maximum number of clicks of `expand`, of `more`, and on "load more" of `sites`
+    )
     # maximum number of images of a document fetched by `lazy` and by `candidates`, each; a cut is noted
     fetches: int = 500
     hovers: int = 30  # maximum number of elements that `hover` points at

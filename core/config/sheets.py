@@ -1,9 +1,7 @@
 """Sheets: settings for a part of the web, named by a SURT prefix.
 
-A SURT is a URL with reversed host labels, ``https://www.example.org/wiki/A`` is
-``org,example,www,)/wiki/A``: related URLs have a common prefix. The spelling is that of Heritrix;
-scheme and user information are left out, a non-default port precedes the parenthesis.
-(`core.url_keys` merges many more spellings and is for index lookups only.)
+The spelling is that of Heritrix; scheme and user information are left out, a non-default port precedes the
+parenthesis. (`core.url_keys` merges many more spellings and is for index lookups only.)
 
     org,example,            example.org and all hosts below it
     org,example,)/          example.org alone
@@ -41,12 +39,7 @@ PREFIX_LIMIT_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Settings for URLs with a SURT prefix.
-
-    Attributes:
-        visit, politeness, scope, policy, recrawl: the keys of that group that it changes, types
-            checked.
-    """
+    """Settings for URLs with a SURT prefix: the changed keys of each group, types checked."""
 
     prefix: str  # of SURTs, as `surt_prefix` spells it
     visit: Mapping[str, Any] = field(default_factory=dict)
@@ -97,14 +90,9 @@ def surt(url: str) -> str:
 
 
 def surt_prefix(text: str) -> str:
-    """Parse a prefix given as SURT, host or URL.
+    """Parse a prefix: SURT, Heritrix's ``http://(org,example,``, a host with those below it, or a URL's beginning.
 
-    Args:
-        text: ``org,example,``, ``org,example,)/wiki/``, Heritrix's ``http://(org,example,``; or a
-            host, which includes those below it, or the beginning of a URL: ``example.org``,
-            ``*.example.org``, ``example.org/wiki/``, ``https://example.org/wiki/``.
-
-    Raises ConfigError if it is neither, or ends inside a label.
+    Raises ConfigError if it is none, or ends inside a label.
 
     >>> surt_prefix("example.org"), surt_prefix("https://example.org/wiki/")
     ('org,example,', 'org,example,)/wiki/')

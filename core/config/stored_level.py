@@ -1,8 +1,6 @@
-"""Stored levels: how much of a page is recorded, from `[visit] store`.
+"""Stored levels: how much of a page is recorded, from `[visit] store`; shown ones are in `playback.access.levels`.
 
-A shown level (`playback.access.levels`) limits the parts of a copy that readers see; a stored level
-limits the requests that are recorded at all. The proxy applies it to each request of a visit, so it
-holds for frames, workers and scripts alike.
+The proxy applies it to each request of a visit, so it holds for frames, workers and scripts alike.
 """
 
 from enum import StrEnum
