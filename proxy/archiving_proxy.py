@@ -60,11 +60,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         egress: Egress | None = None,
         listen: ListenAddress = LOOPBACK,
     ) -> None:
-        """Open the stores and start listening, or raise UnavailableError.
-
-        `now_ms` is the clock, in milliseconds since 1970 UTC; `spool_folder` takes bodies that
-        exceed the memory allowance.
-        """
+        """Open the stores and listen, or raise UnavailableError; `spool_folder`: for bodies beyond the memory."""
         # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
         # that only the pooled server is wanted.
         self.options = warcprox.Options(max_threads=MAX_CONNECTIONS)

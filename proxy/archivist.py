@@ -1,14 +1,8 @@
-"""Archivist: the one thread of a process that dedups, writes WARCs and commits index rows.
+"""Archivist: the one thread of a process that dedups, writes WARCs and commits index rows (docs/explanation/proxy.md).
 
-It takes all queued jobs as one batch (group commit) and, inside an index transaction: claims each
-payload, writes `response` or `revisit`, syncs the files, settles the claims, and commits the rows.
-Of many equal payloads exactly one becomes a `response` across all processes (`warc.dedup`), a
-digest becomes known only when its record is on disk, and nothing is acknowledged earlier.
-
-A record whose payload another machine is writing is postponed to a later batch, and so is every
-later flush barrier. No claim is held while it waits. A batch that fails is rolled back as a whole,
-and each visit in it receives the error. An unreachable shared index is retried
-(`proxy.archivist_jobs`).
+It takes all queued jobs as one batch (group commit) and, inside an index transaction: claims each payload, writes
+`response` or `revisit`, syncs the files, settles the claims, and commits the rows. Nothing is acknowledged earlier. A
+batch that fails is rolled back as a whole, and each visit in it receives the error.
 """
 
 import logging

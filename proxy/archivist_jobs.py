@@ -1,12 +1,8 @@
 """Jobs of the archivist, index rows of a batch, and the backlog of rows for an unreachable index.
 
-A record whose payload another machine is writing waits for a later batch, and flush barriers wait
-behind it. All other jobs proceed.
-
-Before a batch's payloads are published to other machines its records can be rolled back and written
-later. Afterwards they stay on disk, and their rows form the backlog: it is written before anything
-else and retried until it succeeds; writing rows is idempotent. A file with rows in the backlog
-keeps its ``.open`` suffix, so that recovery finds them if the process ends first.
+A record whose payload another machine is writing waits for a later batch, and flush barriers wait behind it. Before a
+batch's payloads are published its records can be rolled back. Afterwards they stay on disk, and their rows are written
+before anything else, idempotently. A file with rows in the backlog keeps its ``.open`` suffix, for recovery.
 """
 
 import logging
@@ -134,8 +130,7 @@ class PostponedJobs:
 def artifact_member(artifact: PendingArtifact) -> tuple[str, bytes]:
     """Return the artifact's digest, and its `resource` record as a gzip member.
 
-    Its page is named by WARC-Page-ID and WARC-Concurrent-To: WARC-Refers-To-Target-URI and -Date
-    are not for `resource` records (WARC/1.1, 5.9 and 5.10).
+    WARC-Refers-To headers are not for `resource` records (WARC/1.1, 5.9 and 5.10): WARC-Page-ID names its page.
     """
     digest = sha256_digest(artifact.data)
     date = warc_date(artifact.date)

@@ -16,10 +16,7 @@ class ConnectionLostError(TransientError):
 
 
 class BrowserConnection:
-    """Reader and writer of one browser socket. Owned by one thread.
-
-    Reads and sends raise ConnectionLostError if the peer disconnected or timed out.
-    """
+    """Reader and writer of one browser socket, owned by one thread; raises ConnectionLostError."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

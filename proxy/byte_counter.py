@@ -1,8 +1,4 @@
-"""Counter of the bytes that the proxies of a run have received, in a file that all of them map.
-
-The file holds one 64-bit number for each proxy; a proxy adds to its own and reads all, so no lock is
-needed.
-"""
+"""Counter of the bytes that a run's proxies have received: a mapped file with one number each, without locks."""
 
 import mmap
 import threading

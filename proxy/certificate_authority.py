@@ -1,9 +1,7 @@
 """Certificate authority of the recorder and its per-host TLS contexts.
 
-warcprox's authority makes RSA certificates and loads them from disk for every connection. Here keys
-are on P-256 (a handshake signature costs a tenth of RSA's), one leaf key serves all hosts so that
-the browser can be configured to trust exactly that key (`spki`), and each host's TLS context is
-made once and cached, so that browser sessions can be resumed.
+Keys are on P-256 (a signature costs a tenth of RSA's), one leaf key serves all hosts so that the browser can trust
+exactly that key (`spki`), and each host's TLS context is cached, so that browser sessions can be resumed.
 """
 
 import base64
@@ -74,10 +72,7 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
         return certificate, key
 
     def context_for(self, host: str) -> ssl.SSLContext:
-        """Return the server TLS context for `host`; made once, then cached.
-
-        The certificate covers the host's parent domain and its children, as warcprox's do.
-        """
+        """Return the TLS context for `host`, made once; for its parent domain and children, as warcprox's."""
         # The parent domain when it still has a dot, else the host itself.
         parent = host.partition(".")[2]
         is_address = host.startswith("[") or host.replace(".", "").isdigit()

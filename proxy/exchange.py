@@ -1,7 +1,6 @@
 """One request and its response: forwarded, relayed, hashed and handed to the archivist.
 
-The browser receives the response while it arrives. If the browser disconnects, the rest is still
-fetched, up to the limits: so a download that the browser cancels is archived whole.
+If the browser disconnects, the rest is still fetched, up to the limits: a cancelled download is archived whole.
 """
 
 import hashlib
@@ -45,10 +44,9 @@ _GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
 
 
 def identify_payload(head: ResponseHead, beginning: bytes) -> str:
-    """Return the media type of a body's first bytes without transfer coding (`core.mime_sniffer.sniff`).
+    """Return the media type of a body without transfer coding (`core.mime_sniffer.sniff`).
 
-    Empty when it cannot be identified: no payload, a range that does not begin at byte 0, or a
-    content coding that is not decoded here (br).
+    Empty without a payload, for a range that does not begin at byte 0, or a coding not decoded here (br).
     """
     if not beginning:
         return ""
@@ -172,10 +170,9 @@ class Exchange:
     def run(
         self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool
     ) -> bool:
-        """Send the request, head and body in origin form, relay the response, and record it.
+        """Send the request in origin form, relay and record the response; return whether the browser's side stays open.
 
-        Without `browser` it is only archived. Returns whether the browser's connection can carry
-        another request. Raises NoResponseError if there is nothing to record, or the stored level
+        Without `browser` it is only archived. Raises NoResponseError if there is nothing to record or the stored level
         leaves it out, before anything is sent to the browser; OSError if the spool cannot be written.
         """
         self._browser = browser
@@ -359,10 +356,7 @@ class Exchange:
         return data if len(data) <= room else data[:room]
 
     def _gather(self, connection: OriginConnection, left: int | None) -> Bytes:
-        """Return available data, up to `GATHER_BYTES`; blocks for the first piece only.
-
-        When the remaining length is known, whole TLS records are read as long as they arrive.
-        """
+        """Return available data, up to `GATHER_BYTES` and to the `left` length; blocks for the first piece only."""
         sock, most = connection.sock, connection.read_bytes
         if left is not None and left > most:
             return self._gather_block(sock, min(left, GATHER_BYTES), most)
@@ -529,10 +523,8 @@ class _ResponseRelay:
 def _browser_head(head: ResponseHead, *, keep_alive: bool, ranged: bool) -> bytes:
     """Return the response's head as sent to the browser.
 
-    An origin's 407 is recorded as received. The browser would attribute it to this proxy and drop
-    the visit's credentials; without a proxy it fails such a request, so it fails here as well (RFC
-    9110, 15.5.8; C-01). With `ranged` a whole response becomes the partial one that the browser
-    requested, ``bytes=0-`` (RFC 9110, 14.2).
+    The browser would attribute an origin's 407 to this proxy, so it fails here (RFC 9110, 15.5.8; C-01). With `ranged`
+    a whole response becomes the partial one requested, ``bytes=0-`` (RFC 9110, 14.2).
     """
     forwarded = forwarded_response_head(head, keep_alive=keep_alive)
     first = b""

@@ -69,12 +69,8 @@ def revisit_members(
 ) -> tuple[Iterable[Part], bytes]:
     """Build the gzip members of a `revisit` that refers to `original`, and of its `request`.
 
-    The original's record identifier is included where it is known (WARC/1.1, 6.7.2 recommends it).
-    A 304 has the profile server-not-modified (6.7.3); `original` is None when it confirms a copy
-    that is not of this visit.
-
-    The block is the response's head, which may differ from the original's; WARC-Truncated marks the
-    omitted payload (WARC/1.1, 6.7.2), which a 304 does not have.
+    WARC/1.1, 6.7.2: the original's record identifier where known; WARC-Truncated, for the block is the response's head
+    only. A 304 has the profile server-not-modified (6.7.3), and no original when it confirms another visit's copy.
     """
     head = recorded.head.raw
     if recorded.entry.status == 304:

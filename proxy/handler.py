@@ -1,8 +1,6 @@
-"""Handler of one browser connection: authorisation, tunnels, requests.
+"""Handler of one browser connection: authorisation, tunnels, any number of requests.
 
-warcprox serves one request a connection and obeys control headers in requests. Here a connection
-carries any number of requests, in the clear or inside a CONNECT tunnel; the proxy credentials
-(RFC 7617) identify the visit, and nothing else in a request controls the proxy:
+The proxy credentials (RFC 7617) identify the visit, and nothing else in a request controls the proxy:
 `WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary traffic (C-01, C-02).
 """
 
@@ -172,11 +170,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             visit.end(exchange)
 
     def _for_the_whole(self, exchange: Exchange, head: RequestHead) -> RequestHead:
-        """Remove a range that covers the whole resource, unless the whole was already fetched.
-
-        A player begins with ``bytes=0-``. The whole resource is requested instead, which replays on
-        its own; fetching the range as well would transfer everything twice.
-        """
+        """Remove a range that covers the whole resource (a player's ``bytes=0-``), unless that was already fetched."""
         settings = self.server.exchanges.settings
         if head.get(b"range") != b"bytes=0-" or exchange.switches or not settings.whole_ranges:
             return head
@@ -311,10 +305,7 @@ def _check_handshake(exchange: Exchange, head: RequestHead) -> None:
 
 
 def _check_level(exchange: Exchange, head: RequestHead) -> None:
-    """Refuse a request that the visit's stored level leaves out, before it is sent to the origin.
-
-    Browsers send the destination to secure origins only; for others the response's type decides.
-    """
+    """Refuse a request that the stored level leaves out; browsers name its destination to secure origins only."""
     destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
     stored = exchange.visit.stored
     if stored.excludes_destination(destination):

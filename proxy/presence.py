@@ -1,12 +1,9 @@
 """Presence files of recorders that share a collection; proof that file locks work.
 
-Operations that several proxies must not do at once are protected by a lock on a file of the
-collection (flock(2)): writing a WARC, recovery, the authority's keys, SHA256SUMS. On one machine
-locks always hold. On several they hold only where the file system propagates them: NFS does, unless
-it is mounted with `nolock` or `local_lock`; others ignore them. So locking is tested: each proxy
-keeps a locked file in ``db/proxies`` in which a number grows. A proxy that can lock the file of
-another machine's proxy and then sees the number grow is on a file system that corrupts collections,
-and does not start.
+Writing a WARC, recovery, the authority's keys and SHA256SUMS are protected by flock(2). Between machines that holds
+only where the file system propagates locks: NFS does, unless mounted with `nolock` or `local_lock`; others ignore
+them. So each proxy keeps a locked file in ``db/proxies`` in which a number grows. A proxy that can lock another
+machine's file and then sees the number grow does not start.
 """
 
 import fcntl

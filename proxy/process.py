@@ -64,11 +64,7 @@ def run_proxy(
     tally: Callable[[], ByteCounter] = ByteCounter,
     listen: ListenAddress = LOOPBACK,
 ) -> Iterator[RunningProxy]:
-    """Run a proxy until the end of the block, then write all pending records.
-
-    `control` is the control server's unix socket or TCP address. The text of a WeboidError names
-    what cannot be used.
-    """
+    """Run a proxy, controlled by unix socket or TCP, until the end of the block; then write pending records."""
     recovered = _recover(layout, settings)
     with ExitStack() as stack:
         spool = stack.enter_context(scratch_folder(ScratchKind.SPOOL, layout.root))

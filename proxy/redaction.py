@@ -1,8 +1,6 @@
 """Redaction of cookies and credentials in records of a visit with a login.
 
-A reader of the WARC must not be able to take over the session. Values are left out, names stay, so
-that the presence of each cookie remains visible. Only heads are changed; a body is stored as
-received, and its digest covers the whole.
+Values are left out, names stay. Only heads are changed; a body is stored as received.
 """
 
 import re

@@ -1,9 +1,7 @@
 """Repeated requests within a visit, for responses that the browser did not receive whole.
 
-A request without a complete response is sent again byte for byte: the same Referer, Accept and
-Cookie. A URL that the browser never requested gets the headers that all requests of the visit have,
-and no cookie, as the browser's choice is unknown. GET only, once for each URL, within a shared byte
-allowance; redirects are followed as a browser would.
+GET only, once for each URL, byte for byte, within a shared byte allowance. A URL that the browser never requested
+gets the headers that all requests of the visit have, and no cookie, as the browser's choice is unknown.
 """
 
 import re

@@ -1,8 +1,6 @@
-"""Request targets parsed into origin and URL (RFC 9112, 3.2).
+"""Request targets parsed into origin and URL (RFC 9112, 3.2), validated before either is used (C-12).
 
-A target names the host to contact and the URL for WARC and index, so it is validated before either
-(C-12): printable ASCII without a blank, a possible host name, within the URL length limit. Escapes
-and quotes in a path stay as they are, since that is what the origin receives.
+Escapes and quotes in a path stay as they are, since that is what the origin receives.
 """
 
 import ipaddress
@@ -28,8 +26,7 @@ class TargetTooLongError(MalformedMessageError):
 def parse_absolute(target: str) -> tuple[Origin, str, str]:
     """Parse an absolute-form target into (origin, request target in origin form, URL).
 
-    Raises MalformedMessageError if it is not an http URL that can be requested; TargetTooLongError
-    if it is too long.
+    Raises MalformedMessageError if it is not an http URL, TargetTooLongError.
 
     >>> parse_absolute("http://user:secret@Example.org:80/a?b#c")
     (('example.org', 80, False), '/a?b', 'http://example.org/a?b')
@@ -44,10 +41,7 @@ def parse_absolute(target: str) -> tuple[Origin, str, str]:
 
 
 def parse_tunnelled(target: str, origin: Origin) -> tuple[str, str]:
-    """Parse an origin-form target inside a tunnel to that origin into (request target, URL).
-
-    Raises MalformedMessageError if it is neither a path nor ``*``, or too long.
-    """
+    """Parse an origin-form target in a tunnel into (request target, URL); else MalformedMessageError."""
     _check_length(target)
     if not target.startswith("/") and target != "*":
         raise MalformedMessageError("A tunnelled request has an origin-form target.")
@@ -57,9 +51,7 @@ def parse_tunnelled(target: str, origin: Origin) -> tuple[str, str]:
 
 
 def parse_authority(text: str, default_port: int) -> tuple[str, int]:
-    """Parse host (lower case, IPv6 in brackets) and port.
-
-    Raises MalformedMessageError: host or port is invalid.
+    """Parse host (lower case, IPv6 in brackets) and port; else MalformedMessageError.
 
     >>> parse_authority("[2001:DB8::1]:8443", 443)
     ('[2001:db8::1]', 8443)

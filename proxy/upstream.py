@@ -1,10 +1,6 @@
-"""Pooled connections to origins, with recorded TLS facts.
+"""Pooled connections to origins, with recorded TLS facts; waiting callers are served in order.
 
-Idle connections are lent first. When an origin has reached its limit (`[egress]
-connections_per_host`), callers wait and are served in the order of their requests.
-
-An invalid certificate is recorded rather than fatal: the connection is made again without
-verification and keeps the error (`OriginConnection.tls`), unless `[egress] enforce_tls` is set or
+An invalid certificate is recorded rather than fatal (`OriginConnection.tls`), unless `[egress] enforce_tls` is set or
 the visit has a login, whose session must not reach a third party.
 """
 
@@ -33,10 +29,7 @@ TLS_READ_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is lo
 
 @dataclass(slots=True, eq=False)
 class OriginConnection:
-    """One open connection to an origin; owned by one exchange at a time.
-
-    Its owner must give it back or close it in every case: until then it counts against the limit.
-    """
+    """Open connection of one exchange, which must give it back or close it: until then it counts against the limit."""
 
     sock: socket.socket
     origin: Origin
@@ -132,10 +125,8 @@ class ConnectionPool:
     ) -> OriginConnection | None:
         """Take an idle connection; None when the caller may open a new one, and then must.
 
-        A connection opened by that right is returned by `give_back` or `release`, and the right
-        itself by `release`. With `fresh` it is always a new one; with `strict` one whose
-        certificate verified, or a new one. Raises ConnectError if no slot became free in time, or
-        WaitCancelledError.
+        That right ends with `release`. `fresh`: a new one; `strict`: with a verified certificate, or a new one. Raises
+        ConnectError if no slot became free in time, or WaitCancelledError.
         """
         while True:
             connection, waiter = self._take(origin, fresh=fresh, strict=strict)
@@ -287,13 +278,11 @@ class UpstreamConnector:
         strict: bool = False,
         cut: CancelSignal | None = None,
     ) -> OriginConnection:
-        """Connect to the origin: an idle connection, or a new one (always when `fresh`).
+        """Connect to the origin: an idle connection, or a new one; waiting and connecting may take the time-out each.
 
-        Waiting for a slot may take the connect time-out, and so may connecting. `fresh` is for
-        requests that must not be sent twice, since an idle connection may be closing; `tunnel`,
-        which implies it, for relays that an upstream proxy must tunnel. With `strict` the
-        certificate must verify, regardless of the settings. Raises as `Egress.open`, ConnectError if
-        no slot became free, TlsError, or BlockedTlsError if the certificate must verify.
+        `fresh`: for requests that must not be sent twice, since an idle connection may be closing; `tunnel`, which
+        implies it: for relays; `strict`: the certificate must verify. Raises as `Egress.open`, ConnectError,
+        TlsError, BlockedTlsError.
         """
         cut = cut or CancelSignal()
         patience = CancellableTimeout(self._connect_timeout_s, cut=cut)

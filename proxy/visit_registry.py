@@ -1,10 +1,7 @@
 """Open visits by their proxy credentials, with their requests in flight.
 
-A visit is identified by credentials that only its browser context holds. A request without them, or
-with those of a closed visit, is refused. Nothing in a request can change a visit.
-
-Consecutive visits of a shared context have the same credentials, one visit at a time: between the seal
-of one and the opening of the next every request is refused, so a late request reaches neither.
+A request without credentials, or with those of a closed visit, is refused. Consecutive visits of a shared context
+have the same ones: between the seal of one and the opening of the next every request is refused.
 """
 
 import base64
@@ -43,10 +40,7 @@ class AbortableRequest(Protocol):
 
 @dataclass(eq=False, repr=False)
 class VisitSession:
-    """Visit of one page on the proxy's side: requests in flight and finished entries.
-
-    Thread-safe. `begin` and `end` frame each exchange; `seal` waits for them.
-    """
+    """Visit of one page on the proxy's side. Thread-safe; `begin` and `end` frame exchanges, `seal` waits."""
 
     page_id: str
     bucket: str
@@ -138,10 +132,7 @@ class VisitSession:
             self._change.notify_all()
 
     def seal(self, *, grace_s: float, awaited: frozenset[str], await_s: float) -> None:
-        """Refuse new requests, wait `grace_s` for those in flight, cut those that take longer.
-
-        Requests to `awaited` URLs may take `await_s`: the page itself, when it is a download.
-        """
+        """Refuse new requests, cut those in flight after `grace_s`, of `awaited` URLs (downloads) after `await_s`."""
         now = time.monotonic()
         with self._change:
             self._sealed = True
@@ -192,10 +183,7 @@ class VisitRegistry:
         self._lock = threading.Lock()
 
     def add(self, visit: VisitSession, *, shared: bool = False) -> None:
-        """Make the visit's credentials valid; `shared`: those of a context with several visits.
-
-        Raises InputError while another visit has them.
-        """
+        """Make the visit's credentials valid, `shared` by visits in turn; InputError: another visit has them."""
         key = authorization(visit.username, visit.password)
         with self._lock:
             if key in self._by_authorization:

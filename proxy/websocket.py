@@ -1,8 +1,6 @@
-"""WebSocket relay to a checked address, logged but not recorded (RFC 6455).
+"""WebSocket relay to a checked address, logged but not recorded (RFC 6455): WARC/1.1 has no form for it.
 
-The traffic is not HTTP, and WARC/1.1 has no form for it: the log records the connection, its
-duration and its bytes in each direction. An origin that answers the upgrade with an ordinary
-response is recorded like any other.
+An origin that answers the upgrade with an ordinary response is recorded like any other.
 """
 
 import select

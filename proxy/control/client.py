@@ -77,10 +77,9 @@ class ProxyVisit:
     async def write(
         self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime
     ) -> list[RecordLocation]:
-        """Write the page's artifacts; return when they are on disk and in the index.
+        """Write the artifacts of the page with that URL after redirects; return when they are on disk and in the index.
 
-        `document` is the URL of the source document, after redirects. Raises DiskFullError,
-        ProxyUnavailableError, or WeboidError if they could not be written.
+        Raises DiskFullError, ProxyUnavailableError, or WeboidError if they could not be written.
         """
         described = [
             {
@@ -150,10 +149,8 @@ class ProxyClient:
     ) -> AsyncIterator[ProxyVisit]:
         """Open a visit and yield it; it is closed at the end of the block.
 
-        `headers` are added to each of its requests; `unverified_tls` allows the login at origins
-        whose certificate does not verify; `shared` are the credentials of a browser context whose visits
-        take turns. Raises ConfigError for a header, DiskFullError below the
-        reserve, LimitReachedError after the run's bytes, ProxyUnavailableError.
+        `unverified_tls` allows the login at origins whose certificate does not verify; `shared`: a context whose visits
+        take turns. Raises ConfigError for a header, DiskFullError, LimitReachedError, ProxyUnavailableError.
         """
         async with self._connected() as connection:
             message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}

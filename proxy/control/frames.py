@@ -1,25 +1,19 @@
 """Frames of the control socket, their authentication tags, and the handshake over TCP.
 
-``uint32 size | JSON of that size | body``, where the object's ``"body"`` is the size of the body.
-The socket is private, yet frames are not trusted: memory is allocated as bytes arrive, not as they
-are announced, and anything that is not a frame ends the connection with one error class.
+``uint32 size | JSON of that size | body``, where the object's ``"body"`` is the size of the body. Memory is allocated
+as bytes arrive, and anything that is not a frame ends the connection.
 
-Over TCP a tag follows the JSON, and another the body, if there is one: HMAC-SHA-256 over the part's
-number and the part, with a key of this connection and direction. A man in the middle therefore
-cannot change, add, drop, repeat or reorder anything. A tag is checked before its part is parsed.
+Over TCP a tag follows the JSON, and another the body, if there is one: HMAC-SHA-256 over the part's number and the
+part, with a key of this connection and direction, derived from secret and nonces, so that nothing can be changed,
+dropped, repeated or reordered. A tag is checked before its part is parsed. Frames are authenticated, not encrypted.
 
     worker  HELLO, nonce W                       40 bytes
     proxy   nonce P                              32 bytes
     worker  HMAC(secret, "worker", W, P)         32 bytes
     proxy   HMAC(secret, "proxy", W, P)          32 bytes, and from now on frames
 
-HMAC-SHA-256 (RFC 2104), compared in constant time. Each side contributes a nonce, which prevents
-replay; each role has its own label, which prevents reflection. The proxy proves itself last: a peer
-without the secret receives 32 random bytes, or nothing. The handshake has a fixed number of bytes
-and takes at most `HANDSHAKE_LIMIT_S`.
-
-The frames that follow use two keys, one for each direction, derived from the secret and both
-nonces. They are authenticated, not encrypted.
+Compared in constant time. The nonces prevent replay, the labels reflection. The proxy proves itself last: a peer
+without the secret receives 32 random bytes, or nothing. The handshake takes at most `HANDSHAKE_LIMIT_S`.
 """
 
 import asyncio
@@ -103,10 +97,9 @@ def receive_frame(
     head_limit: int = REQUEST_HEAD_LIMIT_BYTES,
     body_limit: int = BODY_LIMIT_BYTES,
 ) -> tuple[Message, bytes] | None:
-    """Receive the next frame from a blocking socket; None when the peer has closed.
+    """Receive the next frame; None when the peer has closed, ProxyUnavailableError within a frame.
 
-    Raises ProxyUnavailableError within a frame, BodyTooLargeError for an announced size,
-    ForgedFrameError for a wrong tag, InputError for what is no frame.
+    Raises BodyTooLargeError for an announced size, ForgedFrameError for a wrong tag, InputError for no frame.
     """
     prefix = _exactly(sock, _SIZE.size, may_end=True)
     if not prefix:

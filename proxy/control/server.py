@@ -1,13 +1,8 @@
-"""Control server: workers open, write, seal and close visits.
+"""Control server: workers open, write, seal and close visits, over a socket or TCP (`proxy.control.frames`).
 
-Workers on other machines use the same protocol over TCP, after both sides have proved that they
-hold the cluster's secret (`proxy.control.frames`).
-
-A connection handles one visit at a time: ``open``, any number of ``write``, ``seal``, ``write``
-again, ``close``. The visit also ends when the connection ends without ``close``. Each message gets
-one answer; an error is answered with its class and text, and the connection stays open. Data that
-is not a frame is answered, too, and ends the connection, as the next frame boundary is unknown.
-Fields are validated for type and range; an invalid field refuses the message.
+A connection handles one visit at a time: ``open``, any number of ``write``, ``seal``, ``write`` again, ``close`` or the
+end of the connection. An error, or an invalid field, is answered with its class and text, and the connection stays
+open. Data that is not a frame ends it, as the next frame boundary is unknown.
 """
 
 import logging
