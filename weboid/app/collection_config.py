@@ -1,8 +1,6 @@
 """Configuration of a collection: ``weboid.toml`` in its folder.
 
-One file holds the settings of every command that works on the collection (the tables of a profile),
-the preset below them (``extends``), the operator, the seeds of crawls, and option defaults of
-commands. Precedence: command line, environment (``WEBOID_…``), this file, the preset, defaults.
+Precedence: command line, environment (``WEBOID_…``), this file, the preset (``extends``), defaults.
 """
 
 import tomllib
@@ -95,10 +93,7 @@ class CollectionConfig:
         return table
 
     def check_options(self, command: str, known: Mapping[str, str]) -> dict[str, Any]:
-        """Return the option defaults of a command by parameter; `known` maps keys to parameters.
-
-        Raises ConfigError, with the line, for a key that is no option.
-        """
+        """Return a command's option defaults by parameter, as `known` maps keys; ConfigError: no option."""
         table = self.options(command)
         for key in table:
             if key not in known:
@@ -189,10 +184,7 @@ def read_config(root: Path) -> CollectionConfig:
 
 
 def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None:
-    """Set keys of a table of ``weboid.toml``; comments and everything else stay.
-
-    Raises UnavailableError: it cannot be written.
-    """
+    """Set keys of a table of ``weboid.toml``; comments and everything else stay. Raises UnavailableError."""
     path = root / CONFIG_FILE
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""

@@ -1,8 +1,7 @@
 """Consistent copies of a collection's databases: frontier snapshots and trial copies.
 
-A copy is made in one read transaction by SQLite's online backup. Its folder is a collection without
-WARCs, which every command accepts as ``--collection``. The crawl log is rotated with it: the new log
-holds what came at the time of the copy or later.
+The folder is a collection without WARCs, which every command accepts as ``--collection``. The crawl log is rotated
+with it: the new log holds what came at the time of the copy or later.
 """
 
 import json
@@ -41,12 +40,9 @@ class FrontierSnapshot:
 
 
 def snapshot_shared_frontier(frontier: RedisFrontier, *, now: datetime) -> str:
-    """Start Redis's own copy of a shared frontier, and request crawl log rotation from its workers.
+    """Start Redis's own copy, and crawl log rotation; return its file on the server, empty if unknown.
 
-    Returns the copy's file on the server; empty when the server does not report it.
-
-    Raises:
-        UnavailableError: the user lacks permission, or Redis could not write the copy.
+    Raises UnavailableError: the user lacks permission, or Redis could not write the copy.
     """
     file = frontier.save()
     frontier.give_order(SNAPSHOT_ORDER, "", warc_date(now))
@@ -112,8 +108,7 @@ _NAMES = ("links_db", "captures_db", "decisions_db")
 def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layout:
     """Copy registry, captures index and decisions into a new folder that is marked as a trial.
 
-    Frontier, WARCs, logins and keys are not copied. From the PostgreSQL at `database_url`, registry and
-    index are copied; decisions are left to the caller, who may read them.
+    Frontier, WARCs, logins and keys are not copied, nor decisions in the PostgreSQL at `database_url`.
     """
     if not database_url and not layout.links_db.exists():
         raise UnavailableError(f"{layout.root} has no link registry: `weboid wiki add` makes one.")

@@ -80,11 +80,7 @@ class OwnCaptures:
     titles: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, url: str, at: datetime | None) -> ArchiveMemento | None:
-        """Return the good copy nearest to the time; None without one.
-
-        A copy of a login wall or one that a check found broken may be shown to readers, but is not
-        cited and does not end the search in other archives.
-        """
+        """Return the good copy nearest to the time, without login walls or ones that a check found broken."""
         page = self.usable(url, at)
         return None if page is None or page.rank else self._copy(page)
 
@@ -179,8 +175,7 @@ class CitationDays:
     async def of(self, url_id: int, now: datetime) -> Sequence[datetime]:
         """Return the relevant days; the first is the one for the link's readers in general.
 
-        It is the earliest access date on a page, else the day on which the link was added to a page, else
-        the day on which it was first seen there. Then come differing days of other pages.
+        It is the earliest access date, else the day of addition, else the one on which the link was first seen.
         """
         with self.store.reading() as reader:
             uses = cited_uses(reader, url_id)

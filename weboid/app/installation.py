@@ -32,13 +32,8 @@ class _CommandError(Exception):
 def install_browser(report: Report, environ: Mapping[str, str] = os.environ) -> BrowserExecutable:
     """Return the browser that is installed; install one if there is none.
 
-    As root the distribution's package is installed with apt where it has one. Everywhere else, and on
-    Ubuntu, whose package is a stub for a snap, Playwright downloads its build: as root into a folder
-    that all users read, with the libraries it needs; otherwise into the user's cache.
-
-    Raises:
-        BrowserUnavailableError: a named browser is wrong, or none could be installed; the text says
-            what was tried, and what to run.
+    As root with apt; everywhere else, and on Ubuntu, whose package is a stub for a snap, by Playwright: as root into
+    a folder that all users read, otherwise into the user's cache. Raises BrowserUnavailableError with what was tried.
     """
     try:
         return find_browser()
@@ -171,12 +166,9 @@ def _install_playwright_build(report: Report, *, is_root: bool, environ: Mapping
 
 
 def install_pywb(report: Report, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the interpreter of the environment with pywb; make or renew the environment if needed.
+    """Return the interpreter of the environment with pywb; make or renew it by the release's lock.
 
-    It is below the prefix of this Python, and contains exactly what the release's lock names.
-
-    Raises:
-        UnavailableError: it could not be made, or a variable names another one without pywb.
+    Raises UnavailableError: it could not be made, or a variable names another one without pywb.
     """
     if named := environ.get(PYWB_PYTHON):
         pywb_version(Path(named))

@@ -1,7 +1,4 @@
-"""Tools of checks during a crawl: low-priority replay and browser, registry, withheld pages.
-
-Priorities are unchanged where the system does not list a process's children or forbids the change.
-"""
+"""Tools of checks during a crawl: replay and browser at low priority where possible, registry, withheld pages."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
@@ -41,10 +38,7 @@ _LEVELS = (DEFAULT_LEVEL, Level.FULL)
 def create_live_checks(
     settings: QualitySettings, levels: Sequence[Level] = _LEVELS
 ) -> RunExtension:
-    """Create checks for one run, of copies at these levels; nothing is started yet.
-
-    At level full, only copies are checked that the level rules show so at that moment.
-    """
+    """Create, not start, checks for one run; at level full only of copies that the level rules show so."""
 
     def opened(context: RunContext) -> AbstractAsyncContextManager[CheckTools]:
         return open_check_tools(context.layout, context.settings, context.clock, levels)

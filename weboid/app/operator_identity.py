@@ -1,12 +1,8 @@
 """Operator identity: contact address, purpose page, and the settings of unattended runs.
 
-Precedence: the profile, then the environment (`WEBOID_CONTACT`, `WEBOID_PURPOSE_PAGE`), then the
-table ``[operator]`` in the collection's ``weboid.toml``, which `weboid init` and `weboid wiki add
---contact` write; older collections have it in ``collection.toml``.
-
-A run is unattended when its URLs were not given by hand: `crawl`, `archive --stay` and `wiki
-watch`. It obeys robots.txt and names the purpose page to every site, unless the profile disables
-that.
+Precedence: the profile, the environment (`WEBOID_CONTACT`, `WEBOID_PURPOSE_PAGE`), the table ``[operator]`` in the
+collection's ``weboid.toml``; older collections have it in ``collection.toml``. A run is unattended when its URLs
+were not given by hand. It obeys robots.txt and names the purpose page to every site, unless the profile disables that.
 """
 
 import os
@@ -99,10 +95,9 @@ def operator_fields(operator: OperatorIdentity) -> dict[str, str]:
 def collection_settings(
     profile: str, root: Path | None = None, *, unattended: bool = False, robots: str | None = None
 ) -> Settings:
-    """Return the settings of a profile, completed by the operator of the collection, if there is one.
+    """Return the settings of a profile, completed by the collection's operator; a trial uses its own stores.
 
-    `unattended`: the URLs to archive were not given by hand. `robots`: "obey" or "ignore" where an
-    option sets it. A trial's copy uses its own stores only.
+    `unattended`: the URLs were not given by hand. `robots`: "obey" or "ignore" where an option sets it.
     """
     settings = load_profile(profile)
     values = operator_fields(read_operator(root)) if root is not None else {}

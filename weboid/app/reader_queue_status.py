@@ -1,8 +1,4 @@
-"""Queue status of URLs without a copy, as readers see it.
-
-The front must not import the frontier, so `weboid serve` passes it in. Read-only, with one or two
-look-ups per URL; policy entries are read again when they changed.
-"""
+"""Queue status of URLs without a copy, as readers see it; read-only, with one or two look-ups per URL."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -32,10 +28,9 @@ _NO_ATTEMPT = "release"  # a claim that was given back unvisited
 
 @dataclass(slots=True)
 class ReaderQueueStatus:
-    """Queue status of URLs in one frontier. Thread-safe; `close` it.
+    """Queue status of URLs in one frontier, opened when it exists. Thread-safe; `close` it.
 
-    The collection's own frontier is opened at the first query after it exists. `server_time`: use the
-    server's time for a shared frontier.
+    `server_time`: use the server's time for a shared frontier.
     """
 
     layout: Layout

@@ -23,10 +23,7 @@ def render_standalone(template: str, **values: Any) -> str:
 
 
 def picture_data_url(picture: bytes | None) -> str:
-    """Return the picture as a scaled-down ``data:`` URL; empty when it is not a picture.
-
-    The picture is re-encoded: none of its original bytes gets into the page.
-    """
+    """Return the picture, scaled down and re-encoded, as a ``data:`` URL; empty when it is not a picture."""
     data = picture or b""
     small = shrink_picture(data, widest=_WIDEST_PX, tallest=_TALLEST_PX, quality=_QUALITY)
     return "" if small is None else f"data:image/webp;base64,{base64.b64encode(small).decode()}"

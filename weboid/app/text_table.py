@@ -1,8 +1,4 @@
-"""Plain-text tables and control-character-free text for terminals.
-
-Control characters from the web are replaced, so that no reason or URL can move a terminal's cursor.
-On a terminal a row fills at most one line; elsewhere nothing is cut.
-"""
+"""Plain-text tables and control-character-free text for terminals, where a row fills at most one line."""
 
 import os
 import sys
@@ -54,9 +50,7 @@ def fitted(text: str, columns: int | None) -> str:
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None, indent: str = ""
 ) -> list[str]:
-    """Return the rows below their head; a column whose head ends in ``>`` is right-aligned.
-
-    The last column takes the rest of a line; an earlier one at most a third.
+    """Return the rows below their head; ``>`` at its end right-aligns. No column but the last exceeds a third.
 
     >>> table(["host", "n>"], [["a.example", "7"], ["b", "12"]], columns=None)
     ['host        n', 'a.example   7', 'b          12']

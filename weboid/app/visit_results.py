@@ -65,10 +65,7 @@ class CaptureOpinions:
     def opinion(
         self, url: str, *, since: datetime, until: datetime
     ) -> tuple[CheckResult, datetime] | None:
-        """Return the result of the newest visit to the URL in that interval; None without a visit.
-
-        A good result is compared with the oldest good copy.
-        """
+        """Return the newest visit's result in that interval, a good one compared with the oldest good copy; or None."""
         pages = self._store.captures(url, span=TimeSpan(since, until), limit=_CAPTURES_LOOKED_AT)
         for page in pages:
             finding = result_of_visit(snapshot_of(page))
@@ -89,10 +86,7 @@ class CaptureOpinions:
                 yield page.url, self._held_against_copy(finding, page), page.captured_at
 
     def _held_against_copy(self, finding: CheckResult, page: CapturedPage) -> CheckResult:
-        """Return a visit's result; adjust a good one by the similarity to the oldest good copy.
-
-        It is unchanged when it cannot be compared: no older copy, or a missing or damaged text.
-        """
+        """Return a visit's result, a good one adjusted by similarity to the oldest good copy if comparable."""
         if finding.verdict is not CheckVerdict.OK:
             return finding
         now, older = self._face(page), self._oldest_face(page)
@@ -162,10 +156,9 @@ class BrowserConfirmation:
         lately: timedelta | None,
         hand_over: bool = False,
     ) -> tuple[list[AwaitingLink], bool]:
-        """Record known results, have the other links visited, and record the new results.
+        """Record known results, have other links visited, record those; return links that wait, False when stopped.
 
         With `hand_over` the visits are made later, by other processes; without `visit` none is made.
-        Returns the links that still wait, and False when a stop was requested.
         """
         with self._store.reading() as rows:
             waiting = links_awaiting_browser(rows, limit=limit)
@@ -194,11 +187,7 @@ class BrowserConfirmation:
         return left, not stopped
 
     def _record_visits(self, waiting: Sequence[AwaitingLink]) -> list[AwaitingLink]:
-        """Record the results of visits to these links; return those without a result.
-
-        A host that was unreachable for the browser is unreachable for all of its links: one visit
-        counts for those that waited for confirmation then.
-        """
+        """Record results of visits, an unreachable host's for all its links; return links without a result."""
         until = CLOCK.now() + timedelta(days=1)
         opinions: dict[int, tuple[CheckResult, datetime]] = {}
         layout, settings = self._layout, self._settings
@@ -243,10 +232,7 @@ def _origin(url: str) -> str:
 def _first_of_hosts(
     left: Sequence[AwaitingLink], answering: set[str], *, now: datetime
 ) -> list[AwaitingLink]:
-    """Return the links to visit now: one of each host until that shows whether the host answers.
-
-    Links that have waited for a day are visited regardless of the one before them.
-    """
+    """Return the links to visit now: one of each host until it answers, and all that have waited for a day."""
     begun: set[str] = set()
     chosen = []
     for each in left:
@@ -261,11 +247,7 @@ def _first_of_hosts(
 def _queue_opinion(
     link: AwaitingLink, record: ItemRecord | None
 ) -> tuple[CheckResult, datetime] | None:
-    """Return the result of attempts that left no capture.
-
-    Attempts that ended because their host was down count, and so do those that were deferred
-    because the host could not be reached for its robots.txt.
-    """
+    """Return the result of attempts without a capture, also when the host was down for its robots.txt."""
     if record is None:
         return None
     for attempt in reversed(record.attempts):

@@ -39,10 +39,7 @@ def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
 def open_api(
     address: str, account: WikiCredentials, settings: Settings, **manners: float
 ) -> WikiApi:
-    """Create an API client for that address of api.php; nothing is sent yet.
-
-    `settings` provide the User-Agent (`[links]`) and the route (`[egress]`).
-    """
+    """Create an API client with User-Agent (`[links]`) and route (`[egress]`) of `settings`; sends nothing."""
     return WikiApi(
         address,
         account,
@@ -90,10 +87,7 @@ def open_wiki_api(wiki: Wiki, settings: Settings) -> WikiApi:
 
 
 def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> WikiApi:
-    """Create the wiki's API client with the bot's account.
-
-    Unless it `needs_account`, a wiki without a bot account is read with its feed's credentials.
-    """
+    """Create the wiki's API client with the bot's account, or if none is needed with its feed's credentials."""
     stored = settings_of_wiki(wiki)
     feed, bot = stored.feed, stored.bot
     if not wiki.url:
@@ -112,10 +106,7 @@ def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> Wi
 
 
 def open_items(api: WikiApi, settings: Settings, **manners: float) -> WikibaseRepository:
-    """Create a client for the Wikidata repository of a wiki; nothing is sent yet.
-
-    Requests are anonymous, but carry the credentials of a server in front of both.
-    """
+    """Create an anonymous Wikidata client, with the credentials of a server in front of both; sends nothing."""
 
     def opened(address: str) -> WikiApi:
         is_same = is_same_server(api.address, address)

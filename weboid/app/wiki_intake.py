@@ -1,8 +1,6 @@
 """Input from watched wikis: links for the frontier, levels, and addresses of the watcher.
 
-Users set levels of links through the extension. The wiki states the user; `weboid level rights`
-limits what its editors may set. In levels a wiki is named as in addresses of copies
-(`WikiName.in_levels`).
+The wiki states the user; `weboid level rights` limits what its editors may set (`WikiName.in_levels`).
 """
 
 import asyncio
@@ -82,8 +80,7 @@ class FrontierArchive:
     async def take(self, urls: Sequence[DueLink]) -> None:
         """Queue the links; just saved ones first.
 
-        Recently visited links are skipped whatever the outcome, except those that have just come
-        back to life and those without any copy.
+        Recently visited links are skipped, except those that have just come back to life and those without any copy.
         """
         addresses = {each.wiki.in_levels: each.pages_url for each in urls if each.pages_url}
         await asyncio.to_thread(announce_wikis, self._frontier, addresses)

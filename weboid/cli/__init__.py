@@ -1,5 +1,1 @@
-"""The command line.
-
-Functions raise `InputError` or `ConfigError` for what a user gave wrongly, and `UnavailableError` or
-`TransientError` for what is missing or does not answer; `main` prints them and ends with their code.
-"""
+"""The command line; `main` prints the errors of `core.errors` that functions raise and ends with their code."""

@@ -103,10 +103,9 @@ async def serve_proxy(
     `ready` gets the announcement, `report` each recovered file and each outage; `stopping` is called at
     the first stop signal, and a second one cuts the visits.
 
-    Raises:
-        CollectionInUseError: a run that needs the collection exclusively holds it.
-        ConfigError: the frontier belongs to another collection's proxies.
-        UnavailableError: a port, the folder, or a store cannot be used.
+    Raises CollectionInUseError: a run that needs the collection exclusively holds it; ConfigError: the
+    frontier belongs to another collection's proxies; UnavailableError: a port, the folder, or a store
+    cannot be used.
     """
     settings = options.settings
     with StopSignals(stopping) as stop:

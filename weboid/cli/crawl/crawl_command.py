@@ -213,10 +213,9 @@ def crawl_command(
 def settings_of(
     profile: str, collection: Path, *, continuous: bool, options: dict[str, Any]
 ) -> Settings:
-    """Return the profile as changed by the options; patterns are added to those of the profile.
+    """Return the profile as changed by the options; patterns are added. Unless set, robots.txt is obeyed.
 
-    Unless an option or the profile itself sets it otherwise, a crawl obeys robots.txt, and a continuous
-    one visits again what is due.
+    A continuous crawl visits again what is due.
     """
     scope = {key: value for key, value in options.items() if value is not None}
     robots = scope.pop("robots", None)

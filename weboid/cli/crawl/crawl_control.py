@@ -1,8 +1,4 @@
-"""`weboid crawl pause`, `resume` and `stop`, `queue hosts` and `sheet`: control of a crawl.
-
-Orders are stored in the frontier, so they reach every worker on every machine within a second, and
-a pause also holds for a crawl that is started later.
-"""
+"""`weboid crawl pause`, `resume` and `stop`, `queue hosts` and `sheet`: orders stored in the frontier."""
 
 import asyncio
 import json

@@ -1,8 +1,4 @@
-"""Weboid commands run as child processes of `wiki watch`.
-
-On one machine they share the collection's folder and are started together. In a cluster some are
-services of their own, and the watcher omits them (`--without`), or runs alone (`--feed-only`).
-"""
+"""Weboid commands run as child processes of `wiki watch`, except those `--without`."""
 
 import json
 from collections import OrderedDict

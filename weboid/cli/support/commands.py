@@ -219,10 +219,7 @@ def _config_path(folder: click.Parameter, args: list[str]) -> Path | None:
 
 
 class CommandGroup(click.Group):
-    """Group that takes other programs' verbs for its own, and suggests the name of a misspelt command.
-
-    Its help lists rarely used commands, which are hidden, by name only.
-    """
+    """Group that knows other programs' verbs, suggests misspelt commands' names, and lists hidden ones."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, or of the verb that is used here; None without one."""
@@ -267,8 +264,7 @@ class LazyGroup(CommandGroup):
     ) -> None:
         """Create the group from names and ``module`` (its `command`) or ``module:object`` paths.
 
-        `sections` sorts the names, separated by blanks, under titles for the help; `rare` are names
-        of hidden commands.
+        `sections`: blank-separated names below titles of the help; `rare`: names of hidden commands.
         """
         super().__init__(*args, **kwargs)
         self._commands_at = commands_at
@@ -420,10 +416,7 @@ class RenamedOption(click.Option):
 
 
 def option(help_text: str | None = None, *names: str, **attributes: Any) -> Any:
-    """Return an option as the default of a parameter; `names` where they differ from its name.
-
-    Its help shows the default value, if it has one.
-    """
+    """Return an option as a parameter's default, shown in its help; `names` where they differ from its name."""
     default = attributes.get("default")
     attributes.setdefault("show_default", default not in {None, ""} and default is not False)
     return _ParameterSpec(RenamedOption, names, {"help": help_text, **attributes})
