@@ -249,7 +249,7 @@ class Egress:
         *,
         tunnel: bool,
     ) -> EgressConnection:
-        """Open a tunnel to a checked address, even for http: in absolute form the proxy would resolve the name again."""
+        """Open a tunnel to a checked address, even for http: with absolute form the proxy would resolve the name."""
         configured = self._policy.known_addresses(host, port)
         addresses: Addresses
         if configured is not None:
