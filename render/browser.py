@@ -35,6 +35,9 @@ ANSWER_LIMIT_S = 10.0
 DISPOSE_WAIT_S = 2.0
 PING_S = 2.0
 MEASURE_S = 1.0
+# A scene that is drawn for ever takes at least so much of a processor within this time, on a busy machine too.
+SCENE_LOOK_S = 1.0
+SCENE_BUSY_S = 0.05
 
 TargetHandler = Callable[[str, dict[str, Any]], None]
 
@@ -86,6 +89,7 @@ class Browser:
         self._contexts: dict[str, BrowserContext] = {}
         self._disposing: set[asyncio.Task[None]] = set()
         self._ill = ""
+        self._scene_ended = False
         # Icon URLs that its visits requested, and whether they were loaded; they are not requested again
         self.icons: dict[str, bool] = {}
         self._asked: float | None = None
@@ -214,12 +218,30 @@ class Browser:
         disposing.add_done_callback(self._disposing.discard)
         await asyncio.wait({disposing}, timeout=DISPOSE_WAIT_S)
 
+    async def end_hung_scene(self) -> bool:
+        """Kill the process that draws scenes if it is busy, after a page stopped answering; return whether.
+
+        Chromium starts another. Drawing by software has no watchdog: a shader that never ends would hold up
+        the pictures of all visits.
+        """
+        for process in self._process.of_kind("gpu-process"):
+            with contextlib.suppress(psutil.Error):
+                before = process.cpu_times().user
+                await asyncio.sleep(SCENE_LOOK_S)
+                if process.cpu_times().user - before >= SCENE_BUSY_S:
+                    process.kill()
+                    self._scene_ended = True
+                    return True
+        return False
+
     def recycle_due(self) -> str:
         """Return the reason to replace this browser, e.g. ``pages``, ``age``, ``memory``; or ""."""
         if self.died.is_set() or self.connection.closed.is_set():
             return "dead"
         if self.is_stuck():
             return "stuck"
+        if self._scene_ended:
+            return "scene"  # after a few such ends it has no WebGL any more
         if self.visits >= self._settings.recycle_pages:
             return "pages"
         if self._clock.monotonic() - self._started >= self._settings.recycle_age_s:
@@ -303,7 +325,7 @@ class Browser:
         """
         now = self._clock.monotonic()
         oldest = min((each.opened for each in self._contexts.values()), default=now)
-        pages = self._process.renderers()
+        pages = self._process.of_kind("renderer")
         self._pages_seen = {page: self._pages_seen.get(page, now) for page in pages}
         for page, seen in self._pages_seen.items():
             if seen < oldest and now - seen >= PING_S:

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from core.errors import BrowserUnavailableError
-from render.guardian import is_renderer, own_bytes, session_processes
+from render.guardian import is_of_kind, own_bytes, session_processes
 from warc.local_storage import ScratchKind, scratch_folder
 
 # Debian's and every other Linux's "nobody": owns nothing, may log in nowhere.
@@ -156,12 +156,12 @@ class BrowserProcess:
                 total += own_bytes(pid)
         return total
 
-    def renderers(self) -> set[psutil.Process]:
-        """Return the renderer processes."""
+    def of_kind(self, kind: str) -> set[psutil.Process]:
+        """Return the processes of one of Chromium's kinds: ``renderer``, ``gpu-process``, …"""
         pids = set()
         for pid in session_processes(self.pid):
             with contextlib.suppress(OSError, psutil.Error):
-                if is_renderer(pid):
+                if is_of_kind(pid, kind):
                     pids.add(psutil.Process(pid))
         return pids
 

@@ -60,7 +60,7 @@ class PageTimers:
 
 
 CHILD_LIMIT = 200
-WORKER_LIMITS = {"worker": 32, "service_worker": 8}
+WORKER_LIMITS = {"worker": 32, "service_worker": 4}
 # We read no bodies, so the browser need keep none for us.
 NETWORK_LIMITS = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0}
 AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}

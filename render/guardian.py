@@ -55,7 +55,7 @@ def kill_oversized_renderers(session: int, limit_bytes: int) -> Iterator[int]:
     """Kill renderers whose private memory exceeds the limit; yield their process ids."""
     for pid in session_processes(session):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            if own_bytes(pid) > limit_bytes and is_renderer(pid):
+            if own_bytes(pid) > limit_bytes and is_of_kind(pid, "renderer"):
                 os.kill(pid, signal.SIGKILL)
                 yield pid
 
@@ -66,12 +66,12 @@ def own_bytes(pid: int) -> int:
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
-def is_renderer(pid: int) -> bool:
-    """Return whether the process is a renderer.
+def is_of_kind(pid: int, kind: str) -> bool:
+    """Return whether the process is one of Chromium's of that kind, such as a renderer.
 
     Renderers rewrite their arguments, separated by blanks.
     """
-    return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return f"--type={kind}".encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes: int) -> None:

@@ -71,6 +71,8 @@ async def read_page_traits(
     return replace(traits, text=excerpt)
 
 
+# Shortfalls of a visit whose pictures waited for a scene that is drawn for ever, perhaps another's.
+_UNDRAWN = ("deadline", "hung", "missing: view", "missing: full_page")
 # After behaviours, what came into sight loads within this.
 RESETTLE_LIMIT_S = 5.0
 # A page that does not answer a question for so long is in a loop that never ends.
@@ -171,6 +173,8 @@ async def visit(
                 await stack.aclose()
     except CommandError as error:
         run.steps.fall_short(f"browser: {error.method}")
+    if run.steps.shortfall.startswith(_UNDRAWN):
+        await browser.end_hung_scene()
     if run.steps.shortfall.startswith("deadline") and browser.is_stuck(DISPOSE_WAIT_S):
         raise BrowserUnavailableError("The browser hung; the page is not to blame.")
     result = run.result()
@@ -212,7 +216,7 @@ class _VisitRun:
         self._behaviours = behaviours
         self._clock = clock
         self._started_at = clock.now()
-        self._icons = browser.icons
+        self._browser = browser
         self._arrival: NavigationResult | None = None
         self._artifacts = ArtifactSet()
         self._done: tuple[PageBehaviour, ...] = ()
@@ -274,7 +278,9 @@ class _VisitRun:
         if page.unreachable or self._document_error(page):
             return
         source = self._document(page) or DocumentResponse(self._request.url, None, "text/html", {})
-        await make_artifacts(page, source, self._icons, self._settings, self.steps, self._artifacts)
+        await make_artifacts(
+            page, source, self._browser.icons, self._settings, self.steps, self._artifacts
+        )
         with self.steps.step("classify"):
             self._traits = await read_page_traits(page, source.mime, self._artifacts, self.steps)
         with self.steps.step("workers"):
@@ -285,6 +291,9 @@ class _VisitRun:
         """Settle, run behaviours, and settle again; stop a failing page and keep it as it is."""
         settings, steps = self._settings, self.steps
         await self._settle(page, settings.settle_limit_s)
+        if self._rest.hung and await self._browser.end_hung_scene():
+            self._rest.hung = False
+            await self._settle(page, settings.settle_limit_s)
         fall_short = steps.fall_short
         if page.log.overflowed:
             fall_short("too-many-requests")
@@ -302,7 +311,9 @@ class _VisitRun:
             page.post("Page.stopLoading")
         if steps.shortfall or self._rest.inert:
             return
-        self._done, is_loading = await run_behaviours(page, self._behaviours, steps)
+        self._done, is_loading = await run_behaviours(
+            page, self._behaviours, steps, self._browser.icons
+        )
         if is_loading:
             await self._settle(page, RESETTLE_LIMIT_S)
 

@@ -11,7 +11,8 @@ from PIL import Image
 from core.captures import ArtifactKind
 from core.clock import SystemClock
 from core.config.settings import BrowserSettings, VisitSettings
-from core.page_manifest import PagePicture
+from core.page_manifest import PagePicture, VisitOutcome
+from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser
 from render.chromium import find_browser
 from render.visit import Visit, VisitRequest, visit
@@ -146,6 +147,21 @@ async def test_a_scene_that_cannot_be_drawn_is_noted(
         seen = await visit(browser, request, settings, clock=clock)
 
     assert seen.notes == (note,)
+
+
+@pytest.mark.parametrize("query", ["", "?once"])
+async def test_a_scene_that_is_drawn_for_ever_holds_up_no_other_page(
+    site: Site, settings: VisitSettings, clock: SystemClock, query: str
+) -> None:
+    """Its process is ended, by which the page goes on without it; the browser is replaced soon."""
+    endless = VisitRequest(site.url(f"/scene-endless.html{query}"))
+    other = VisitRequest(site.url("/plain.html"))
+    async with await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser:
+        await visit(browser, endless, settings, behaviours=NO_BEHAVIOURS, clock=clock)
+        seen = await visit(browser, other, settings, behaviours=NO_BEHAVIOURS, clock=clock)
+
+        assert (seen.outcome, seen.reason) == (VisitOutcome.COMPLETE, "")
+        assert browser.recycle_due() == "scene"
 
 
 async def test_letters_without_a_font_are_noted(look: Look) -> None:
