@@ -157,7 +157,7 @@ class BrowserProcess:
         return total
 
     def of_kind(self, kind: str) -> set[psutil.Process]:
-        """Return the processes of one of Chromium's kinds: ``renderer``, ``gpu-process``, …"""
+        """Return the processes of one of Chromium's kinds, such as ``renderer`` or ``gpu-process``."""
         pids = set()
         for pid in session_processes(self.pid):
             with contextlib.suppress(OSError, psutil.Error):
