@@ -31,6 +31,16 @@
     if (!(await Promise.race([frames, pause(patience)]))) patience = 100;
   };
 
+  // In how many milliseconds the page's last short timer fires, by timers.js; zero without one.
+  const due = () => {
+    let ms = 0;
+    const hear = (event) => (ms = Number(event.detail) || 0);
+    addEventListener("weboid-due", hear);
+    dispatchEvent(new Event("weboid-timers"));
+    removeEventListener("weboid-due", hear);
+    return ms;
+  };
+
   const query = (selector, from) => {
     const type = from === document ? Document : from instanceof ShadowRoot ? DocumentFragment : Element;
     return type.prototype.querySelectorAll.call(from, selector);
@@ -164,7 +174,7 @@
     return urls;
   };
   return {
-    address, attribute, barred, body, box, drawn, find, has, height, label, left, loaded, loadPictures,
+    address, attribute, barred, body, box, drawn, due, find, has, height, label, left, loaded, loadPictures,
     nameOf, pause, press, query, reader, root, roots, scrollHeightOf, seen, setAttribute, shadowOf,
     srcset, style, within,
   };

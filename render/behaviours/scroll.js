@@ -3,14 +3,17 @@
 // the page as long as `next` is true, and last with `back`.
 async (options, tools) => {
   "use strict";
-  const { attribute, body, box, drawn, find, height, left, pause, reader, root, scrollHeightOf, style } = tools;
+  const { attribute, body, box, drawn, due, find, height, left, pause, reader, root, scrollHeightOf, style } = tools;
   const pixels = options.scrollPx || 60000;
   const clientHeight = reader(Element, "clientHeight");
   const clientWidth = reader(Element, "clientWidth");
   const scrollWidth = reader(Element, "scrollWidth");
   const leadTo = (node, top, side) =>
     Element.prototype.scrollTo.call(node, { top, left: side, behavior: "instant" });
+  const DWELL_MS = 400;
   let futile = 0;
+  let idle = 0; // waits for timers that brought nothing
+  const parts = () => everything.length + performance.getEntriesByType("resource").length;
   // In a large document a look for them takes longer than a step: only where elements came or went.
   const everything = Document.prototype.getElementsByTagName.call(document, "*");
   let [lazy, elements] = [[], -1];
@@ -36,6 +39,13 @@ async (options, tools) => {
       await pause(50);
       if (turn === 5) futile += 1;
     }
+    // Others load only what stays in sight for a moment, and set a timer for it.
+    const wait = idle < 2 ? due() : 0;
+    if (wait === 0 || wait > DWELL_MS) return;
+    const before = parts();
+    await pause(wait + 10);
+    await drawn();
+    idle = parts() === before ? idle + 1 : 0;
   };
 
   // A banner that forbids scrolling hides the rest of the page, from us and from its own loaders.

@@ -77,6 +77,10 @@
   for (const event of ["scroll", "pointerdown", "hashchange"]) {
     apply(EventTarget.prototype.addEventListener, globalThis, [event, acted, { capture: true, passive: true }]);
   }
+  // Behaviours ask in how many milliseconds the last timer of a reader's act fires (common.js).
+  const [{ dispatchEvent }, Answer] = [EventTarget.prototype, CustomEvent];
+  const tellDue = () => apply(dispatchEvent, globalThis, [new Answer("weboid-due", { detail: round(max(latest(soon) - now(), 0)) })]);
+  apply(EventTarget.prototype.addEventListener, globalThis, ["weboid-timers", tellDue]);
   const setting = {
     apply: (target, self, given) => {
       const id = apply(target, self, given);

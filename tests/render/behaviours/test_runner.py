@@ -20,6 +20,13 @@ async def test_scrolling_is_slow_enough_for_loaders_that_wait_for_a_pause(act: A
     assert acted.done["scroll"].done >= 4
 
 
+async def test_what_loads_after_a_moment_in_sight_is_loaded(act: Act) -> None:
+    """Scrolling goes on when the timers that it made the page set have fired."""
+    acted = await act("dwell.html", "scroll")
+
+    assert {f"p{number}" for number in range(6)} <= acted.asked
+
+
 async def test_a_page_that_grows_at_its_end_is_followed_up_to_the_limit(act: Act) -> None:
     """Infinite scroll is followed for so many rounds, and no further."""
     acted = await act("infinite.html", "scroll", scroll_rounds=3)
