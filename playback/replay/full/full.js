@@ -273,7 +273,11 @@
   // A module of another origin cannot be a worker's first script; imported by a first script it can. Until
   // it is there, messages are kept for it.
   const ownScript = document.currentScript && document.currentScript.src;
-  const moduleStub = (address) => `importScripts(${JSON.stringify(new URL("worker.js", ownScript || here).href)});
+  const moduleStub = (address) => `self.weboidPlace = ${JSON.stringify({
+      origin: here.split("/c/")[0], prefix: imports.replace(/esm_\/$/, "mp_/"),
+      base: (/\/c\/\d{14}[a-z]*_?\/(https?:.*)$/.exec(/^blob:/.test(address) ? here : address) || [])[1] || here,
+    })};
+    importScripts(${JSON.stringify(new URL("worker.js", ownScript || here).href)});
     const early = [];
     const keep = (event) => { early.push(event); event.stopImmediatePropagation(); };
     addEventListener("message", keep);

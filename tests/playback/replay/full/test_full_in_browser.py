@@ -386,7 +386,11 @@ async def test_an_application_runs_as_it_did(
     part(f"{site}/wi.js", 'var wi="imported"', "text/javascript")
     part(
         f"{site}/wm.js",
-        'import {name} from "./assets/lib.js";onmessage=(e)=>postMessage(name+e.data)',
+        'import {name} from "./assets/lib.js";const x = new XMLHttpRequest();'
+        "onmessage=async(e)=>{const v=(await(await fetch(new Request('SITE/api/data.json'))).json()).v;"
+        "x.onload=()=>postMessage(name+e.data+v+x.response);x.open('GET','api/data.json');x.send()}".replace(
+            "SITE", site
+        ),
         "text/javascript",
     )
     part(f"{site}/i.png", png("lime", (40, 40)), "image/png")
@@ -399,7 +403,7 @@ async def test_an_application_runs_as_it_did(
         "storage": "12a,b", "cookie": "a=b", "route": "/app/two1", "address": f"{site} {site[8:]} true",
         "time": "2026-03-01T12:00", "database": "refused", "fetch": "7", "elsewhere": "other", "missing": "404",
         "post": "404", "posted": "a bridge", "form": "a tram", "xhrPosted": "a road",
-        "dynamic": "lib", "xhr": '{"v":7}', "worker": "imported7", "moduleWorker": "libearly",
+        "dynamic": "lib", "xhr": '{"v":7}', "worker": "imported7", "moduleWorker": 'libearly7{"v":7}',
         "canvas": "0,255,0,255", "inline": "lib/app/two", "module": "libliblazy"[:6] + "app", "written": "true",
     }  # fmt: skip
     async with tab_in(chromium) as tab:
