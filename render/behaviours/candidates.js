@@ -61,7 +61,7 @@ async (options, tools) => {
   };
   const finish = async () => {
     const done = await loadPictures([...wanted.values()]);
-    return { found, done, again: done > 0, cut, sheets: [...unread] };
+    return { found, done, again: done > 0, cut, asked: wanted.size, sheets: [...unread] };
   };
 
   if (options.sheets || options.icons) {

@@ -307,7 +307,7 @@ async def load_candidates(
         known |= dict.fromkeys(found, True)
     cut = answer.number("cut")
     if sheets or icons:
-        left = max(0, options["fetches"] - answer.done)
+        left = max(0.0, options["fetches"] - answer.number("asked"))
         inner = {**options, "fetches": left, "sheets": sheets, "icons": icons}
         others = await _run_script(page, frame, source, inner)
         cut += others.number("cut")
