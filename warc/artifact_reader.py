@@ -1,9 +1,7 @@
-"""Readers of a page's manifest, text and screenshot records.
+"""Readers of a page's manifest, text and screenshot records, cheaper than a request to replay.
 
-The replay server could deliver them, but it is on another origin and may be on another machine;
-reading one WARC member costs less than such a request. The rules are replay's (P-20, P-21): only
-plain names inside ``archive/``, only the record that the index names, with the digest in the index,
-never more than a limit.
+The rules are replay's (P-20, P-21): only plain names inside ``archive/``, only the record that the index names, with
+the digest in the index, never more than a limit.
 """
 
 import hashlib
@@ -53,10 +51,7 @@ class RecordPlace:
 
 
 class ArtifactReader:
-    """Reader of one collection's artifacts. Thread-safe.
-
-    Each method raises PermanentError if the record is missing, damaged, too long, or a different one.
-    """
+    """Reader of one collection's artifacts. Thread-safe. All methods raise PermanentError for an unusable record."""
 
     def __init__(self, layout: Layout) -> None:
         self._folder = layout.archive

@@ -1,10 +1,8 @@
 """SHA-256 checksums of closed WARCs: the SHA256SUMS file and the index.
 
-The file does not depend on the database, and ``sha256sum -c SHA256SUMS`` reads it. A line is
-written once and never changed: a file that does not match its checksum is always
-damaged. Checksums are computed in the background by a thread, after a file is closed. A file that was
-closed without one (the proxy was killed) gets its line from the next proxy, or from ``weboid collection
-rebuild``.
+A line is written once and never changed: a file that does not match its checksum is always damaged. Files are hashed in
+the background; one that was closed without (the proxy was killed) gets its line from the next proxy, or from
+``weboid collection rebuild``.
 """
 
 import fcntl
@@ -118,10 +116,7 @@ def warcs_without_sum(layout: Layout) -> list[Path]:
 
 
 def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
-    """Add the missing line and index row of every closed WARC; return the names that had no line.
-
-    Malformed lines are removed. A file that cannot be read gets none.
-    """
+    """Add the missing line and index row of every readable closed WARC; return the names that had no line."""
     sums = read_sums(layout)
     if sums.bad:
         _rewrite(layout, sums)
@@ -159,10 +154,7 @@ def _note(index: CaptureIndex, path: Path, sha256: str) -> None:
 
 
 class ChecksumWorker:
-    """Background thread that hashes closed WARCs one after the other. `close` it.
-
-    Files closed by this process come first; those of earlier ones when the thread is idle.
-    """
+    """Background thread that hashes closed WARCs, this process's first. `close` it."""
 
     def __init__(self, layout: Layout, open_index: Callable[[], CaptureIndex]) -> None:
         self._layout = layout

@@ -1,8 +1,4 @@
-"""Content decoding of stored bodies (gzip, deflate, Brotli) within a size limit.
-
-Each step takes a bounded number of bytes from its decoder, so a decompression bomb costs no more
-than the limit: warcio's own readers let a decoder return everything at once.
-"""
+"""Content decoding of stored bodies (gzip, deflate, Brotli) in bounded steps: a bomb costs no more than the limit."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,10 +15,7 @@ _EXPANSION_COUNTS_FROM = 1024 * 1024
 
 
 def codings_of(text: str) -> list[str]:
-    """Return the content codings named in a head, outermost last (RFC 9110, 8.4).
-
-    Raises PermanentError for an unsupported coding, or too many of them.
-    """
+    """Return the content codings in a head, outermost last (RFC 9110, 8.4); PermanentError: unsupported."""
     if not text:
         return []
     names = [name.strip().lower() for name in text.split(",")]
@@ -35,12 +28,10 @@ def codings_of(text: str) -> list[str]:
 
 
 def decode_blocks(blocks: Iterator[bytes], codings: str, *, limit: int) -> bytes:
-    """Decode the body in `blocks`, removing its content codings.
+    """Decode the body in `blocks`, a truncated one as far as possible.
 
-    A body that does not match its coding is returned unchanged: archives hold decoded bodies under
-    the headers of encoded ones. A truncated one is decoded as far as possible. Raises
-    BodyTooLargeError if it is longer than `limit`, or its compression ratio is implausible;
-    PermanentError as `codings_of`.
+    A body that does not match its coding is returned unchanged: archives hold decoded bodies under the headers of
+    encoded ones. Raises BodyTooLargeError, also for an implausible compression ratio; PermanentError as `codings_of`.
     """
     stored = body = _join(blocks, limit)
     for name in reversed(codings_of(codings)):

@@ -1,14 +1,11 @@
 """Erasure of records from closed WARCs: tombstones, plan file, index update.
 
-A tombstone is a `metadata` record (WARC/1.1, 6.6) with the record's own WARC-Record-ID,
-WARC-Target-URI and WARC-Date; its block states what was erased, when, why and by whom. Every other
-record stays byte for byte; records behind a tombstone move, and the index is updated accordingly.
+A tombstone is a `metadata` record (WARC/1.1, 6.6) with the record's own WARC-Record-ID, WARC-Target-URI and
+WARC-Date; its block states what was erased, when, why and by whom. Every other record stays byte for byte.
 
-The order is crash-safe. New files are written next to the old ones and forced to disk; then the
-plan (``.erasing.json``) is written, and from then on an erasure is only ever completed: files are
-renamed, the index is changed in one transaction that stores each file's new SHA-256, SHA256SUMS
-gets the new lines, the plan is removed. `finish_erasure` resumes from any point. No other process
-may write the collection meanwhile.
+New files are written next to the old ones and forced to disk; then the plan (``.erasing.json``) is written, and from
+then on `finish_erasure` completes from any point: files are renamed, the index is changed in one transaction,
+SHA256SUMS gets the new lines, the plan is removed. No other process may write the collection meanwhile.
 """
 
 import hashlib
@@ -85,10 +82,9 @@ def erase_records(
 ) -> list[ErasedRecord]:
     """Put tombstones in the place of records, given by WARC and offset; return the erased records.
 
-    No other process may write the collection. `step` is called with each completed step; without
-    `with_index` the caller rebuilds the index. The WARCs are unchanged after UnavailableError (an
-    earlier erasure was not finished, or a WARC is open), PermanentError (a WARC does not match
-    SHA256SUMS, or has no record at an offset) and OSError.
+    `step` is called with each completed step; without `with_index` the caller rebuilds the index. The WARCs are
+    unchanged after UnavailableError (an unfinished erasure, an open WARC), PermanentError (SHA256SUMS or an offset is
+    wrong) and OSError.
     """
     remove_leftovers(layout)
     sums = read_sums(layout).by_name
@@ -127,10 +123,7 @@ def erase_records(
 def finish_erasure(
     layout: Layout, *, step: Step = lambda _name: None, with_index: bool = True
 ) -> list[ErasedRecord]:
-    """Complete an erasure whose plan is on disk; return the erased records, none without a plan.
-
-    Raises PermanentError if the plan cannot be read; after OSError call it again.
-    """
+    """Complete an erasure whose plan is on disk; return its records. PermanentError: bad plan; after OSError retry."""
     plans = _read_plan(layout)
     for plan in plans:
         path = layout.archive / plan.filename

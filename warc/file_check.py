@@ -1,7 +1,4 @@
-"""Check of one WARC against its checksum, digests and index rows; kinds of faults.
-
-Runs in a separate process, so it opens all resources itself and returns values. Read-only.
-"""
+"""Check of one WARC against its checksum, digests and index rows, read-only in a process of its own."""
 
 import sqlite3
 from collections import defaultdict
@@ -291,11 +288,7 @@ class _FileCheck:
             )
 
     def _explained(self, member: WarcMember) -> bool:
-        """Return whether the record legitimately has no row.
-
-        It is not replayable, or `CaptureIndex.add_page` removed its row: it belongs to an
-        interrupted attempt, or to a page that was skipped.
-        """
+        """Return True if the record needs no row: it is not replayable, or `CaptureIndex.add_page` removed its row."""
         if member.status == 304:
             return True
         page_id, at = member.headers.get("warc-page-id"), _ms(member.headers.get("warc-date", ""))

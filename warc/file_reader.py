@@ -1,8 +1,7 @@
 """Sequential WARC reader that checks members, headers, lengths and digests.
 
-A record is one gzip member (WARC/1.1, Annex D). One pass over the file; a record is never held in
-memory as a whole. Unreadable data is reported with its offset, and reading resumes at the next
-member that holds a WARC record.
+A record is one gzip member (WARC/1.1, Annex D), never held in memory as a whole. Unreadable data is reported with its
+offset, and reading resumes at the next member that holds a WARC record.
 """
 
 import hashlib
@@ -159,10 +158,7 @@ def walk_records(
     reading: Reading = Reading.DIGESTS,
     whole: FileDigest | None = None,
 ) -> Iterator[WarcMember | DamagedSpan]:
-    """Yield each record from `start`, where one begins, to `end`, and damaged spans between them.
-
-    `whole` is updated with everything read.
-    """
+    """Yield records and damaged spans from `start`, where a record begins, to `end`; `whole` gets everything read."""
     with path.open("rb", buffering=0) as file:
         source = _MemberSource(file.fileno(), start, os.fstat(file.fileno()).st_size, end)
         source.whole = whole

@@ -1,8 +1,6 @@
 """Local storage: the collection's WARC files, durable folder entries, disk reserve, scratch folders, I/O failures.
 
-A process that is killed cannot remove its scratch folders. So each folder has a lock held by its
-owner, and the next process that needs one removes those whose lock is free. A folder without a lock
-file is kept: its owner may be about to create it.
+A scratch folder has a lock held by its owner; the next process removes those whose lock is free, not those without one.
 """
 
 import errno
@@ -62,10 +60,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, data: str | bytes, *, mode: int = 0o666) -> None:
-    """Write the file as a whole, durably: a reader, and a crash, sees the old content or the new.
-
-    For one writer at a time.
-    """
+    """Write the file durably as a whole, by one writer: readers, and a crash, see the old or the new content."""
     fresh = path.with_name(f".{path.name}.new")
     descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as file:

@@ -1,9 +1,7 @@
 """Rebuild, completion and schema upgrade of the captures index from the WARCs.
 
-``weboid collection rebuild`` rebuilds it completely; while the new one is filled, readers use the old
-one. No other process writes: the caller holds the collection, and an index of several machines is
-locked here. `complete_index` runs before anything is written and adds closed WARCs that the index
-lacks because it was lost or restored from an older backup.
+Readers use the old one until the new one is complete; no other process writes. `complete_index` runs before anything is
+written and adds closed WARCs that the index lacks because it was lost or restored from an older backup.
 """
 
 import sqlite3
@@ -48,11 +46,10 @@ _CONDITIONS = "UPDATE pages SET device = ?, language = ?, login = ? WHERE page_i
 
 
 def upgrade_index(layout: Layout, report: Callable[[str], None]) -> bool:
-    """Convert the collection's own index from schema 4 to 5; return True when that was needed.
+    """Convert the collection's own index from schema 4 to 5, if writable; return True when that was needed.
 
-    Device and language of captures come from the manifests, and stay empty where one cannot be
-    read. A collection that cannot be written to is left as it is. `report` is called with a sentence
-    before and after. Raises CollectionVersionError if the index cannot be converted.
+    Device and language of captures come from readable manifests. `report` gets a sentence before and after. Raises
+    CollectionVersionError if the index cannot be converted.
     """
     path = layout.captures_db
     if not path.exists() or is_frozen(path):
@@ -96,8 +93,7 @@ def complete_index(
 ) -> int:
     """Add our closed WARCs that the captures index lacks, upgrading it first; return their number.
 
-    `report` is called with a sentence before the first file, for each damaged one, and at the end.
-    Raises IndexUnavailableError, DedupUnavailableError or CollectionVersionError.
+    `report` gets sentences. Raises IndexUnavailableError, DedupUnavailableError or CollectionVersionError.
     """
     index = index or IndexSettings()
     if not index.url:
@@ -137,10 +133,7 @@ IndexRenewal = tuple[CaptureIndex, Mapping[str, int], Callable[[], None]]
 
 @contextmanager
 def renew_index(layout: Layout, settings: IndexSettings) -> Iterator[IndexRenewal]:
-    """Create a renewal of the configured index; if it is not published it is discarded.
-
-    Raises CollectionInUseError or IndexUnavailableError for an index of several machines.
-    """
+    """Create a renewal of the index, discarded unless published; CollectionInUseError, IndexUnavailableError."""
     if settings.url:
         with _renew_server(parse_index_url(settings.url)) as renewal:
             yield renewal
@@ -230,12 +223,10 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and where to r
 ) -> dict[str, int]:
     """Rebuild the captures index from the WARCs; return rows by table, as `CaptureIndex.counts`.
 
-    The old one stays until the new one is complete, and after any error. Interrupted files are
-    recovered first. Damaged parts are skipped. Every closed WARC without a line in SHA256SUMS gets
-    one. Buckets in `also` are read only. `shared`, the dedup index of several machines, gets every
-    local payload, and locates the payloads of revisits that have none here. `progress` is called
-    with each finished file's name and rows, `report` with a sentence for unreadable parts and lost
-    files. Raises DedupUnavailableError, IndexUnavailableError, CollectionInUseError or OSError.
+    The old one stays after any error. Interrupted files are recovered first, damaged parts skipped, SHA256SUMS
+    completed. Buckets in `also` are read only. `shared`, the dedup index of several machines, gets every local
+    payload, and locates those of revisits that have none here. `progress` gets each file's name and rows, `report`
+    sentences. Raises DedupUnavailableError, IndexUnavailableError, CollectionInUseError or OSError.
     """
     with renew_index(layout, index or IndexSettings()) as (fresh, covered, publish):
         _recover_interrupted(layout, fresh, covered, report)

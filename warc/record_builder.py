@@ -1,10 +1,7 @@
 """WARC/1.1 records as gzip members, deflated or stored.
 
-Most bytes on the web are images, video and archives, which cannot be compressed further: they are
-put into stored blocks (RFC 1951, 3.2.4) straight from memory, which costs a checksum and no copy.
-All other data goes through ISA-L's deflate in one call (docs/decisions/003-isal.md).
-
-warcprox builds records from many small writes through zlib at level 9; that was 43 % of its time.
+Images, video and archives are put into stored blocks (RFC 1951, 3.2.4) straight from memory, which costs a checksum
+and no copy. All other data goes through ISA-L's deflate in one call (docs/decisions/003-isal.md).
 """
 
 import os

@@ -1,8 +1,7 @@
-"""Strict reader of one WARC record at an offset, within size limits.
+"""Strict reader of one WARC record, a gzip member or uncompressed, at an offset, within size limits.
 
-A record is its own gzip member, or uncompressed. Its head and, for a response, the HTTP head within
-it are parsed here; a head that is too long, truncated or repeats a unique field is damaged. The digest in a record's header is not trusted: the payload itself is hashed before it may stand in
-for another.
+A head, also the HTTP head within, that is too long, truncated or repeats a unique field is damaged. The digest in a
+header is not trusted: the payload itself is hashed before it may stand in for another.
 """
 
 import hashlib
@@ -56,10 +55,7 @@ class Record:
 
 @contextmanager
 def open_record(folder: Path | str, filename: str, offset: int, length: int) -> Iterator[Record]:
-    """Yield the record at that place of a WARC in `folder`, closed or still being written (P-20).
-
-    Raises PermanentError if there is none, also within the block while its content is read.
-    """
+    """Yield the record at that place of a WARC, also an open one (P-20); PermanentError, also while reading."""
     if not is_warc_name(filename):
         raise PermanentError("The index names a file that is no WARC of ours.")
     # As text: paths as objects cost more than opening the file.
@@ -219,10 +215,9 @@ _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,4000})?\r
 
 
 def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield content without its chunked coding (RFC 9112, 7.1); unchanged when it has none.
+    """Yield content without its chunked coding (RFC 9112, 7.1), if any, decoded as far as possible.
 
-    Archives hold bodies that were dechunked under the heads of chunked ones. A truncated body is
-    decoded as far as possible, one in implausibly many chunks is a PermanentError.
+    Archives hold bodies that were dechunked under the heads of chunked ones. PermanentError: implausibly many chunks.
     """
     source, chunks, taken = _ChunkedBody(blocks), 0, 0
     while (size := source.next_size()) is not None:
@@ -294,10 +289,7 @@ _TRUSTED = frozenset({"sha1", "sha256", "sha512"})
 def holds_payload(
     record: Record, digest: str, by_turns: Callable[[Iterator[bytes]], Iterable[bytes]]
 ) -> bool:
-    """Check whether the record's payload has that digest, reading the payload; or PermanentError.
-
-    Archives hash a chunked body as it is stored, or without its chunks: both are accepted.
-    """
+    """Check whether the payload, chunked or not, has that digest by reading it; or PermanentError."""
     try:
         wanted = Digest.parse(digest)
     except InputError:

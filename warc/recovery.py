@@ -1,13 +1,9 @@
-"""Recovery after a crash: interrupted WARCs cut to whole records and indexed.
+"""Recovery after a crash: interrupted WARCs cut to whole records and indexed (docs/explanation/durability.md).
 
-A WARC with the suffix ``.open`` that no process writes was interrupted. Data covered by the index
-was acknowledged: it stays, even beyond a damaged span. After it, records that follow without a gap
-stay; the rest was never acknowledged and is cut. Records that are on disk but not in the index are
-added from the file: the WARCs are authoritative.
-
-Only an unfinished record and zeroes are discarded. Other unusable data is moved to
-``archive/damaged/``. No file content prevents a proxy from starting. Every action is
-reported (`WarcRecovery.text`) and logged in ``reports/recovered.jsonl``.
+Data of an ``.open`` WARC covered by the index was acknowledged: it stays, even beyond a damaged span. After it,
+records that follow without a gap stay and are indexed; the rest is cut: an unfinished record and zeroes are
+discarded, other data moved to ``archive/damaged/``. No file content prevents a proxy from starting. Every action is
+in ``reports/recovered.jsonl``.
 """
 
 import fcntl
@@ -139,10 +135,7 @@ def abandoned(layout: Layout) -> frozenset[str]:
 def recover_collection(
     layout: Layout, settings: ProxySettings, *, now: datetime, index: IndexSettings | None = None
 ) -> list[WarcRecovery]:
-    """Recover claims, WARCs and indexes after a crash; write a report.
-
-    Raises IndexUnavailableError, CollectionVersionError or DedupUnavailableError.
-    """
+    """Recover claims, WARCs and indexes; IndexUnavailableError, CollectionVersionError, DedupUnavailableError."""
     bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
     with (
         closing(open_index(layout, index or IndexSettings())) as opened,
@@ -156,10 +149,9 @@ def recover_collection(
 def recover_warcs(
     layout: Layout, index: CaptureIndex, payloads: PayloadIndex, *, bucket: str, min_bytes: int = 1
 ) -> list[WarcRecovery]:
-    """Close every interrupted WARC of the collection that no living process writes.
+    """Close interrupted WARCs without a living writer, and add all their payloads to the dedup index.
 
-    Every payload in these WARCs is added to the dedup index: their writer may have died before it
-    could settle its claims. After DedupUnavailableError try again.
+    Their writer may have died before it could settle its claims. After DedupUnavailableError try again.
     """
 
     def index_tail(wreck: InterruptedWarc, start: int) -> int:

@@ -1,11 +1,7 @@
-"""Verification of a whole collection: WARCs, checksums and index.
+"""Verification of a whole collection: WARCs, checksums and index (docs/decisions/008-verify.md).
 
-Checked are: every closed WARC against its checksum; every record, as `warcio check` does, and that
-it is one gzip member; every index row against its record; every payload and every revisit's
-original against the `response` that holds it; and that no file is unknown, missing or without
-checksum. Files being written are checked as far as the index covers them, which is the acknowledged
-part (docs/decisions/008-verify.md). The index is read in one transaction, so a crawl may continue
-meanwhile.
+Files being written are checked as far as the index covers them. The index is read in one transaction, so a crawl may
+continue meanwhile.
 """
 
 import multiprocessing
@@ -63,10 +59,7 @@ def index_uri(path: Path, *, live: bool) -> str:
 
 
 def index_problem(path: Path, *, quick: bool, live: bool) -> str:
-    """Return the reason the index cannot be used; empty when it is intact.
-
-    `quick` skips the integrity check of its pages; `live` means that a process is writing it.
-    """
+    """Return why the index is unusable, or ""; `quick`: no check of its pages, `live`: it is being written."""
     if not path.exists():
         return "There is no captures index."
     try:
@@ -210,11 +203,7 @@ class IndexCheck:
             self._report(FaultKind.ROW, "", None, text)
 
     def missing_files(self, database: sqlite3.Connection) -> None:
-        """Find references to files that are not here.
-
-        With a dedup index of several machines revisits may refer to another machine's WARC. Such a
-        payload has no row here; a payload with a row and no file is lost.
-        """
+        """Find references to files that are not here, except another machine's payloads, which have no row here."""
         query = (
             "SELECT filename, offset, content, times, url, EXISTS ("
             " SELECT 1 FROM seen.payloads WHERE spelled = reference.spelled) OR EXISTS ("
@@ -338,8 +327,7 @@ def verify_collection(
 ) -> VerificationResult:
     """Check the collection; `quick`: sizes and index only; `live`: a process is writing it.
 
-    `progress` is called with (bytes done, total bytes). Raises IndexUnavailableError for an index of
-    several machines; UnavailableError if a reading process was killed.
+    `progress`: (bytes done, total). Raises IndexUnavailableError for a shared index, UnavailableError: a reader died.
     """
     verdict = VerificationResult()
     with scratch_folder(ScratchKind.VERIFY) as folder:

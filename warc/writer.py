@@ -1,8 +1,6 @@
 """WARC file being written: append, sync, roll over, roll back.
 
-warcprox's writer flushes to the operating system and swallows errors. Here a batch is on disk
-before it is acknowledged, and a batch that could not be written is rolled back: the file always
-ends with its last whole record.
+A batch is on disk before it is acknowledged, else rolled back: the file always ends with its last whole record.
 """
 
 import fcntl
@@ -31,10 +29,9 @@ SOFTWARE = f"Weboid {version('weboid')} on warcprox {warcprox.__version__}"
 
 
 class WarcFile(WarcWriter):  # type: ignore[misc]
-    """Writer of ``PREFIX-*.warc.gz.open``; the suffix is removed when the file is closed.
+    """Writer of ``PREFIX-*.warc.gz.open``; the suffix is removed at the end. For use from one thread.
 
-    For use from one thread. Call `append`, then `sync`, then `keep`; `take_back` discards records
-    that were not kept, also after OSError. Data is written with few unbuffered calls.
+    Call `append`, then `sync`, then `keep`; `take_back` discards records that were not kept, also after OSError.
     """
 
     f: BinaryIO | None  # warcprox's names

@@ -1,15 +1,12 @@
-"""Interface of a dedup index: payload keys, claims, settlement.
+"""Interface of a dedup index: payload keys (digest and bucket), claims, settlement.
 
-A payload has a key: its digest and its dedup bucket. Of many equal payloads exactly one becomes a
-`response`, written by the holder of the claim, and every other a `revisit` of it::
+Of many equal payloads exactly one becomes a `response`, written by the holder of the claim, every other a `revisit`::
 
     unknown ── claim ──> claimed ── settle ──> original, for good
        ^                    │
        └── release, or the claimer's death
 
-A digest never refers to a record that is not on disk: `settle` comes after the sync. A crash
-between claim and settle frees the claim. One `claim` and one `settle` serve a whole batch.
-
+A digest never refers to a record that is not on disk: `settle` comes after the sync.
 `tests/warc/dedup/test_payloads.py` tests every implementation against these rules.
 """
 
@@ -42,9 +39,8 @@ class LostClaimsError(Exception):
 class PayloadIndex(ABC):
     """Dedup index as seen by one process. For use from one thread; `close` it.
 
-    All methods but `settle`, `release` and `close` raise DedupUnavailableError if it does not answer.
-    An index whose claims end with the transaction of their process need not check, release, wait for or
-    bury anything.
+    All methods but `settle`, `release` and `close` raise DedupUnavailableError. Claims that end with their
+    transaction need no release, wait or bury.
     """
 
     # Whether other processes may see an original before the captures index transaction in which it
@@ -58,11 +54,9 @@ class PayloadIndex(ABC):
     def claim(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord | Claim]:
-        """Claim each key; return its original, or the state of its claim.
+        """Claim each key, again if needed; return its original, or the state of its claim.
 
-        A claim that this process holds already is granted again. Claims of other processes are
-        never waited for here, so a caller that settles before it waits cannot cause a deadlock.
-        Originals may come from the buckets `also`, in which nothing is claimed.
+        Claims of other processes are never waited for, so no deadlock. Originals may also come from the buckets `also`.
         """
 
     @abstractmethod
@@ -73,10 +67,9 @@ class PayloadIndex(ABC):
 
     @abstractmethod
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
-        """Mark these records as on disk, all or none; return the lost keys.
+        """Mark these records as on disk, all or none; return the lost keys, which another process claimed or wrote.
 
-        Keys are lost when this process stalled, was taken for dead, and another claimed or wrote
-        them. Then roll the records back, claim again, and write what the new answers require.
+        Then roll the records back, claim again, and write what the new answers require.
         """
 
     def release(self, keys: Collection[PayloadKey]) -> None:  # noqa: B027
@@ -90,10 +83,7 @@ class PayloadIndex(ABC):
         """Add payloads of records in WARCs; known originals and living processes' claims stay."""
 
     def bury(self) -> None:  # noqa: B027
-        """Release claims of this collection's dead processes; call after adding what they wrote.
-
-        In the other order another process could claim a payload whose record is about to be found.
-        """
+        """Release claims of this collection's dead processes; call after, never before, adding what they wrote."""
 
     def close(self) -> None:  # noqa: B027
         """Release every claim and close the index."""

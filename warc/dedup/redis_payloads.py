@@ -1,19 +1,13 @@
 """Dedup index in Redis, shared by several machines.
 
-A process holds a lock on the file of its name during its lifetime. So the next process of the same
-collection recognises the claims of a dead process at once and need not wait until their heartbeats
-have expired. Other machines rely on the heartbeat alone.
+A process holds a lock on the file of its name, by which the next process of the collection recognises the claims of a
+dead one at once; other machines rely on its heartbeat, a key with an expiry. A payload's key is the hash tag, the
+bucket, and the digest's raw bytes. Its value begins with a letter: ``c`` and a process's name for a claim, ``o`` and
+the packed original.
 
-A payload's key is the hash tag, the bucket, and the digest's raw bytes. Its value begins with a
-letter: ``c`` and a process's name for a claim, ``o`` and the packed original for a record on disk.
-
-A claim is the name of the process that made it. It is valid while the process's heartbeat, a key
-with an expiry, exists; a thread renews it. A process that stalls for longer is taken for dead and
-may resume later: then `settle` finds another's name, or an original, and returns the lost keys.
-
-Operations that a lost connection left undone are queued, and run before any new claim and with
-every heartbeat: publishing records on disk, releasing unused claims. No digest ever refers to a
-missing record; if the process dies first, recovery publishes the records.
+A process that stalls longer than its heartbeat is taken for dead and may resume later: then `settle` returns the lost
+keys. Operations that a lost connection left undone are queued, and run before any new claim and with every heartbeat;
+if the process dies first, recovery publishes the records.
 """
 
 import fcntl
@@ -144,11 +138,7 @@ class RedisPayloadIndex(PayloadIndex):
     def __init__(
         self, address: RedisAddress, folder: Path, *, heartbeat_s: float = HEARTBEAT_S
     ) -> None:
-        """Connect, and find dead processes of this collection by their lock files in `folder`.
-
-        A process without a heartbeat for `heartbeat_s` is taken for dead. Raises
-        DedupUnavailableError if the server cannot be used.
-        """
+        """Connect, and find this collection's dead processes by lock files in `folder`; DedupUnavailableError."""
         self._tag = address.tag
         self._heartbeat_s = heartbeat_s
         self._debts: dict[
@@ -214,11 +204,7 @@ class RedisPayloadIndex(PayloadIndex):
         return originals
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
-        """Mark the originals as known, all or none; return the lost keys.
-
-        When the server does not answer the originals are queued, and none counts as lost: the
-        records are on disk, and may be known already.
-        """
+        """Mark the originals as known, all or none; return the lost keys, none while they are queued for the server."""
         if not originals:
             return frozenset()
         keys = list(originals)
@@ -300,11 +286,9 @@ class RedisPayloadIndex(PayloadIndex):
                 self._debts[key] = debt
 
     def _pay(self) -> None:
-        """Run the queued operations. The caller holds the lock.
+        """Run the queued operations, with the lock held.
 
-        A stall during an outage can make one of these records a second `response`, as the server
-        could not be consulted in time. It refers to no record and no record refers to it, so it
-        stays.
+        After a stall one of these records may be a second `response`; no record refers to it, so it stays.
         """
         if not self._debts:
             return

@@ -1,7 +1,6 @@
 """Read-only captures index: query interface and SQLite connections.
 
-Queries are SQL that both databases accept, with values as ``:name``; differences are expressed by
-attributes of the database class. A collection without an index is empty.
+Queries are SQL that both databases accept, with values as ``:name``. A collection without an index is empty.
 """
 
 import json
@@ -100,11 +99,7 @@ _LOOKUP_TABLE = f"(SELECT {_LOOKUP_SELECT} FROM json_each(:asked) AS item) AS as
 
 
 class SqliteDatabase:
-    """Index of one collection. Thread-safe; `close` it.
-
-    Opening a connection costs more than most queries, so a few are kept, each lent to one query. An
-    index file that was replaced is opened again at the next query.
-    """
+    """Index of one collection, opened again when its file was replaced. Thread-safe; `close` it."""
 
     shared = False
     has_key = "urlkey = :key"

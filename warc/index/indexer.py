@@ -44,11 +44,9 @@ def index_file(  # noqa: PLR0913 a part of a file, and what a profile says of de
     start: int = 0,
     end: int | None = None,
 ) -> IndexingResult:
-    """Add the file's records to the index, which then covers the whole file.
+    """Add the file's records to the index, which then covers the whole file; nothing without a readable record.
 
-    Nothing is covered when the part from `start` to `end` holds no readable record. Logins have
-    dedup buckets within `bucket`; payloads shorter than `min_bytes` are not added. Raises OSError if
-    the file cannot be read.
+    Logins have dedup buckets within `bucket`; payloads shorter than `min_bytes` are not added. Raises OSError.
     """
     result = IndexingResult()
     is_covered = start == end

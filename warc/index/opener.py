@@ -29,10 +29,7 @@ OWN_PREFIXES = ("weboid-", "artifacts-")  # of the WARCs that our recorder names
 
 
 def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
-    """Open the index at `[index] url`; without one the collection's own.
-
-    Raises ConfigError, CollectionVersionError for another schema version, or IndexUnavailableError.
-    """
+    """Open the configured or the collection's index; ConfigError, CollectionVersionError, IndexUnavailableError."""
     if settings.url:
         from warc.index.postgres import PostgresCaptureIndex  # a sixth of a run's start
 
@@ -71,10 +68,7 @@ def not_covered(layout: Layout, indexed_to: Callable[[str], int]) -> list[Path]:
 
 
 def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
-    """Open the dedup index of several machines; None when the collection has its own.
-
-    Raises ConfigError for another address, DedupUnavailableError if it does not answer.
-    """
+    """Open several machines' dedup index, or None; ConfigError: another address, DedupUnavailableError."""
     if not settings.dedup_url:
         return None
     from warc.dedup.redis_payloads import RedisPayloadIndex  # loads the Redis client
@@ -91,10 +85,9 @@ def check_shared(address: RedisAddress) -> None:
 
 
 def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> PayloadIndex:
-    """Open the dedup index at `dedup_url`; without one the collection's own; raises as `open_shared`.
+    """Open the dedup index at `dedup_url`; without one the collection's own. Raises as `open_shared`.
 
-    A shared `index` needs a shared dedup index: its transactions do not exclude each other, so
-    equal payloads would become several `response` records.
+    A shared `index` needs a shared dedup index, as its transactions do not exclude each other.
     """
     shared = open_shared(layout, settings)
     if shared is not None:

@@ -1,15 +1,11 @@
-"""Captures from an OutbackCDX server over its CDX protocol.
+"""Captures from an OutbackCDX server over its CDX protocol: ``cdx+http://host:8080/collection``.
 
-    cdx+http://host:8080/collection
+The protocol has neither pages nor milliseconds: pages stay in SQL, and an artifact is matched to its page by URL and
+time (`playback.replay.capture_lookup`). Its URL key merges more URLs than ours, so results are filtered by our key. A
+server that is unreachable, slow, or answers with invalid CDX is an error: no failure is taken for "never captured".
 
-The protocol has neither pages nor milliseconds: pages stay in SQL, times are whole seconds, and an
-artifact is matched to its page by the page's URL and time (`playback.replay.capture_lookup`). Its
-URL key merges more URLs than ours, so results are filtered by our key. A server that is
-unreachable, slow, or answers with invalid CDX is an error: no failure is taken for "never
-captured".
-
-Lines are those of CDX 14: urlkey, timestamp, original, mimetype, statuscode, digest, redirecturl,
-robotflags, length, offset, filename, and for a revisit length, offset and filename of its original.
+Lines are those of CDX 14: urlkey, timestamp, original, mimetype, statuscode, digest, redirecturl, robotflags, length,
+offset, filename, and for a revisit length, offset and filename of its original.
 """
 
 import http.client
@@ -107,10 +103,7 @@ class OutbackCdx:
         return [row for line in said.splitlines() if (row := parse_cdx(line)) is not None]
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> int:
-        """Send rows of `captures`, replacing existing ones; return the number added.
-
-        After TransientError sending them again is safe.
-        """
+        """Send rows of `captures`, replacing existing ones; return their number. TransientError: send them again."""
         lines = [cdx_line(row) for row in rows]
         said = self._request("POST", self._address.path, "".join(lines).encode())
         match = re.match(r"Added (\d{1,9}) records", said)
@@ -180,11 +173,7 @@ class OutbackCdx:
 
 
 def cdx_line(row: Mapping[str, Any]) -> str:
-    """Format a row of `captures` as a line of CDX 14.
-
-    The digest is in base32, the only form that OutbackCDX stores; the record type follows from the
-    fields of its original (a revisit), or from its URL (an artifact).
-    """
+    """Format a row of `captures` as CDX 14, the digest in base32, the only form that OutbackCDX stores."""
     original = (row["orig_length"], row["orig_offset"], row["orig_filename"])
     try:
         digest = Digest.parse(row["digest"]).bare

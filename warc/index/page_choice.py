@@ -1,16 +1,12 @@
 """Choice of the page to show for a URL and time, as SQL order and query.
 
-Captures are ordered by the rank of their class (`core.page_classes`), then by their distance from
-the requested time, so that a poor capture is never preferred to a good one. The exact URL comes
-first, then the same under the other scheme, then other URLs of the same replay key, which may be
-distinct pages; an error at the exact URL still ranks with it, but a robots check counts for no URL.
-A phone's capture is chosen only when no other lies within `PHONE_BEHIND_MS` more of the requested
-time.
+Captures are ordered by the rank of their class (`core.page_classes`), then by their distance from the requested time.
+The exact URL comes first, then the same under the other scheme, then other URLs of the same replay key, which may be
+distinct pages; an error at the exact URL still ranks with it, but a robots check counts for no URL. A phone's capture
+is chosen only when no other lies within `PHONE_BEHIND_MS` more of the requested time.
 
-Few pages are sorted directly. For a URL with many captures only the nearest on either side of the
-time are read, of the best class present: a URL with a hundred thousand good captures is answered as
-fast as one with one. (If none is good, all are counted once to find the best class; nothing is
-sorted then either.)
+Of a URL with many captures only the nearest on either side of the time are read, of the best class present. (If none is
+good, all are counted once to find it; nothing is sorted then either.)
 """
 
 import math
@@ -90,10 +86,9 @@ class BestPageQuery:
 def best_pages(
     ask: Ask, has_key: str, key: Mapping[str, str], columns: str, wanted: BestPageQuery
 ) -> Iterator[Any]:
-    """Yield rows of pages with that key: the exact capture first, then best first.
+    """Yield rows of pages with that key (values in `key`): the exact capture first, then best first.
 
-    `columns` must include ``captured_ms``, ``device`` and ``page_id``; `key` has the values for
-    `has_key`.
+    `columns` must include ``captured_ms``, ``device`` and ``page_id``.
     """
     values = wanted.values(key)
     probe = f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {has_key} LIMIT :few) AS few"  # noqa: S608 constants
@@ -126,10 +121,7 @@ def best_pages(
 
 
 def _nearest(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iterator[Any]:
-    """Yield the rows of one class, nearest first, reading more when the caller needs more.
-
-    The distance of a phone's capture is increased by `PHONE_BEHIND_MS`.
-    """
+    """Yield one class's rows, nearest first (a phone's further by `PHONE_BEHIND_MS`), reading more on demand."""
     sides = " UNION ALL ".join(
         f"SELECT * FROM (SELECT {columns} {where} AND {_SORT} = :sort AND captured_ms {side}"  # noqa: S608 constants
         f" LIMIT :limit) AS {name}"

@@ -1,11 +1,7 @@
 """Captures index in PostgreSQL, and its snapshot as a SQLite file.
 
-Tables: `warc.index.schema`, in a schema of the database that the address names. Transactions do not
-block each other: the right to write a payload is assigned by the dedup index, which all machines
-that share this index share as well. Rows are inserted with one statement for each table.
-
-Verification compares every row with every record, one file after the other. It reads a local copy,
-taken in one transaction, which is both faster and consistent while a crawl is running.
+The right to write a payload is assigned by the dedup index, which all machines that share this index share as well, so
+transactions do not block each other. Verification reads a local copy, taken in one transaction.
 """
 
 # ruff: noqa: S608 only names of ours and marks go into the statements
@@ -35,11 +31,7 @@ from warc.record_builder import OriginalRecord
 
 
 def _insertion(table: str, row: RowType) -> str:
-    """Return SQL that adds rows given as one array per column: one plan for any number.
-
-    A record that is there already stays. One that another transaction, of a connection that was
-    lost, is about to add is waited for (ON CONFLICT), so none is ever there twice.
-    """
+    """Return SQL that adds rows given as one array per column; a record that is there or coming stays (ON CONFLICT)."""
     hints = map(str, row.__annotations__.values())
     kinds = ("text" if "str" in h else "float8" if "float" in h else "bigint" for h in hints)
     marks = ", ".join(f"%s::{kind}[]" for kind in kinds)
@@ -57,10 +49,7 @@ class PostgresCaptureIndex(CaptureIndex):
     shared = True
 
     def __init__(self, address: IndexAddress) -> None:
-        """Connect, and create missing tables; safe in several processes at once.
-
-        Raises CollectionVersionError for another schema version, or IndexUnavailableError.
-        """
+        """Connect, and create missing tables, in any process; CollectionVersionError, IndexUnavailableError."""
         self._server = PostgresConnection(address)
         self._address = address
         try:

@@ -1,8 +1,4 @@
-"""Read-only captures index in PostgreSQL or a replica: pooled connections.
-
-A small pool lends each connection to one query at a time. Waiting is bounded: a server that is
-down, unresponsive, or answers too slowly is an error, and the reader is asked to retry later.
-"""
+"""Read-only captures index in PostgreSQL or a replica: a small pool of connections, bounded waiting."""
 
 import re
 import threading

@@ -1,10 +1,7 @@
 """Rows of a captures index, and what its two databases have in common for writers.
 
-A batch of records is one transaction: its rows, its pages, the covered size of its files. Writing a
-batch again, as after a lost answer, is idempotent: a record is identified by file and offset, and a
-WARC's name is never used twice on any machine.
-
-`tests/warc/index/test_sqlite.py` tests every implementation against these rules.
+A batch is one transaction, and idempotent: a record is identified by file and offset, and a WARC's name is never used
+twice on any machine. `tests/warc/index/test_sqlite.py` tests every implementation against these rules.
 """
 
 # ruff: noqa: S608 only names of ours and marks go into the statements
@@ -190,11 +187,10 @@ _END = 1 << 62
 
 
 class CaptureIndex(ABC):
-    """Captures index as seen by one process; `close` it.
+    """Captures index as seen by one process; `close` it. A `shared` index raises IndexUnavailableError.
 
-    Queries are thread-safe; a transaction belongs to one thread. Outside of `transaction` each
-    method is a transaction of its own. Every method of a `shared` index raises
-    IndexUnavailableError while its server does not answer.
+    Queries are thread-safe; a transaction belongs to one thread. Outside of `transaction` each method is one of its
+    own.
     """
 
     # Whether several machines write it, through a server. Its transactions do not block others, so
@@ -227,11 +223,7 @@ class CaptureIndex(ABC):
 
     @abstractmethod
     def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Resolve references between files (None: all) that were added one by one.
-
-        Revisits are joined to their payloads; rows of interrupted attempts at pages are removed
-        (see `add_page`).
-        """
+        """Join revisits between files (None: all) to payloads, and remove interrupted attempts (see `add_page`)."""
 
     def add_rows(self, rows: Sequence[CaptureRow]) -> None:
         """Add captures; an existing record stays. Raises InputError if one cannot be held."""
@@ -244,12 +236,9 @@ class CaptureIndex(ABC):
     def add_page(self, page: PageInfo) -> None:
         """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
 
-        Both may exist: a proxy died after writing the first, another captured the page meanwhile,
-        and then the first is found. Rows of an interrupted attempt at the same page are removed:
-        its records stay in the WARCs, but the page was captured once, by the visit that its
-        manifest describes. A skipped page was not captured: only its manifest, which holds the
-        reason, stays in the index, so that content that its site excludes from archiving is never
-        offered.
+        Both exist when a proxy died after writing the first. Rows of an interrupted attempt at the same page are
+        removed: the page was captured once, by the visit that its manifest describes. Of a skipped page only the
+        manifest stays in the index, with the reason, so that excluded content is never offered.
         """
         row = page_row(page)
         if page.outcome is VisitOutcome.SKIPPED:
@@ -347,10 +336,7 @@ class CaptureIndex(ABC):
         self._run(query, (size, sha256, closed_ms, filename))
 
     def forget(self, filename: str, start: int, end: int = _END) -> int:
-        """Remove rows that refer to lost records of the WARC; return the number of captures.
-
-        A page whose manifest is among them no longer counts as finished.
-        """
+        """Remove rows of lost records, and pages whose manifest is one; return the number of captures."""
         lost = (filename, start, end)
         with self.transaction():
             for statement in _FORGET:

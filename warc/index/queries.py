@@ -1,9 +1,6 @@
-"""Range queries over captures and pages, in CDX order and in chunks.
+"""Range queries over captures and pages, by replay key, then time as in CDX files, and in chunks.
 
-The order is that of CDX files: by replay key, then by time, so that the captures of a URL are
-adjacent. An `IndexPosition` marks a row from which a later query continues. Each query reads a
-range of an index and ends at its LIMIT, so memory is bounded by the chunk size and writers are not
-blocked.
+Each query reads a range of an index and ends at its LIMIT; a later one continues at an `IndexPosition`.
 """
 
 from collections.abc import Iterator
@@ -88,10 +85,7 @@ class TimeRange:
 
 
 class CaptureQueries:
-    """Queries for rows of the captures index, usable from any thread that the index allows.
-
-    Every query raises TransientError when the index cannot be read.
-    """
+    """Queries for rows of the captures index, as thread-safe as it. Every query raises TransientError."""
 
     def __init__(self, index: IndexDatabase) -> None:
         self._index = index
@@ -257,11 +251,10 @@ _PAGE_COLUMNS = "page_id, urlkey, url, captured_ms, timestamp, outcome, status, 
 def page_chunks(
     database: IndexDatabase, condition: str, *, columns: str, keys: KeyRange = ALL_KEYS, size: int
 ) -> Iterator[list[Any]]:
-    """Yield all pages that match the condition, in chunks.
+    """Yield all pages that match the condition, in chunks, perhaps with those written meanwhile.
 
-    Pages written meanwhile may or may not be included. `condition` is trusted SQL over columns of
-    ``pages``; `columns` must include ``urlkey``, ``captured_ms`` and ``page_id``. Raises
-    TransientError if the index cannot be read.
+    `condition` is trusted SQL; `columns` must include ``urlkey``, ``captured_ms`` and ``page_id``. Raises
+    TransientError.
     """
     terms = (*database.by_key, "captured_ms", "page_id")
     marks = (*(f":after_{number}" for number in range(len(database.by_key))), ":ms", ":id")
@@ -294,10 +287,7 @@ def page_rows(database: IndexDatabase, condition: str) -> Iterator[Any]:
 
 
 def captures_of_pages(database: IndexDatabase, condition: str) -> Iterator[list[Any]]:
-    """Yield the captures of each page in turn, oldest first; arguments and errors as `page_rows`.
-
-    http and https are one page; other URLs with the same replay key are different pages.
-    """
+    """Yield each page's captures (http and https as one), oldest first; arguments and errors as `page_rows`."""
     for _, rows in groupby(page_rows(database, condition), key=itemgetter("urlkey")):
         by_page: dict[str, list[Any]] = {}
         for row in rows:

@@ -1,8 +1,4 @@
-"""Captures index schema for SQLite (``schema.sql``) and PostgreSQL.
-
-The same tables are written for SQLite, the index of one collection, and PostgreSQL, that of several
-machines (docs/decisions/016-index-on-postgresql.md).
-"""
+"""Captures index schema for SQLite (``schema.sql``) and PostgreSQL (docs/decisions/016-index-on-postgresql.md)."""
 
 import re
 from pathlib import Path

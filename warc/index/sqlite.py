@@ -1,9 +1,8 @@
 """Captures index in a SQLite file, and the dedup index within it.
 
-Tables: `warc.index.schema`. Several processes write. SQLite's write lock is the claim: it is taken
-before a digest is looked up and held until the rows are committed, after the record is on disk. So
-of many equal payloads one becomes a `response`, no process ever sees another's claim, and a crash
-leaves none (docs/decisions/004-one-lock.md).
+SQLite's write lock is the claim: it is taken before a digest is looked up and held until the rows are committed,
+after the record is on disk. So no process ever sees another's claim, and a crash leaves none
+(docs/decisions/004-one-lock.md).
 """
 
 # ruff: noqa: S608 only names of ours and marks go into the statements
