@@ -67,10 +67,7 @@ def find_clamd(environment: Mapping[str, str]) -> str:
 
 
 class ClamdClient:
-    """Client of one clamd. Thread-safe.
-
-    All methods raise UnavailableError when the daemon does not answer.
-    """
+    """Client of one clamd. Thread-safe. All methods raise UnavailableError when the daemon does not answer."""
 
     def __init__(self, address: ClamdAddress, *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = address
@@ -86,11 +83,9 @@ class ClamdClient:
         return "/".join(answer.split("/")[:2])
 
     def scan(self, body: bytes) -> str:
-        """Return the name of the signature that matches `body`, or an empty string.
+        """Return the name of the matching signature, or an empty string.
 
-        Raises:
-            TooLargeToScanError: `body` exceeds ``StreamMaxLength`` or another limit of clamd.
-            TransientError: clamd could not scan it now, e.g. no space for temporary files.
+        Raises TooLargeToScanError beyond a limit of clamd; TransientError: not now, e.g. no space for temporary files.
         """
         with self._connected() as connection:
             view, is_cut_short = memoryview(body), False

@@ -1,11 +1,10 @@
 """Access control: the one place that decides whether a page, capture or body may be shown.
 
-Every route checks access twice: where captures and pages are looked up
-(`playback.replay.capture_lookup`, `playback.web.page_store`), hence before any cache and any 304,
-and where bytes leave the archive (`playback.replay.archive`). Hidden items are skipped as if they
-had never been captured; so are captures made with a login unless the operator enables them
-(docs/how-to/logins.md). Blocked items are skipped too; if nothing else is left, `TakenDownError` carries
-the reason. If decisions cannot be read, nothing is shown (P-22).
+Every route checks access twice: where captures and pages are looked up (`playback.replay.capture_lookup`,
+`playback.web.page_store`), hence before any cache and any 304, and where bytes leave (`playback.replay.archive`).
+Hidden items are skipped as if they had never been captured; so are captures with a login (docs/how-to/logins.md), and
+blocked items; if nothing else is left, `TakenDownError` carries the reason. If decisions cannot be read, nothing is
+shown (P-22).
 """
 
 import hashlib
@@ -99,10 +98,7 @@ AND (c.url = p.url OR c.url = p.final_url OR substr(c.url, 1, 8) = 'urn:dom:')
 
 
 class AccessControl:
-    """Access decisions for a collection. Thread-safe if `rows` is.
-
-    All methods raise TransientError when decisions or index cannot be read.
-    """
+    """Access decisions for a collection. Thread-safe if `rows` is; all methods raise TransientError."""
 
     def __init__(
         self,
@@ -213,10 +209,9 @@ class AccessControl:
         return decisions
 
     def capture(self, capture: Capture) -> Takedown | None:
-        """Return the take-down of a capture: its own, or its page's if the capture shows the page.
+        """Return the take-down of a capture: its own, or for artifacts and the document the page's.
 
-        Artifacts and the page's document follow the page. Subresources follow only a take-down of
-        that single capture, and only if no other page has the same payload.
+        Subresources follow a take-down of that single capture only, and only if no other page has the same payload.
         """
         own = self.login(capture.login)
         if own is not None:
@@ -235,10 +230,10 @@ class AccessControl:
         return strictest_takedown((self._taken_down(capture), hold, *embedded))
 
     def embedded(self, page_ids: Sequence[str]) -> dict[str, tuple[EmbeddedDocument, ...]]:
-        """Return framed documents that must not be shown, by `page_id`; pages without any are omitted.
+        """Return framed documents that must not be shown, by `page_id`: taken down or with a threat.
 
-        These are documents captured for the page at other URLs than its own, taken down or with a
-        threat, and for such a page redirects, which may have led to one of them.
+        They were captured at other URLs than the page's; redirects of such a page are among them, as they may have
+        led there.
         """
         takedowns = self._takedowns()
         if not takedowns and not self.holds.any_threat():

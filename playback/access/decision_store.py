@@ -1,7 +1,6 @@
-"""Store of access decisions (SQLite), and values that follow its changes.
+"""Store of access decisions (SQLite, ``decisions.sql``), and values that follow its changes.
 
-The tables are described in ``decisions.sql``. A decision takes effect when it is written, on every
-route and in every process (P-22): servers cache what they read in a `WatchedValue` and check the
+A decision takes effect when it is written, on every route and in every process (P-22): servers check a `WatchedValue`'s
 version before each response. A store that exists but cannot be read is an error, never an empty store.
 """
 
@@ -36,10 +35,7 @@ _COPIED = [
 
 
 class DecisionStore(Protocol):
-    """Store of one archive's access decisions. Thread-safe; `close` after use.
-
-    All methods raise TransientError when the store exists but cannot be read or written.
-    """
+    """Store of one archive's access decisions. Thread-safe; `close` it. All methods raise TransientError."""
 
     def version(self) -> int:
         """Return a number that changes with each write; 0 for an empty store."""
@@ -116,10 +112,7 @@ def numbered_row(table: str, values: Values) -> tuple[str, Values]:
 
 
 class SqliteDecisionStore:
-    """Decision store of one collection in a SQLite file, created by the first change.
-
-    In a read-only directory the file is read as immutable and opened again when it is replaced.
-    """
+    """Decision store in a SQLite file, created by the first change; immutable in a read-only directory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

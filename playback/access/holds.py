@@ -1,9 +1,7 @@
 """Malware verdicts, and the holds that follow from them and from threat lists (C-16).
 
-A verdict belongs to a payload digest, so it covers every capture with that payload, including
-revisits and copies at other URLs. A payload in which a scanner found a threat is never sent, on any
-route; the record stays in its WARC, and the screenshot is shown. For a URL on a threat list a
-warning page precedes the copy, which the reader may pass.
+A verdict belongs to a payload digest, so it covers every capture with that payload. A payload with a threat is never
+sent, on any route; the screenshot is shown. For a URL on a threat list a warning page precedes the copy.
 """
 
 import zlib

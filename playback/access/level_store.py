@@ -25,11 +25,7 @@ _T = TypeVar("_T")
 
 
 class LevelStore:
-    """Level decisions in a store owned by the caller. Thread-safe.
-
-    Only rows that are new since the last read are fetched. All methods raise TransientError when the
-    store cannot be read or written.
-    """
+    """Level decisions in a store owned by the caller. Thread-safe; all methods raise TransientError."""
 
     def __init__(self, store: DecisionStore) -> None:
         self._store = store
@@ -53,9 +49,7 @@ class LevelStore:
     ) -> None:
         """Set the shown or stored level of all targets, or remove their rules (None), in one transaction.
 
-        Raises:
-            InputError: the actor lacks the right for one of them, there is no rule to remove, or
-                the reason is too long; then no target is changed.
+        Raises InputError, changing nothing: the actor lacks a right, there is no rule, or the reason is too long.
         """
         self.check(targets, level, actor=actor, is_stored=is_stored)
         rows = [
@@ -80,11 +74,7 @@ class LevelStore:
                 raise InputError(f"There is no rule about {target} to take away.")
 
     def allow(self, right: LevelRight) -> None:
-        """Grant editors a right, or withdraw it with ``most=None``. The right's number is ignored.
-
-        Raises:
-            InputError: its actor is not an operator, or there is no such right to withdraw.
-        """
+        """Grant editors a right, or with ``most=None`` withdraw it; InputError: no operator, or no such right."""
         if not right.actor.is_operator:
             raise InputError(f"{right.actor} may not give rights: an operator does.")
         existing = {(each.wiki, each.editor) for each in self.now().rights}

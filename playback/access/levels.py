@@ -1,12 +1,8 @@
-"""Levels of a copy: rules, rights of editors, and rule precedence (A18 to A21); pure.
+"""Levels of a copy: rules, rights of editors, and rule precedence (A18 to A21; docs/how-to/levels.md); pure.
 
-A rule assigns a level to a link, a domain with its subdomains, a wiki, or everything, with precedence
-in this order; longer domains precede shorter ones. Among rules for the same target, the rule of the
-reader's wiki precedes the rule for all wikis. Stored levels (`core.config.stored_level`) have rules
-of their own with the same precedence.
-
-An editor's rule is limited by the editor's current right: lowering the maximum of a wiki lowers
-what its editors allowed before, and once the right is withdrawn their rules can only restrict.
+A rule assigns a level to a link, a domain with its subdomains, a wiki, or everything, with precedence in this order;
+longer domains precede shorter ones, and the rule of the reader's wiki the same rule for all wikis; likewise stored
+levels. An editor's rule is limited by the editor's current right: once it is withdrawn their rules can only restrict.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -259,10 +255,7 @@ class RuleTable(Generic[_L]):
         return self._rules.get(target)
 
     def most(self, actor: LevelActor, target: LevelTarget) -> _L | None:
-        """Return the highest level the actor may allow there; None: the actor has no right.
-
-        An operator's rule for the same target and all wikis limits editors as well.
-        """
+        """Return the highest level the actor may allow, also limited by an operator's rule for all wikis; or None."""
         if actor.is_operator:
             return self._kind.highest
         right = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
@@ -362,11 +355,7 @@ class LevelRules(RuleTable[Level]):
         return self.page_ruling(urls, wiki).level
 
     def page_ruling(self, urls: Iterable[str], wiki: str = "") -> Ruling:
-        """Return the ruling for a page with several URLs: the cited one and the redirect target.
-
-        A rule for one of these links decides; otherwise the URL with the lowest level, so that a
-        redirect from a trusted domain does not raise the level of an untrusted one.
-        """
+        """Return the ruling for a page with several URLs: a rule for one of them, else the lowest level."""
         rulings = [self.ruling(url, wiki) for url in dict.fromkeys(urls)]
         named = [
             each for each in rulings if each.rule and each.rule.target.scope is LevelScope.LINK

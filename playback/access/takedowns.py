@@ -1,10 +1,6 @@
-"""Take-downs: coverage of each kind, and their store (P-22).
+"""Take-downs: coverage of each kind, and their store (P-22, docs/how-to/takedown.md).
 
-All kinds except digests match by replay key (`core.url_keys`); an artifact ``urn:KIND:URL`` matches
-by the URL within it (docs/how-to/takedown.md).
-
-The cost of a look-up grows with the number of URL segments, not with the number of take-downs.
-
+All kinds except digests match by replay key (`core.url_keys`), at a cost that grows with the URL's segments only.
 Rows are never deleted: a lifted take-down records who lifted it, when and why.
 """
 
@@ -129,11 +125,7 @@ class TakedownSet:
         self._note(takedown, -1)
 
     def on(self, subject: TakedownSubject, now: datetime) -> Takedown | None:
-        """Return the take-down that applies to the subject at `now`; None: it may be shown.
-
-        Hiding precedes blocking; among equals the first decision applies. For subresources, redirects
-        and payloads of documents see `playback.access.control`.
-        """
+        """Return the take-down of the subject at `now`, or None: hiding before blocking, then the first."""
         return self._strictest(self._keys(subject), now) if self._by_number else None
 
     def on_capture(self, url: str, timestamp: str, now: datetime) -> Takedown | None:

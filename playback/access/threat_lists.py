@@ -1,23 +1,18 @@
 """Lists of malicious URLs (Safe Browsing hashes): look-up, hash-prefix files, URL hashing.
 
-URLs are canonicalised and hashed as in Safe Browsing v4 ("URLs and Hashing"), so that its lists and
-compatible ones can be used. An expression is a host suffix with a path prefix; a list holds
-prefixes of the expressions' SHA-256. No network request is made.
+URLs are canonicalised and hashed as in Safe Browsing v4 ("URLs and Hashing"): an expression is a host suffix with a
+path prefix; a list holds prefixes of the expressions' SHA-256. No network request is made.
 
 >>> canonical_url("http://www.GOOgle.com/a/../b?q#frag")
 b'http://www.google.com/b?q'
 >>> url_expressions("http://a.b.c/1/2.html?param=1")[:3]
 [b'a.b.c/1/2.html?param=1', b'a.b.c/1/2.html', b'a.b.c/']
 
-A file holds, for each length from 4 to 32 bytes, the sorted prefixes of that length, concatenated.
-A look-up is a binary search in the memory-mapped file: ten million prefixes take 24 comparisons.
+A file, memory-mapped and immutable, holds for each length from 4 to 32 bytes the sorted prefixes, concatenated.
 
     WEBOID PREFIXES 1                           a line
     {"sections": [[4, 1000000], [32, 7]]}       a line: length and count, in the order of the data
     data
-
-A list consists of a file of hash prefixes next to the decisions and a row in the decision store.
-Files are immutable: a newer list of the same name is another file.
 """
 
 import hashlib

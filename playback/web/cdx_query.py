@@ -1,8 +1,6 @@
 """CDX queries in the dialects of pywb and the Internet Archive, parsed and bounded; pure.
 
-The dialect of the Internet Archive is used at ``/cdx/search/cdx`` or with ``showResumeKey``, pywb's
-otherwise. They differ in the forms of filters and JSON. Unknown parameters are ignored, as both
-servers do.
+The Internet Archive's is used at ``/cdx/search/cdx`` or with ``showResumeKey``. Unknown parameters are ignored.
 """
 
 import base64

@@ -1,10 +1,7 @@
-"""CDX server: rows of the captures index, read in chunks and streamed.
+"""CDX server: rows of the captures index, read in chunks and streamed (`playback.web.cdx_query`).
 
-Each chunk is one query on the index. Rows read and time spent on a response are limited; a
-truncated response carries a resumption key.
-
-``/cdx`` uses pywb's dialect, ``/cdx/search/cdx`` that of the Internet Archive. Record locations are
-not exposed (research 1.10). Queries for whole hosts and domains need a setting.
+Rows and time of a response are limited; a truncated one carries a resumption key. Record locations are not exposed
+(research 1.10). Queries for whole hosts and domains need a setting.
 """
 
 import heapq
@@ -47,12 +44,7 @@ class NoSuchPageError(InputError):
 
 
 class CdxWalk:
-    """Iteration over the rows that match a query.
-
-    Attributes:
-        resume: after iteration, the position to continue from; None at the end.
-        ended_late: the time limit ended the iteration.
-    """
+    """Iteration over matching rows; then `resume` has the next position or None, `ended_late` tells of a time-out."""
 
     def __init__(
         self,

@@ -2,12 +2,9 @@
 
 Titles and names come from the archived page, so each format escapes them by its own rules:
 
-- wikitext: ``{{cite web}}`` splits at ``|``, ``}}``, ``{{`` and ``[[``, an external link ends at ``]``
-  and at white space; they are written as character references (mediawiki.org, Help:Links,
-  Help:Templates). In URLs they are percent-encoded.
-- HTML: Robust Links 1.0, ``data-originalurl``, ``data-versionurl``, ``data-versiondate``
-  (robustlinks.mementoweb.org/spec).
-- BibTeX: eleven characters are special (The LaTeX Companion, 2nd ed., 13.2).
+- wikitext: ``{{cite web}}`` splits at ``|``, ``}}``, ``{{`` and ``[[``, an external link ends at ``]`` and at white
+space (mediawiki.org, Help:Links, Help:Templates): character references, in URLs percent-encoded. - HTML: Robust Links
+1.0 (robustlinks.mementoweb.org/spec). - BibTeX: eleven characters are special (The LaTeX Companion, 2nd ed., 13.2).
 """
 
 import re
@@ -130,9 +127,7 @@ def plain(source: CitedSource) -> str:
 
 
 def wiki_text(text: str) -> str:
-    """Escape text for template parameters and link labels of wikitext.
-
-    Special characters are written as character references.
+    """Escape text for template parameters and link labels of wikitext by character references.
 
     >>> wiki_text("A | B [C] {{d}} ''e''")
     'A &#124; B &#91;C&#93; &#123;&#123;d&#125;&#125; &#39;&#39;e&#39;&#39;'

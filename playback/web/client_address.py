@@ -1,8 +1,7 @@
 """Client address behind trusted proxies, and its network for rate limits.
 
-The address is the socket's peer. ``X-Forwarded-For`` is trusted only from a configured proxy (RFC
-7239, 8.1: other clients can send any value) and read from its end: each proxy appends the address
-it saw, so the last address that is not a configured proxy is the reader's.
+``X-Forwarded-For`` is trusted only from a configured proxy (RFC 7239, 8.1) and read from its end: the last address
+that is not a configured proxy is the reader's.
 """
 
 import ipaddress

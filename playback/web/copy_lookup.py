@@ -1,15 +1,8 @@
-"""Copies to offer for many URLs, and the crawl queue's state of URLs without one.
+"""Copies to offer for many URLs, and the crawl queue's state of URLs without one (`QueueStatusReader`).
 
-The queue belongs to the crawler, which playback does not import; the caller that starts the front
-may supply a `QueueStatusReader`.
-
-For each URL the newest good capture is offered; if none is good, the best of the newest
-`_LOOKED_AT`. Error pages, parked domains and bot challenges do not count as copies, so a link that
-died and was captured again still leads to the earlier content. For a link that changed owner only
-earlier captures count. Captures that are taken down, hidden or held are never offered.
-
-The captures index is queried twice at most, independent of the number of URLs; the second query
-covers only URLs without a good capture.
+For each URL the newest good capture is offered, else the best of the newest `_LOOKED_AT`. Error pages, parked domains
+and bot challenges are no copies. For a link that changed owner only earlier captures count. Captures that are taken
+down, hidden or held are never offered. The captures index is queried twice at most.
 """
 
 import re
@@ -154,10 +147,7 @@ class CopyLookup:
     def of(
         self, asked: Sequence[UrlSpellings], until_ms: Mapping[str, int] | None = None
     ) -> list[CopyOffer | None]:
-        """Return the offer for each URL; None: never captured, or hidden.
-
-        `until_ms` gives time limits by identity key (Unix milliseconds); later captures do not count.
-        """
+        """Return each URL's offer, or None; captures later than `until_ms`, by identity key, do not count."""
         takedowns = self._store.takedowns_of([each.fetch for each in asked])
         bars = {
             TakedownEffect.HIDE: CopyOffer(bar=CopyObstacle.HIDDEN),

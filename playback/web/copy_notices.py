@@ -1,10 +1,6 @@
-"""Notices about a copy: threats, temporal drift, device and language of the capture.
+"""Notices about a copy: threats, temporal drift, device and language of the capture (RFC 9110, 3.2).
 
-A URL may have several representations (RFC 9110, 3.2): sites vary by device, language and login.
-The page's manifest records which one was captured; it is shown to readers.
-
-Temporal drift is computed by replay, which knows the subresources of a copy; the front requests it
-and shows no notice when replay does not answer in time.
+Replay computes the drift, as it knows the subresources of a copy; no notice when it does not answer in time.
 """
 
 import http.client

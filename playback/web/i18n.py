@@ -1,11 +1,8 @@
 """Languages of the reader pages: catalogues, translation, numbers and dates.
 
-Catalogues are ``locale/<language>/LC_MESSAGES/front.po``, loaded on first use; a language is
-available if its directory exists (W11). The source language is English.
-
-The language is negotiated (RFC 9110, 12.5.4) or set by the path: ``/de/page/…`` is ``/page/…`` in
-German, and links on it keep the prefix. No cookie is set. The language of the current request is a
-context variable, which Starlette propagates to its threads, so templates need not pass it on.
+Catalogues are ``locale/<language>/LC_MESSAGES/front.po`` (W11); the source language is English. The language is
+negotiated (RFC 9110, 12.5.4) or set by the path, ``/de/page/…``; links on it keep the prefix. No cookie is set. The
+language of the current request is a context variable, which Starlette propagates to its threads.
 """
 
 import io
@@ -67,9 +64,7 @@ def check_language(language: str) -> str:
 
 
 def wanted_language(accepted: str, default: str = SOURCE) -> str:
-    """Choose the language for an Accept-Language header; `default` when none matches.
-
-    Lookup follows RFC 4647, 3.4: ``de-AT`` matches ``de``. The first of equal weights is used.
+    """Choose the language for an Accept-Language header by Lookup (RFC 4647, 3.4), the first of equal weights.
 
     >>> wanted_language("fr, de-AT;q=0.8, en;q=0.5")
     'de'

@@ -1,11 +1,8 @@
-"""APIs for machines: TimeGate, TimeMaps, CDX, robots.txt (RFC 7089).
+"""APIs for machines: TimeGate, TimeMaps, CDX, robots.txt (RFC 7089; docs/reference/memento.md).
 
-Mementos (URI-M) are served by replay, without a frame. The reader page of the same copy sends the
-same Memento headers, so that a client can start from either.
-
-``/timemap/<form>/<url>`` has three forms: ``link`` is that of RFC 7089, ``json`` and ``cdxj`` are
-those of the Memento aggregators. A long list is paged, ``/timemap/<form>/<number>/<url>``; the
-address without a number is then an index of the pages (RFC 7089, 5.1.2).
+Mementos (URI-M) are served by replay, without a frame; the reader page of the same copy sends the same headers. A
+TimeMap's form is ``link`` (RFC 7089), ``json`` or ``cdxj`` (Memento aggregators). A long list is paged; the address
+without a number is then an index of the pages (RFC 7089, 5.1.2).
 """
 
 import json
@@ -82,14 +79,9 @@ class TimeMapPart:
 
 @dataclass(frozen=True, slots=True)
 class TimeMap:
-    """TimeMap, or the index of a paged one.
+    """TimeMap of an original (URI-R), oldest memento first, or the index of the parts of a paged one.
 
-    Attributes:
-        url: the original (URI-R).
-        number: its page number; None: the complete list, or the index.
-        mementos: its mementos, oldest first.
-        parts: the pages listed by an index.
-        is_first, is_last: whether it includes the first and the last memento of all.
+    Its `number` is None for the complete list or the index; `is_first`, `is_last`: with that memento of all.
     """
 
     url: str

@@ -101,10 +101,7 @@ class FixedHeaders:
 
 
 class OneOrigin:
-    """ASGI middleware that accepts a single Host, as protection against DNS rebinding.
-
-    Other names of this machine redirect to it, since replay allows no other origin to frame it.
-    """
+    """ASGI middleware that redirects to a single Host, against DNS rebinding; no other origin may frame copies."""
 
     def __init__(self, app: ASGIApp, origin: str) -> None:
         self._app = app

@@ -1,11 +1,7 @@
 """Request target of a reader page: archived URL, timestamps, level, wiki, capture facets.
 
-Facets precede time and URL, ``/url/device=phone;language=de/2026/https://…``, since the query
-belongs to the archived URL.
-
-Addresses contain archived URLs verbatim, so everything after the first segments is read from the
-raw request target (`playback.url_paths`), never from the decoded path. Invalid ones raise
-HTTPException 404.
+Facets precede time and URL, ``/url/device=phone;language=de/2026/https://…``, since the query belongs to the archived
+URL, which is read from the raw request target (`playback.url_paths`). Invalid ones raise HTTPException 404.
 """
 
 import re

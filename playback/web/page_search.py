@@ -1,13 +1,8 @@
-"""Search for pages by site, URL prefix, and words of title or URL.
+"""Search for pages by site, URL prefix, and words of title or URL; newest first, paged by key.
 
-Results are sorted newest first and paged by key, never by offset, so that late pages cost no more
-than the first.
-
-The number of rows read is bounded. Sites and addresses are ranges of the index by replay key: a
-range with few pages is read and sorted; one with many is found among the newest pages. Words are
-searched in the newest `MOST_READ` pages, and in as many again for the next page of results;
-`PageSearchResult.read_to` is the limit reached. Measured on SQLite with 10^6 pages:
-`docs/reference/front.md`.
+Sites and addresses are ranges of the index by replay key: a range with few pages is read and sorted; one with many is
+found among the newest pages. Words are searched in the newest `MOST_READ` pages, and in as many again for the next
+page of results; `PageSearchResult.read_to` is the limit reached (`docs/reference/front.md`).
 """
 
 import re

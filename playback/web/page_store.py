@@ -1,8 +1,4 @@
-"""Captured pages for the reader pages, read from the captures index.
-
-Access control is applied in two places: every page returned passes through `PageStore.pages_of`,
-every calendar entry through `PageStore.moments`.
-"""
+"""Captured pages for the reader pages; access control is in `PageStore.pages_of` and `PageStore.moments`."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -181,11 +177,9 @@ class TimeSpan:
 
 
 class PageStore:
-    """Look-up of pages in the captures index of one collection. Thread-safe.
+    """Look-up of pages in a collection's captures index, if any. Thread-safe; all methods raise TransientError.
 
-    All methods raise TransientError when the index cannot be read, and return nothing when it does
-    not exist yet. Hidden pages are not returned; blocked ones only with address and time. Without
-    `permits` there is no access control.
+    Hidden pages are not returned; blocked ones only with address and time; without `permits` all are.
     """
 
     def __init__(self, database: IndexDatabase, permits: AccessControl | None = None) -> None:
@@ -193,13 +187,10 @@ class PageStore:
         self._permits = permits
 
     def nearest(self, url: str, at: datetime | None, *, exact: bool = True) -> CapturedPage | None:
-        """Return the page of `url` to show for the time `at` (None: the newest).
+        """Return the page of `url` to show for the time `at` (None: the newest), captures that can be shown first.
 
-        With `exact`, a capture of exactly that time is preferred; otherwise the best, and of equally
-        good ones the nearest (`warc.index.page_choice`). Captures that can be shown come first.
-
-        Raises:
-            TakenDownError: that capture is blocked, or all captures are.
+        With `exact`, a capture of exactly that time is preferred; otherwise the best, and of equally good ones the
+        nearest (`warc.index.page_choice`). Raises TakenDownError: that capture is blocked, or all captures are.
         """
         try:
             values = key_values(replay_key(url))

@@ -1,15 +1,9 @@
 """Rate limits: token buckets (local, Redis), exempt callers, and limits of costly routes.
 
-A bucket holds `burst` tokens and is refilled with `per_s` tokens per second. A request takes one
-token, or is rejected with the time to wait. Expensive requests are charged afterwards, which delays
-the next one. As all clients share a global bucket, changing addresses does not evade the limits.
-
-Buckets are local to the process unless `SharedBuckets` shares them among several; when Redis is
-unavailable, the local buckets apply. Internal callers, known by their network or a token, are
-exempt.
-
-Each costly route has its own threads, without blocking the pool shared by all pages, and responds
-503 or 429 with ``Retry-After`` when too many requests wait or a network sends too many.
+A request takes one token, or is rejected with the time to wait. Expensive requests are charged afterwards, which
+delays the next one. All clients share a global bucket, so changing addresses does not help. Buckets are local unless
+`SharedBuckets` shares them; when Redis is unavailable, the local ones apply. Internal callers (network or token) are
+exempt. Each costly route has its own threads, and responds 503 or 429 with ``Retry-After``.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
 """Reader page: copy, screenshot, text, or both side by side, at the level that the reader chose.
 
-The full copy is framed by a document of the front, so that archived content cannot cover the
-banner; the frame has the capture's own origin (P-08, P-09). Replay enforces the same rules
-(`playback.replay.replay_context`); this module only offers choices.
+A document of the front frames the full copy, of an origin of its own (P-08, P-09), so that it cannot cover the
+banner. Replay enforces the same rules; this module only offers choices.
 """
 
 import logging
@@ -127,21 +126,14 @@ def no_copy(means: WebContext, url: str) -> Response:
 
 
 def status_of(page: CapturedPage, caution: CopyWarning) -> int:
-    """Return the HTTP status of a reader page: 200 only for a usable copy that is shown.
-
-    404 for a failed visit, an error page or a bot challenge, 403 when a threat holds the copy back.
-    The bot checks it before it cites an address.
-    """
+    """Return the HTTP status, which the bot checks: 200 for a usable copy, 403 when a threat holds it, else 404."""
     if caution.holds("page", is_download=page.is_download):
         return 403
     return 200 if page.is_usable else 404
 
 
 def queue_status_of(means: WebContext, url: str) -> UrlQueueStatus | None:
-    """Return the state of the URL in the crawl queue; None when unknown or unavailable.
-
-    A finished visit is not disclosed: without a copy to show, it may have been hidden (P-22).
-    """
+    """Return the URL's state in the crawl queue, or None; a finished visit may have been hidden (P-22)."""
     if means.status is None:
         return None
     try:

@@ -1,9 +1,6 @@
-"""Text differences by paragraphs and words (Myers' algorithm); pure.
+"""Text differences by paragraphs and words (Myers, "An O(ND) Difference Algorithm and Its Variations", 1986); pure.
 
-The shortest edit is found by Myers' algorithm ("An O(ND) Difference Algorithm and Its Variations",
-1986), which is fast for similar texts and quadratic otherwise. Its number of steps is limited by a
-budget; when that is used up, the remainder counts as replaced. Steps are counted rather than timed,
-so that results are reproducible.
+Its steps, quadratic for different texts, are limited and reproducible; then the remainder counts as replaced.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Answer for each link: copy, address to open, link state, text; pure.
 
-The archive's own copy takes precedence over the link's state; a copy in another archive is offered
-for dead links only. The link state is disclosed if the requested page contains the link, and to
-internal callers if a page of the farm does (W20, W24).
+The archive's own copy comes first, another archive's is for dead links only. The link state is disclosed if the
+requested page contains the link, and to internal callers if a page of the farm does (W20, W24).
 """
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
-"""HTTP of POST /links/api/cached, and the gadget's script.
+"""HTTP of POST /links/api/cached, and the gadget's script; open to pages of any site, without credentials.
 
-Open to pages of any site, without credentials. ``text/plain`` is accepted as well as JSON, since
-browsers send it across origins without a preflight; ``application/json`` gets its preflight.
+``text/plain`` is accepted as well as JSON, since browsers send it across origins without a preflight.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,6 @@
-"""Look-up of evidence for many links: index, link registry, crawl queue.
+"""Look-up of evidence for many links: link registry, captures index, crawl queue for the rest.
 
-The registry is read in one snapshot, then the captures index; the crawl queue only for URLs without
-a copy. When a store is unavailable, the results of the others are used and the answer is marked
-incomplete. Nothing is written, and no URL is visited because a page is viewed (W28).
+When a store is unavailable, the answer is marked incomplete. Nothing is written or visited because of a view (W28).
 """
 
 import logging

@@ -1,7 +1,6 @@
 """Request for the copies of a page's links, parsed and checked; InputError for invalid ones.
 
-URLs are taken as they appear in a page: with fragments, without a scheme (``//host/``), in any
-script, or invalid. URLs that cannot be archived are not errors; their answer is empty.
+URLs are taken as they appear in a page. Those that cannot be archived are not errors; their answer is empty.
 """
 
 import json

@@ -1,7 +1,6 @@
-"""Formats of registry answers: data, JSON, XML and gadget JavaScript (W21, W70).
+"""Formats of registry answers, all from `data_of`: data, JSON, XML and gadget JavaScript (W21, W70).
 
-`data_of` alone determines the content; all formats are derived from it. Dates are given twice:
-exact to the day, and in the rounded words shown to readers (W60).
+Dates are given twice: exact to the day, and in the rounded words shown to readers (W60).
 """
 
 import json

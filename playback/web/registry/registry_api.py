@@ -1,6 +1,5 @@
-"""Registry API for programs: page information, lists and gadget data.
+"""Read-only registry API for programs, open to any site (CORS): page information, lists and gadget data.
 
-Read-only: GET and HEAD. Open to pages of any site, without credentials (CORS); all data is public.
 Errors are ``application/problem+json`` (RFC 9457) in every format.
 """
 

@@ -1,17 +1,13 @@
 """Forms of the registry pages: fields, proof-of-form stamps, tokens and sender checks.
 
-Forms that change something are protected from cross-site requests in three ways: by the browser's
-headers (``Sec-Fetch-Site``, ``Origin``), which pages cannot change; for browsers that send neither,
-by a token in the form that covers time, purpose and address range; and by limits on type and size
-of the body.
+Forms that change something are protected from cross-site requests by the browser's headers (``Sec-Fetch-Site``,
+``Origin``); without either by a token in the form that covers time, purpose and address range; and by limits on type
+and size of the body.
 
-Queries for single URLs and patterns are answered to the form only. It sends a stamp with time,
-address range and URL or pattern, and a digest that only fronts of this collection can create. A
-stamp is valid for one query. A query without a stamp, or with an expired, used or mismatched one,
-gets the filled-in form, whose button submits it.
-
-The stamp of the empty form is valid for any one query from a browser that indicates navigation by
-the user (Sec-Fetch-Mode, W3C Fetch Metadata). Other clients have to submit the filled-in form.
+Queries for single URLs and patterns need a stamp of the form, valid for one: time, address range and URL or pattern,
+and a digest that only fronts of this collection can create. Without one the answer is the filled-in form, whose
+button submits it. The stamp of the empty form is valid for any one query from a browser that indicates navigation by
+the user (Sec-Fetch-Mode, W3C Fetch Metadata).
 """
 
 import asyncio
@@ -48,10 +44,7 @@ _OWN = frozenset({"same-origin", "none"})  # none: the reader's own doing, such 
 
 
 class FormTokens:
-    """Maker and verifier of form tokens, bound to a purpose and an address range. Thread-safe.
-
-    Fronts of one collection share the key; each remembers the single-use tokens used there.
-    """
+    """Maker and verifier of tokens for a purpose and address range. Thread-safe; remembers those used once here."""
 
     def __init__(self, reporters: ReporterDigests) -> None:
         """Store the maker of digests, with the key shared by all fronts."""

@@ -1,7 +1,6 @@
-"""Lists of the registry: pages of a wiki, links by state, links by pattern (W05).
+"""Lists of the registry, paged by key: pages of a wiki, links by state, links by pattern (W05).
 
-Lists are paged by key, never by offset. As findings may be rare, the number of rows read for one
-part is limited; a part may therefore be incomplete or empty and still have a successor.
+The rows read for a part are limited: it may be incomplete or empty and still have a successor.
 """
 
 import json
@@ -57,8 +56,7 @@ def read_list(
 ) -> WikiListPart | None:
     """Return a part of the list, after page number `after`; None for an unknown wiki.
 
-    `domain` selects links to that domain and its subdomains, optionally with a path prefix (W05);
-    InputError when it is invalid, or has too many watched URLs.
+    `domain`, perhaps with a path prefix, includes subdomains (W05); InputError: invalid, or too many URLs.
     """
     row = reading.wiki(wiki)
     if row is None:
@@ -196,10 +194,7 @@ def find_by_pattern(
 
 
 def exclusions_for(reading: RegistryReader, question: PatternQuestion) -> list[str] | None:
-    """Return exclusion list entries that remove links from the result (X06, X10).
-
-    Without a wiki in the query those of all wikis; None for an unknown wiki.
-    """
+    """Return exclusion entries that remove links, of all wikis unless one is named (X06, X10); None: unknown."""
     if question.wiki is None:
         wikis = [each for each in all_wikis(reading.reader) if each.id not in reading.hidden()]
     else:

@@ -1,8 +1,6 @@
 """Registry pages for readers: the form, its answers and a wiki's lists (W03 to W09, W69).
 
-Every answer includes the filled-in form. A query for a page is always answered (W10); one for a
-single URL or a pattern only when submitted by the form (`registry_forms`), and within the form's
-own rates.
+A query for a page is always answered (W10); one for a single URL or a pattern only from the form (`registry_forms`).
 """
 
 import logging

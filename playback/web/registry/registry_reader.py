@@ -101,10 +101,7 @@ LAST_SEEN = SqlStatement(
 
 
 class RegistryReader:
-    """Reader of one registry snapshot, for one day.
-
-    Only internal callers see wikis that are not public, and URLs that occur only there.
-    """
+    """Reader of one registry snapshot, for one day; only internal callers see what is not on public wikis."""
 
     def __init__(self, reader: Reader, day: int, *, is_internal: bool = False) -> None:
         self.reader = reader

@@ -1,12 +1,8 @@
-"""Registry service: opens the registry, answers queries and records page requests.
+"""Registry service: opens the registry, answers queries and records page requests, once a day.
 
-A request for a page is recorded once per day. A ping also marks the page, so that the feeder reads
-its links again; so does a query that names another revision than the one read (W08). A page that is
-not observed is passed to the feeder of its wiki, which applies the wiki's criteria; queries create
-neither pages nor URLs (W10, W12).
-
-All methods block; Starlette runs them in threads. TransientError means that the registry is
-unavailable.
+A ping, or a query that names another revision than the one read (W08), also marks the page, so that its links are
+read again. A page that is not observed is passed to its wiki's feeder; queries create neither pages nor URLs (W10,
+W12). All methods block. TransientError means that the registry is unavailable.
 """
 
 import logging
@@ -70,8 +66,7 @@ class NoRegistryError(Exception):
 class RegistrySource:
     """Registry of a collection, or the one next to an index, opened on demand. Thread-safe; `close` it.
 
-    A collection has a registry if its file exists; a database server always has one. After a failure,
-    opening is not attempted for `RETRY_S`, so that requests do not block.
+    After a failure, opening is not attempted for `RETRY_S`, so that requests do not block.
     """
 
     def __init__(self, layout: Layout, url: str = "") -> None:
@@ -191,10 +186,7 @@ class LinkRegistry:
 
 
 class RegistryService:
-    """Queries on the registry, with the caller's permissions. Thread-safe.
-
-    Raises NoRegistryError without a registry, UnknownWikiError for a wiki that it does not know.
-    """
+    """Queries with the caller's permissions. Thread-safe; raises NoRegistryError, UnknownWikiError."""
 
     def __init__(self, source: RegistrySource, copies: CopyLookup, clock: Clock) -> None:
         self._source = source
@@ -280,10 +272,7 @@ class RegistryService:
             note_request(self._source.store(), question, self.day)
 
     def note(self, question: PageQuestion) -> None:
-        """Record a request for the pages, if the registry can be written without delay (W34).
-
-        One request at a time may wait for a writer; others are dropped.
-        """
+        """Record a request for the pages (W34), unless another one waits for a writer already."""
         if not self._writers.places.acquire(blocking=False):
             return
         try:

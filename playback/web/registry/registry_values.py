@@ -1,8 +1,7 @@
 """Values that the registry API exchanges: checked request parameters, and answers.
 
-Days are day numbers (`links.check_history`). Text from wikis and the web is unescaped. Parameter
-names with the same meaning are synonyms: ``curid`` and ``pageid`` (W19, W67). Invalid parameters
-raise InputError with a text for `translate`: programs get it in English, readers in their language.
+Text from wikis and the web is unescaped. Parameter names with the same meaning are synonyms: ``curid`` and ``pageid``
+(W19, W67). Invalid parameters raise InputError with a text for `translate`.
 """
 
 import re
