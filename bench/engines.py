@@ -111,8 +111,8 @@ def figures(*, quick: bool, only: str, replayweb: str, collection: str) -> dict[
         with _static(layout, replayweb) as front, _wayback(folder, layout) as wayback:
 
             def by_pywb(moment: str, url: str) -> CopyAddress:
-                copy = f"http://{wayback}/all/{moment}mp_/{url}"
-                return CopyAddress(_frame(front, _FRAME, "", copy), (front, wayback), framed=True)
+                # Framed, as it is by default.
+                return CopyAddress(f"http://{wayback}/all/{moment}/{url}", (wayback,), framed=True)
 
             def by_wabac(moment: str, url: str) -> CopyAddress:
                 copy = f"/w/all/{moment}mp_/{url}"
@@ -189,7 +189,6 @@ def _wayback(folder: Path, layout: Layout) -> Iterator[str]:
     python = find_pywb_python()
     home = folder / "pywb"
     home.mkdir()
-    (home / "config.yaml").write_text("framed_replay: false\n")
     manager = [str(python.with_name("wb-manager"))]
     subprocess.run([*manager, "init", "all"], cwd=home, check=True, capture_output=True)
     for path in _warcs(layout):
