@@ -48,7 +48,7 @@ _IMPORTANT = re.compile(r"!\s{0,9}important", re.IGNORECASE)
 _STYLED = re.compile(r"([a-z-]{1,40})\s{0,9}:\s{0,9}([\w#().,%'\" !+-]{1,2000})")
 _LOOK = "data-weboid-look"
 _ANY_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]{0,60})[^<>]*>")
-_WORDLESS = frozenset({"style", "script", "defs", "desc", "metadata"})
+_WORDLESS = frozenset({"style", "script", "defs", "desc", "metadata", "title"})
 _LINES = frozenset({"text", "p", "div", "li", "foreignobject"})
 _LONGEST_ALTERNATIVE = 5_000
 _BORROWERS = {
@@ -171,7 +171,8 @@ def drawing_text(markup: str, attributes: dict[str, str]) -> str:
     """Return the alternative text of a drawing: its label, title or else the words in it, line by line."""
     if label := attributes.get("aria-label"):
         return label
-    title = re.search(r"<title[^>]*>([^<]{1,300})</title", markup, re.IGNORECASE)
+    # Its own; those within it name shapes, of which a chart has one for each label.
+    title = re.match(r"<svg[^>]*>\s*<title[^>]*>([^<]{1,300})</title", markup, re.IGNORECASE)
     if title and (text := unescape(title[1]).strip()):
         return text
     parts: list[str] = []

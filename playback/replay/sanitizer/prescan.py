@@ -395,8 +395,9 @@ class _DocumentScanner:
         source = attributes.get("data-weboid-src") or attributes.get("src")
         if not source and (first := _SOURCE.search(inside)):
             source = _attributes(inside, first.end())[0].get("src")
-        # The controls say how long it is; without them nobody sees more than the picture.
-        is_known = "controls" in attributes and attributes.get("preload", "").lower() != "none"
+        # The controls say how long it is; without them and a poster its first picture is seen.
+        is_seen = "controls" in attributes or not attributes.get("poster")
+        is_known = is_seen and attributes.get("preload", "").lower() != "none"
         attributes["preload"] = "metadata" if is_known else "none"
         attributes["src"] = source or ""
         if self._rewriter.has_images:

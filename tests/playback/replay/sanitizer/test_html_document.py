@@ -381,7 +381,7 @@ def test_shadow_trees_stand_open(in_replay: Call) -> None:
         ("<audio controls loop preload=none src=s.wav crossorigin>x</audio>",
          '<audio controls="" loop="" preload="none" src="{me}s.wav"></audio>'),
         ("<video src=blob:x poster=javascript:x></video>", '<video preload="none"></video>'),
-        ("<audio src=data:audio/wav;base64,AAAA>", '<audio preload="none"></audio>'),
+        ("<audio src=data:audio/wav;base64,AAAA>", '<audio preload="metadata"></audio>'),
     ],
 )  # fmt: skip
 def test_films_and_sound_come_from_the_archive(in_replay: Call, markup: str, expected: str) -> None:
@@ -671,9 +671,12 @@ def test_words_of_a_drawing_are_its_alternative_text(in_replay: Call) -> None:
     drawing = (
         '<svg viewBox="0 0 4 4" data-weboid-look="width:9px;height:9px"><style>.a{fill:red}</style>'
         "<defs><text>hidden</text></defs><text>One <tspan>two</tspan></text>"
-        "<text>three &amp; four</text></svg>"
+        "<text>three &amp; four<title>three</title></text></svg>"
     )
 
+    assert 'alt="Chart"' in in_replay(
+        "document", [drawing.replace("<style>", "<title>Chart</title><style>")]
+    )
     assert 'alt="One two\nthree &amp; four"' in in_replay("document", [drawing])
 
 
