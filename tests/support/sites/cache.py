@@ -9,6 +9,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,6 +103,22 @@ def unpack_wheels(requirements: str, into: Path) -> None:
         for wheel in sorted(Path(folder).glob("*.whl")):
             with ZipFile(wheel) as archive:
                 archive.extractall(into)
+
+
+def unpack_npm(names: tuple[str, ...], into: Path) -> None:
+    """Fetch npm's packages, each with its version, and unpack what they are built of into one folder.
+
+    Raises:
+        SiteUnavailableError: a download failed.
+    """
+    into.mkdir()
+    with tempfile.TemporaryDirectory(dir=into.parent) as folder:
+        _run(["npm", "pack", "--silent", *names], cwd=folder)
+        for package in sorted(Path(folder).glob("*.tgz")):
+            with tarfile.open(package) as archive:
+                archive.extractall(folder, filter="data")
+            shutil.copytree(Path(folder) / "package" / "build", into, dirs_exist_ok=True)
+            shutil.rmtree(Path(folder) / "package")
 
 
 def copy_followed(source: Path, target: Path, tree: Path) -> None:

@@ -14,7 +14,13 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from tests.support.sites.acid_parts import film, sound
-from tests.support.sites.cache import built, copy_followed, unpack_packages, unpack_wheels
+from tests.support.sites.cache import (
+    built,
+    copy_followed,
+    unpack_npm,
+    unpack_packages,
+    unpack_wheels,
+)
 from tests.support.sites.http1 import Answer, Request, response
 from tests.support.sites.static import StaticSite
 
@@ -40,6 +46,9 @@ PACKAGES = (
     *("libjs-openlayers", "libjs-raphael", "libjs-select2.js", "libjs-slick", "libjs-sphinxdoc"),
     *("libjs-underscore", "sphinx-rtd-theme-common", "doxygen-doc", "libcommons-lang3-java-doc"),
     *("libglib2.0-doc", "mkdocs-doc", "python-requests-doc"),
+)
+WORKBOX = tuple(
+    f"workbox-{name}@7.3.0" for name in ("core", "precaching", "routing", "strategies", "sw")
 )
 _MANUALS = {
     "doxygen": ("usr/share/doc/doxygen/html", "index.html"),
@@ -120,9 +129,18 @@ def kinds() -> KindPages:
     """
     root = built("kinds", f"1 {WHEELS} {PACKAGES} {_LIBRARIES} {_MANUALS}", _fetch)
     written = sorted(f"/{path.name}" for path in PAGES.glob("*.html"))
+    if _workbox() is None:
+        written.remove("/offline-workbox.html")
     return KindPages(
         root, (*written, *(f"/manuals/{name}/{page}" for name, (_, page) in _MANUALS.items()))
     )
+
+
+def _workbox() -> Path | None:
+    """Return the folder of Workbox, which no package of Debian or PyPI brings; None without npm."""
+    if shutil.which("npm") is None:
+        return None
+    return built("workbox", f"1 {WORKBOX}", lambda folder: unpack_npm(WORKBOX, folder / "workbox"))
 
 
 def _fetch(folder: Path) -> None:
@@ -144,6 +162,7 @@ class KindSite:
 
     def __init__(self, root: Path) -> None:
         self._fetched, self._written = StaticSite(root), StaticSite(PAGES)
+        self._workbox = StaticSite(_workbox() or root)
 
     def __call__(self, request: Request) -> Answer:
         """Return the answer to a request."""
@@ -157,6 +176,8 @@ class KindSite:
         if folder == "media":
             kind = {"wav": "audio/wav", "mp4": "video/mp4"}.get(name[-3:], "video/webm")
             return response(body=sound() if name[-3:] == "wav" else film(), content_type=kind)
+        if folder == "workbox":
+            return self._workbox(request)
         made = _made(request)
         if made is not None:
             return made
