@@ -116,7 +116,7 @@ class HostPatterns(Generic[T]):
 
 
 def parse_endpoint(text: str) -> tuple[str, int | None]:
-    """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port``, IPv6; ConfigError.
+    """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port``, IPv6; raises ConfigError.
 
     >>> parse_endpoint("127.0.0.1:8080"), parse_endpoint("[::1]"), parse_endpoint("::1")
     (('127.0.0.1', 8080), ('::1', None), ('::1', None))

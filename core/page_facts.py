@@ -8,7 +8,7 @@ canonical, doi. The input is untrusted: sizes, depth and counts are bounded, and
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,15 +134,6 @@ def read_facts(
                 facts += [PageFact(name, value, source) for value in values[:many]]
                 break
     return tuple(facts)
-
-
-def fact_value(facts: Iterable[PageFact], name: str) -> str:
-    """Return the value of the first fact of that name; empty when there is none.
-
-    >>> fact_value([PageFact("title", "A", "html:title")], "title")
-    'A'
-    """
-    return next((each.value for each in facts if each.name == name), "")
 
 
 def _normal(name: str, value: str, base: str) -> str:

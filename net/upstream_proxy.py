@@ -49,7 +49,7 @@ def shut_socket(sock: socket.socket) -> None:
 
 
 def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
-    """Connect through SOCKS5 to an address, or a name that the proxy resolves; ConnectError, OSError."""
+    """Connect through SOCKS5 to an address, or a name that the proxy resolves; raises ConnectError or OSError."""
     sock.sendall(b"\x05\x02\x00\x02" if via.username else b"\x05\x01\x00")
     version, method = _exactly(sock, 2, via)
     if version != 5:
@@ -78,7 +78,7 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
 
 
 def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
-    """Open a tunnel (RFC 9110, 9.3.6); TunnelRefusedError by its rules, ConnectError: host or credentials; OSError."""
+    """Open a tunnel (RFC 9110, 9.3.6); raises TunnelRefusedError (its rules), ConnectError or OSError."""
     authority = f"{host}:{port}".encode()
     sock.sendall(
         b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (authority, authority, authorization(via))

@@ -133,7 +133,7 @@ IndexRenewal = tuple[CaptureIndex, Mapping[str, int], Callable[[], None]]
 
 @contextmanager
 def renew_index(layout: Layout, settings: IndexSettings) -> Iterator[IndexRenewal]:
-    """Create a renewal of the index, discarded unless published; CollectionInUseError, IndexUnavailableError."""
+    """Yield an index that is discarded unless published; raises CollectionInUseError or IndexUnavailableError."""
     if settings.url:
         with _renew_server(parse_index_url(settings.url)) as renewal:
             yield renewal

@@ -135,7 +135,7 @@ def abandoned(layout: Layout) -> frozenset[str]:
 def recover_collection(
     layout: Layout, settings: ProxySettings, *, now: datetime, index: IndexSettings | None = None
 ) -> list[WarcRecovery]:
-    """Recover claims, WARCs and indexes; IndexUnavailableError, CollectionVersionError, DedupUnavailableError."""
+    """Recover claims, WARCs, indexes; raises IndexUnavailableError, CollectionVersionError, DedupUnavailableError."""
     bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
     with (
         closing(open_index(layout, index or IndexSettings())) as opened,

@@ -161,7 +161,7 @@ def choose_copy(
     day: int,
     own: Sequence[str] = (),
 ) -> StoredCopy:
-    """Store a manual choice of version, or of none (W30); CopyLockedError, RefusedAddressError, InputError."""
+    """Store a manual choice of version, or of none (W30); raises CopyLockedError, RefusedAddressError or InputError."""
     there = copies_of_url(connection, url.id)
     is_locked = any(kept.is_locked for kept in there)
     if is_locked and not choice.is_admin:

@@ -1,7 +1,7 @@
 """Client for Save Page Now 2 of the Internet Archive; it needs a key, and a capture takes minutes.
 
-The answer determines the retry: soon for the service's failures, later for an exhausted daily limit, not for long
-for a page that cannot be archived. Errors come with status 200.
+The answer determines the retry: later for the service's failures or an exhausted daily limit, not for long for a
+page that cannot be archived. Errors come with status 200.
 """
 
 from collections.abc import Callable

@@ -44,7 +44,7 @@ class NoSuchPageError(InputError):
 
 
 class CdxWalk:
-    """Iteration over matching rows; then `resume` has the next position or None, `ended_late` tells of a time-out."""
+    """Iteration over matching rows; then `resume` is the next position or None, `ended_late` True after a time-out."""
 
     def __init__(
         self,

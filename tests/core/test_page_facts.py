@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.page_facts import VALUE_LIMIT_CHARS, PageFact, fact_value, main_work, read_facts
+from core.page_facts import VALUE_LIMIT_CHARS, PageFact, main_work, read_facts
 from core.web_dates import PAGE_DATE_LIMIT_CHARS, iso_date
 from tests.support.examples import examples
 
@@ -32,6 +32,10 @@ JSON = st.recursive(
 
 def read(headers: dict[str, str] | None = None, **raw: Any) -> tuple[PageFact, ...]:
     return read_facts(raw, url=URL, headers=headers or {})
+
+
+def fact_value(facts: tuple[PageFact, ...], name: str) -> str:
+    return next((each.value for each in facts if each.name == name), "")
 
 
 def ld(*nodes: Any) -> list[str]:

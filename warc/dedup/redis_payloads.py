@@ -138,7 +138,7 @@ class RedisPayloadIndex(PayloadIndex):
     def __init__(
         self, address: RedisAddress, folder: Path, *, heartbeat_s: float = HEARTBEAT_S
     ) -> None:
-        """Connect, and find this collection's dead processes by lock files in `folder`; DedupUnavailableError."""
+        """Connect, and find dead processes by their lock files in `folder`; raises DedupUnavailableError."""
         self._tag = address.tag
         self._heartbeat_s = heartbeat_s
         self._debts: dict[

@@ -29,7 +29,7 @@ OWN_PREFIXES = ("weboid-", "artifacts-")  # of the WARCs that our recorder names
 
 
 def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
-    """Open the configured or the collection's index; ConfigError, CollectionVersionError, IndexUnavailableError."""
+    """Open the configured index; raises ConfigError, CollectionVersionError or IndexUnavailableError."""
     if settings.url:
         from warc.index.postgres import PostgresCaptureIndex  # a sixth of a run's start
 

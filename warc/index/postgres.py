@@ -49,7 +49,7 @@ class PostgresCaptureIndex(CaptureIndex):
     shared = True
 
     def __init__(self, address: IndexAddress) -> None:
-        """Connect, and create missing tables, in any process; CollectionVersionError, IndexUnavailableError."""
+        """Connect, and create missing tables; raises CollectionVersionError or IndexUnavailableError."""
         self._server = PostgresConnection(address)
         self._address = address
         try:

@@ -1,4 +1,4 @@
-"""Choice of a remedy for each link, and checks of the copies it would cite (docs/how-to/wiki.md).
+"""Choice of a remedy for each link, and checks of the copies it would cite (docs/how-to/bot.md).
 
 Only confirmed results count. A link is left alone while its host is presumed reachable or cannot be judged
 by us, or a reader reached it after the last check. A manual mark (PERMADEAD) needs no confirmation. The chosen

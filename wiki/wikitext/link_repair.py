@@ -51,7 +51,7 @@ def repair_link(
     draft: RepairDraft,
     fits: TakesTemplate,
 ) -> None:
-    """Add the edits for a bracketed or bare link; `fits`: a template may be inserted there. CannotRepairError."""
+    """Add the edits for a link; `fits`: a template may be inserted there. Raises CannotRepairError."""
     own = page.options.own
     copy = usable_copy(remedy.copy, citation.url, own)
     is_alive = remedy.condition is LinkCondition.ALIVE

@@ -81,7 +81,7 @@ class RegistrySource:
         return bool(self._url) or self._layout.links_db.is_file()
 
     def store(self) -> RegistryStore:
-        """Return the registry, opened if necessary; NoRegistryError, TransientError."""
+        """Return the registry, opened if necessary; raises NoRegistryError or TransientError."""
         if not self.is_there():
             raise NoRegistryError
         with self._lock:
