@@ -355,7 +355,7 @@ def test_a_browser_shows_the_page_in_its_own_fonts(
     for kind in kinds[:3]:
         house.builder.response(f"{site}/{kind}", wrapped[kind], mime="application/octet-stream")
     other = "@font-face{font-family:Other;src:url(//leak.test/g)}i{font-family:Other}"
-    archived, live = other, ""
+    archived, live = other, "i{font-family:Other}"
     for kind, data in inline.items():
         where = data if kind == "data" else f"/{kind}"
         name = f"Archived-{kind.replace('/', '-')}"
