@@ -65,25 +65,6 @@
       else cookies.set(name, value);
     });
 
-  // A database that cannot be opened is what pages expect of private windows.
-  if (window.IDBFactory) {
-    const refused = () => {
-      const request = new EventTarget();
-      request.readyState = "done";
-      request.result = undefined;
-      request.error = new DOMException("Nothing is kept in an archived copy.", "InvalidStateError");
-      request.onerror = request.onsuccess = request.onupgradeneeded = request.onblocked = null;
-      setTimeout(() => {
-        const event = new Event("error", { cancelable: true });
-        request.dispatchEvent(event);
-        if (typeof request.onerror === "function") request.onerror(event);
-      });
-      return request;
-    };
-    put(IDBFactory.prototype, "open", refused);
-    put(IDBFactory.prototype, "deleteDatabase", refused);
-    put(IDBFactory.prototype, "databases", () => Promise.resolve([]));
-  }
   // The archive answers as the page's service worker did at the capture, so none runs: pages find one that
   // was registered, and after a reload one that controls them.
   const events = (object, ...names) => {

@@ -130,7 +130,11 @@ _PARTS = {"script": "js_", "style": "cs_", "image": "im_", "json": "oe_"}
 _LONGEST_BODY = 1_000_000  # bytes of a captured request
 _BY_DESTINATION = {**_PARTS, "iframe": "if_", "frame": "fr_"}
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
-_OUR_SCRIPTS = {"full.js": "full.js", "module.js": "full_module.js", "worker.js": "full_worker.js"}
+_OUR_SCRIPTS = {
+    "full.js": ("full_database.js", "full.js"),
+    "module.js": ("full_module.js",),
+    "worker.js": ("full_worker.js",),
+}
 _WOMBAT_SCRIPTS = frozenset({"wombat.js", "wombatWorkers.js"})
 
 
@@ -389,8 +393,8 @@ class FullCopyServer:
         """Return one of the scripts that are put into pages: ours, and wombat's."""
         if name not in self._scripts:
             if name in _OUR_SCRIPTS:
-                source = resources.files("playback.replay.full") / _OUR_SCRIPTS[name]
-                body = source.read_bytes()
+                folder = resources.files("playback.replay.full")
+                body = b"".join((folder / each).read_bytes() for each in _OUR_SCRIPTS[name])
             elif name in _WOMBAT_SCRIPTS:
                 body = self._rewrite(lambda: WombatJob(name))
                 if (

@@ -206,6 +206,7 @@ async def test_a_readers_click_leads_no_page_out_of_its_frame(
 
 KEEPING = """<!DOCTYPE html><title>keeping</title><script>
 localStorage.setItem('kept', 'A'); sessionStorage.setItem('kept', 'A'); document.cookie = 'kept=A; path=/';
+caches.open('kept'); const kept = indexedDB.open('kept'); kept.onupgradeneeded = () => kept.result.createObjectStore('kept');
 window.heard = []; new BroadcastChannel('c').onmessage = (event) => heard.push(event.data);
 window.seen = {
   local: localStorage.getItem('before'), cookie: document.cookie,
@@ -220,8 +221,8 @@ PRYING = """<!DOCTYPE html><title>prying</title><script>
   await attempt('local', () => localStorage.getItem('kept'));
   await attempt('session', () => sessionStorage.getItem('kept'));
   await attempt('cookie', () => document.cookie);
-  await attempt('cache', async () => (await caches.keys()).length);
-  await attempt('database', () => new Promise((done, failed) => { const r = indexedDB.open('kept'); r.onsuccess = () => done('open'); r.onerror = () => failed(r.error) }));
+  await attempt('cache', async () => (await caches.has('kept')) ? 'open' : 'shut');
+  await attempt('database', () => new Promise((done, failed) => { const r = indexedDB.open('kept'); r.onsuccess = () => done(r.result.objectStoreNames.length ? 'open' : 'shut'); r.onerror = () => failed(r.error) }));
   await attempt('worker', async () => (await navigator.serviceWorker.register('/sw.js')).scope);
   await attempt('front', async () => (await fetch('FRONT/api/pages')).status);
   await attempt('other', async () => (await fetch('OTHER')).status);
@@ -325,7 +326,20 @@ say('cookie', (document.cookie = 'a=b; path=/', document.cookie));
 history.pushState({x: 1}, '', '/app/two'); say('route', location.pathname + history.state.x);
 say('address', location.origin + ' ' + document.domain + ' ' + (window.top === window));
 say('time', new Date().toISOString().slice(0, 16));
-const database = indexedDB.open('x'); database.onerror = () => say('database', 'refused');
+const database = indexedDB.open('x', 2);
+database.onupgradeneeded = ({ oldVersion, newVersion }) => {
+  const store = database.result.createObjectStore('bridges', { keyPath: 'id', autoIncrement: true });
+  store.createIndex('of', 'year'); for (const year of [1912, 1850, 1999]) store.add({ year });
+  say('upgrade', oldVersion + ' ' + newVersion);
+};
+database.onsuccess = () => {
+  const change = database.result.transaction('bridges', 'readwrite'), store = change.objectStore('bridges'), years = [];
+  store.put({ id: 2, year: 1851 }); store.delete(3); store.add({ id: 1 }).onerror = (event) => { years.push(event.target.error.name); event.preventDefault() };
+  store.index('of').openCursor(IDBKeyRange.lowerBound(1800), 'prev').onsuccess = ({ target }) => {
+    const cursor = target.result; if (cursor) { years.push(cursor.value.year + '/' + cursor.primaryKey); cursor.continue(); } };
+  change.oncomplete = () => { database.result.transaction('bridges').objectStore('bridges').count().onsuccess = ({ target }) =>
+    say('database', years + ' ' + target.result + (target instanceof IDBRequest)) };
+};
 const later = (name, promise) => promise.then((value) => say(name, value), (error) => say(name, error));
 later('fetch', fetch('/api/data.json').then((r) => r.json()).then((j) => j.v));
 later('elsewhere', fetch('https://other.example/api', {credentials: 'include', headers: {'X-Asked': 'x'}}).then((r) => r.text()));
@@ -401,7 +415,8 @@ async def test_an_application_runs_as_it_did(
     )
     wanted = {
         "storage": "12a,b", "cookie": "a=b", "route": "/app/two1", "address": f"{site} {site[8:]} true",
-        "time": "2026-03-01T12:00", "database": "refused", "fetch": "7", "elsewhere": "other", "missing": "404",
+        "time": "2026-03-01T12:00", "upgrade": "0 2", "database": "ConstraintError,1912/1,1851/2 2true", "fetch": "7",
+        "elsewhere": "other", "missing": "404",
         "post": "404", "posted": "a bridge", "form": "a tram", "xhrPosted": "a road",
         "dynamic": "lib", "xhr": '{"v":7}', "worker": "imported7", "moduleWorker": 'libearly7{"v":7}',
         "canvas": "0,255,0,255", "inline": "lib/app/two", "module": "libliblazy"[:6] + "app", "written": "true",
