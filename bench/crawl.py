@@ -36,7 +36,7 @@ from tests.support.sites import hosts
 from tests.support.sites.kinds import kinds
 from tests.support.sites.web import TestWeb
 
-MANUAL = "manuals/doxygen"
+MANUAL = "manuals/javadoc"
 PAGES = 150
 _LOADED = """new Promise((done) => {
   if (document.readyState === "complete") done(true);

@@ -215,12 +215,16 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
 
 @dataclass(frozen=True, slots=True)
 class ProxyEndpoint:
-    """Proxy of a visit's requests, with its credentials or none; `direct`: "host:port" without the proxy."""
+    """Proxy of a visit's requests, with its credentials or none; `direct`: "host:port" without the proxy.
+
+    `token` identifies the visit in a browser context that visits share.
+    """
 
     host: str
     port: int
     username: str = ""
     password: str = ""
+    token: str = ""
     direct: tuple[str, ...] = ()
 
     def __repr__(self) -> str:

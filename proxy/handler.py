@@ -36,7 +36,7 @@ from proxy.request_target import (
     parse_authority,
     parse_tunnelled,
 )
-from proxy.visit_registry import VisitSession
+from proxy.visit_registry import TOKEN_HEADER, VisitSession
 from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
 from warc.local_storage import log_failure, to_weboid_error
 
@@ -146,6 +146,14 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             origin, target, url = parse_absolute(head.target)
         else:
             origin, target, url = self._tunnel, *parse_tunnelled(head.target, self._tunnel)
+        token = (head.get(TOKEN_HEADER) or b"").decode("latin-1")
+        if visit.token:
+            # Without one it is a straggler of a tab that is being closed, perhaps of an earlier page.
+            if token != visit.token and (token or not _may_lack_token(head)):
+                self._answer_error(403, "visit: over", keep_alive=False)
+                return False
+            kept = tuple(each for each in head.headers if each[0] != TOKEN_HEADER)
+            head = replace(head, headers=kept)
         head = with_headers(head, visit.headers)
         kind = WebSocketExchange if asks_for_websocket(head) else Exchange
         exchange = kind(self.server.exchanges, visit, url, head.method)
@@ -283,6 +291,12 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             lines += b"Content-Length: 0\r\nCache-Control: no-store\r\n"
             lines += b"Connection: keep-alive\r\n" if keep_alive else b"Connection: close\r\n"
         self._wire.send(lines + headers + b"\r\n")
+
+
+def _may_lack_token(head: RequestHead) -> bool:
+    """Return whether browsers make such a request themselves, without the headers of a page."""
+    destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1")
+    return head.method == "OPTIONS" or asks_for_websocket(head) or destination.endswith("worker")
 
 
 def _run_alone(exchange: Exchange, origin: Origin, request: bytes, visit: VisitSession) -> None:

@@ -1,7 +1,8 @@
 """Open visits by their proxy credentials, with their requests in flight.
 
 A request without credentials, or with those of a closed visit, is refused. Consecutive visits of a shared context
-have the same ones: between the seal of one and the opening of the next every request is refused.
+have the same ones, and a token each that the browser adds to the requests of a page and its workers: a late
+one (a beacon, a keep-alive fetch, whatever waited for a connection) is refused, and never taken for the next.
 """
 
 import base64
@@ -21,6 +22,9 @@ from proxy.request_target import Origin
 
 UNANSWERED_LIMIT = 256
 UNANSWERED_BYTES = 65_536  # of one
+# A name and values that scripts may send to any site without asking it first (Fetch, "CORS-safelisted
+# request-header"), that browsers do not send by themselves, and that no cache distinguishes.
+TOKEN_HEADER = b"content-language"
 CONTEXTS_LIMIT = 256  # shared contexts whose records are remembered, for what a 304 confirms
 CONTEXT_RECORDS = 10_000  # of one context
 
@@ -65,6 +69,9 @@ class VisitSession:
     password: str = field(default_factory=partial(secrets.token_hex, 16))
     # Latest recorded success of each URL in earlier visits of the same context.
     earlier: dict[str, RequestLogEntry] = field(default_factory=dict, init=False)
+    token: str = field(
+        default="", init=False
+    )  # value of `TOKEN_HEADER`; empty in a context of its own
     entries: list[RequestLogEntry] = field(default_factory=list, init=False)
     # Cause of the failure of the whole visit; None when it did not fail.
     failure: WeboidError | None = field(default=None, init=False)
@@ -189,6 +196,7 @@ class VisitRegistry:
             if key in self._by_authorization:
                 raise InputError("Another visit of the browser context is open.")
             if shared:
+                visit.token = f"weboid-{secrets.token_hex(8)}"
                 visit.earlier = self._recorded.setdefault(key, {})
                 self._recorded.move_to_end(key)
                 if len(self._recorded) > CONTEXTS_LIMIT:

@@ -35,6 +35,7 @@ class PageOptions:
     locale: str = ""  # locale of dates and numbers, a BCP 47 tag; empty: the browser's own
     timezone: str = ""  # IANA time zone name; empty: the browser's own
     media: tuple[tuple[str, str], ...] = ()  # overridden CSS media features, by name
+    token: str = ""  # sent with each request, for the proxy; empty: none
 
     def identity(self) -> dict[str, Any]:
         """Return the parameters of ``Emulation.setUserAgentOverride``."""
@@ -64,6 +65,9 @@ class PageOptions:
     def commands(self, kind: str) -> Iterator[Command]:
         """Yield the commands to send to a target of a CDP type (page, iframe, worker) before it runs."""
         yield "Emulation.setUserAgentOverride", self.identity()
+        if self.token:
+            headers = {"Content-Language": self.token}  # `proxy.visit_registry.TOKEN_HEADER`
+            yield "Network.setExtraHTTPHeaders", {"headers": headers}
         if kind == "page":
             yield (
                 "Emulation.setDeviceMetricsOverride",

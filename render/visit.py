@@ -225,8 +225,9 @@ class _VisitRun:
         self.steps = VisitSteps(settings.timeout_s, clock)
         self.page: BrowserPage | None = None
         self.left_clean = False  # whether the tab of a shared context is closed, and stored little
-        self._options = page_options(
-            settings, browser_said=browser.user_agent, version=browser.version
+        self._options = replace(
+            page_options(settings, browser_said=browser.user_agent, version=browser.version),
+            token=request.proxy.token if request.proxy is not None else "",
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:

@@ -196,6 +196,8 @@ def _command(
         *("--retries", "1", "--fragment-retries", "1", "--extractor-retries", "1"),
         *("--no-part", "--no-mtime", "--no-progress", "--no-warnings", "--color", "never"),
         *("--format", wanted, "--output", "%(format_id).40s.%(ext).8s", "--paths", str(folder)),
+        # Names the visit to the proxy, in a context that visits share (`proxy.visit_registry`).
+        *(("--add-headers", f"Content-Language:{proxy.token}") if proxy.token else ()),
         *("--dump-json", "--no-simulate", "--referer", player.page, "--", player.url),
     ]
 

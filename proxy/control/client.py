@@ -165,7 +165,7 @@ class ProxyClient:
                 message |= shared._asdict()
             answer = await connection.ask(message)
             credentials = ProxyEndpoint(
-                answer["host"], answer["port"], answer["username"], answer["password"]
+                *(answer[name] for name in ("host", "port", "username", "password", "token"))
             )
             yield ProxyVisit(connection, credentials)
             await connection.ask({"verb": "close"})

@@ -220,7 +220,13 @@ class _ControlSession(socketserver.BaseRequestHandler):
         proxy.visits.add(visit, shared=bool(shared))
         self._visit = visit
         host, port = proxy.reached_at
-        return {"host": host, "port": port, "username": visit.username, "password": visit.password}
+        return {
+            "host": host,
+            "port": port,
+            "username": visit.username,
+            "password": visit.password,
+            "token": visit.token,
+        }
 
     def _write(self, message: Message, body: bytes) -> Message:
         visit = self._current()
