@@ -23,7 +23,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
 from bench import cpu, report
@@ -48,7 +48,9 @@ from tests.support.sites.web import TestWeb
 CLOCK = SystemClock()
 AT_A_TIME = 4
 RATIOS = {"real": "archived_ratio", "gallery": "gallery_ratio", "whole": "whole_ratio"}
-VIEW_ONLY = VisitSettings(full_page=False, thumbnail=False, dom=False, text=False, favicon=False)
+# Nothing is shared between pages, archived or not: a crawl that shares is measured by `bench.crawl`.
+WHOLE = VisitSettings(fresh=True)
+VIEW_ONLY = replace(WHOLE, full_page=False, thumbnail=False, dom=False, text=False, favicon=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ async def by_step(load: Load, web: TestWeb) -> tuple[cpu.Meter, cpu.Meter]:
 
 def galleries(web: TestWeb, rounds: range, pages: int, *, view_only: bool = False) -> list[Load]:
     """Loads of galleries; no page is used twice, so nothing is cached or known."""
-    visiting = VIEW_ONLY if view_only else VisitSettings()
+    visiting = VIEW_ONLY if view_only else WHOLE
     behaviours = BehaviourSettings(run=()) if view_only else BehaviourSettings()
     return [
         Load([web.gallery(number * pages + each) for each in range(pages)], visiting, behaviours)
@@ -217,8 +219,8 @@ async def main() -> None:
     rounds, pages = (2, 8) if quick else (5, 60)
     with TestWeb.start(real=True) as web:
         urls = web.urls.real_pages[: 12 if quick else None]
-        real = Load(urls, VisitSettings(), BehaviourSettings())
-        warm = Load(urls[:4], VisitSettings(), BehaviourSettings())
+        real = Load(urls, WHOLE, BehaviourSettings())
+        warm = Load(urls[:4], WHOLE, BehaviourSettings())
         await unarchived(warm, web)  # the wiki's own caches fill on the first view
         kinds = {"real": await compare([real] * (1 if quick else 3), web)}
         views = galleries(web, range(rounds), pages, view_only=True)
@@ -226,7 +228,7 @@ async def main() -> None:
         kinds["whole"] = await compare(galleries(web, range(rounds, 2 * rounds), pages), web)
         few = galleries(web, range(2 * rounds, 2 * rounds + 1), pages)[0].urls[:2]
         some = urls[: 12 if quick else None : 4 if quick else 1]
-        sample = Load([*some, *few], VisitSettings(), BehaviourSettings())
+        sample = Load([*some, *few], WHOLE, BehaviourSettings())
         meters = await by_step(sample, web)
     tell(kinds)
     tell_steps(*meters)
