@@ -325,6 +325,10 @@
     }
     if (name === "dialog" && attempt(() => Element.prototype.matches.call(node, ":modal"), false)) {
       state.set("data-weboid-modal", "");
+      // What is behind it is dimmed by a box that only a modal dialog has.
+      const dim = attempt(() => getComputedStyle(node, "::backdrop").backgroundColor, "");
+      const own = Element.prototype.getAttribute.call(node, "style") || "";
+      if (/^rgba?\([\d., ]+\)$/.test(dim)) state.set("style", `${absoluteCss(own, base)};outline:200vmax solid ${dim}`);
     }
     attempt(() => {
       if (name === "input") {

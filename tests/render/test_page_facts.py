@@ -108,7 +108,9 @@ async def test_state_that_is_in_no_attribute_is_kept(look: Look) -> None:
     assert '<div id="open" data-weboid-popover="open">popover words' in dom
     assert '<div id="shut" data-weboid-popover="closed" hidden="">closed words' in dom
     assert '<details id="d" open="">' in dom
-    assert '<dialog id="dialog" open="" data-weboid-modal="">' in dom
+    # With what dims the page behind it.
+    dim = ";outline:200vmax solid rgba(0, 0, 0, 0.1)"
+    assert f'<dialog id="dialog" open="" data-weboid-modal="" style="{dim}">' in dom
     assert '<div contenteditable="" id="edit">edited</div>' in dom
 
 

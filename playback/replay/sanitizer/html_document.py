@@ -139,7 +139,10 @@ _MOST_CUSTOM = 200
 _SANDBOX = "allow-top-navigation-by-user-activation"
 _FRAME_ATTRIBUTES = ("id", "class", "style", "width", "height", "align", "hidden", "frameborder")
 _DEEPEST_FRAME = 5
-_ROOT_ATTRIBUTES = ("id", "class", "lang", "dir", "style", "bgcolor", "text", "background")
+_ROOT_ATTRIBUTES = (
+    *("id", "class", "lang", "dir", "style", "bgcolor", "text", "background"),
+    *("link", "vlink", "alink", "topmargin", "leftmargin", "marginwidth", "marginheight"),
+)
 # For what has no look of its own.
 _PLAIN_STYLE = (
     ":root{color-scheme:light dark}"
@@ -161,9 +164,11 @@ _BASE_STYLE = (
     f"@layer weboid{{:disabled:not([{WAS_DISABLED}]){{color:fieldtext;opacity:1}}"
     f"button:disabled:not([{WAS_DISABLED}]){{color:buttontext}}"
     f":is(input,textarea):disabled:not([{WAS_DISABLED}]){{background-color:field}}img{{overflow:clip}}"
+    # The attributes of a canvas are the size of its picture, not of its box.
+    f"img[{STAND_IN}=canvas]{{width:auto;height:auto}}"
     "::file-selector-button{color:buttontext}weboid-form{display:block}"
     # Browsers show controls where no script runs (HTML, 4.8.11.13); the page showed none.
-    "video:not([controls],:hover,:focus)::-webkit-media-controls{opacity:0}"
+    "video:not([controls],:focus)::-webkit-media-controls{opacity:0}"
     # What browsers say of dialogs and popovers (HTML, 15.3.3 and 15.5.18), but for what is fixed.
     f"[{_POPOVER}],dialog[{_MODAL}]{{position:absolute;inset:0;width:fit-content;height:fit-content;"
     "margin:auto;overflow:auto;z-index:2147483647}"

@@ -680,6 +680,33 @@ def test_words_of_a_drawing_are_its_alternative_text(in_replay: Call) -> None:
     assert 'alt="One two\nthree &amp; four"' in in_replay("document", [drawing])
 
 
+def test_attributes_of_old_pages_are_kept(in_replay: Call) -> None:
+    """Colours of links, margins of the body, borders of tables, breaks after floats."""
+    text = in_replay(
+        "document",
+        ["<html data-weboid-written><body link=#900 vlink=red leftmargin=0 onload=x rightmargin=1>"
+         "<table bordercolor=blue></table><br clear=all onclick=x><nobr>n</nobr>"],
+    )  # fmt: skip
+
+    assert '<body link="#900" vlink="red" leftmargin="0">' in text
+    assert '<table bordercolor="blue">' in text
+    assert '<br clear="all"><nobr>n</nobr>' in text
+
+
+def test_a_canvas_has_the_size_that_styles_give_it(in_replay: Call) -> None:
+    """Rules for canvases hold for its picture, those for images do not."""
+    picture = "data:image/png;base64,iVBORw0KGgo="
+    text = in_replay(
+        "document",
+        [f"<style>canvas{{width:200px}}</style><img width=9 data-weboid-canvas='' src='{picture}'>"
+         "<img data-weboid-tag=x src=a.png>"],
+    )  # fmt: skip
+
+    assert 'img:where([data-weboid-tag="canvas"]){width:200px;}' in text
+    assert text.count(' data-weboid-tag="canvas"') == 1
+    assert 'data-weboid-tag="x"' not in text
+
+
 def test_a_drawing_in_a_document_stands_as_an_image(in_replay: Call) -> None:
     """Of its size, at its place, with what it says as the alternative text; nothing of it is markup."""
     text = in_replay("document", [f"<p>a {_ICON} b</p>"])
