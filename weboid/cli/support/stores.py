@@ -87,12 +87,9 @@ def collection_stores(
 STORES = made_by(collection_stores)
 
 
-def registry_settings(
-    profile: str, database_url: str, collection: Path | None = None, *, unattended: bool = False
-) -> Settings:
+def registry_settings(profile: str, database_url: str, collection: Path | None = None) -> Settings:
     """Return the profile with the registry's database, completed by the operator of the collection."""
-    settings = collection_settings(profile, collection, unattended=unattended)
-    return with_database(settings, database_url)
+    return with_database(collection_settings(profile, collection), database_url)
 
 
 def actor_name(actor: str | None) -> str:
