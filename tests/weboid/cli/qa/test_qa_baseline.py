@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).resolve().parents[4]
-SANE = 'images = "area img map picture"'
+SANE = 'images = "area audio img map picture video"'
 
 
 def html(title: str, body: str) -> Answer:
@@ -64,7 +64,7 @@ def broken_playback(folder: Path) -> Path:
         shutil.copytree(ROOT / name, folder / name)
     lists = folder / "playback" / "replay" / "sanitizer" / "allowlist.toml"
     assert SANE in lists.read_text()
-    lists.write_text(lists.read_text().replace(SANE, 'images = "area map picture"'))
+    lists.write_text(lists.read_text().replace(SANE, 'images = "area audio map picture video"'))
     return folder
 
 
