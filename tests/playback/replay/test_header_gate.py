@@ -87,13 +87,13 @@ def test_every_response_carries_the_fixed_headers(status: str, content_type: str
     assert len({name.lower() for name, _ in headers}) == len(headers)
 
 
-def test_a_page_may_do_nothing_but_show_pictures_styles_and_fonts() -> None:
+def test_a_page_may_do_nothing_but_show_pictures_media_styles_and_fonts() -> None:
     """The content policy of sanitised pages, word for word (research 1.6)."""
     headers = dict(fixed_headers(POLICY, HTML))
 
     assert headers["Content-Security-Policy"] == (
         "sandbox allow-top-navigation-by-user-activation; default-src 'none';"
-        " img-src 'self' data:; style-src 'self' 'unsafe-inline'; font-src 'self' data:;"
+        " img-src 'self' data:; media-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self' data:;"
         " form-action 'none'; base-uri 'none'; frame-ancestors https://front.example"
     )
 
