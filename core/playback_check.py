@@ -29,7 +29,7 @@ class QaVerdict(StrEnum):
 
 
 class PlaybackFault(StrEnum):
-    """Machine-detected fault of a copy."""
+    """Machine-detected fault of a copy; the registry stores places in this order, so new ones come last."""
 
     NOT_SHOWN = "not-shown"  # playback answers with an error, or never
     BLANK = "blank"  # nothing is drawn where something was
@@ -39,8 +39,8 @@ class PlaybackFault(StrEnum):
     COVERED = "covered"  # something lies over much of the page
     TEXT = "text"  # the words are others
     RESOURCES = "resources"  # parts that came at capture do not come at playback
-    UNFINISHED = "unfinished"  # the capture itself shows a page that was not drawn, or was loading
     DAMAGED = "damaged"  # the archive does not hold what was captured
+    UNFINISHED = "unfinished"  # the capture itself shows a page that was not drawn, or was loading
 
 
 class VerdictSource(StrEnum):

@@ -492,7 +492,7 @@ edit_turns = _table(
     Column("until", BigInteger, nullable=False),
 )
 
-# By place: a new fault goes to the end of `Fault`, and needs a migration for its index.
+# By place: a new fault goes to the end of `PlaybackFault`, and needs a migration for its index.
 FAULT_BITS = {fault: 1 << place for place, fault in enumerate(PlaybackFault)}
 # No two rows are alike in it, so that a page of results can begin behind any.
 _WORST_FIRST = ("standing", "score", "page_id", "level")
