@@ -87,7 +87,7 @@ class SiteFacts:
     read_only_reason: str = ""  # the reason, in read-only mode
 
     def title_in(self, name: str, *numbers: int) -> str:
-        """Return the full title of a name with a prefix of one of the namespaces, or without: then of the first."""
+        """Return the full title of a name; without a prefix of one of these namespaces it is in the first of them."""
         space, rest = self.parted(name, *numbers)
         if space is not None:
             return f"{space.name}:{rest}"
@@ -230,7 +230,7 @@ def bool_field(row: Mapping[str, Any], name: str) -> bool:
 
 
 def parse_moment(value: Any) -> datetime:
-    """Parse a timestamp of the API; raises WikiAwayError.
+    """Parse a timestamp of the API; raises WikiAwayError for any other text.
 
     >>> parse_moment("2026-11-21T20:15:00Z").isoformat()
     '2026-11-21T20:15:00+00:00'

@@ -112,7 +112,7 @@ class ChangeBatch:
 async def changes_since(
     api: WikiApi, cursor: str = "", *, most: int = CHANGES_LIMIT
 ) -> ChangeBatch:
-    """Return the changes since the cursor, without one only a cursor; raises ConfigError for an invalid one."""
+    """Return the changes since the cursor; without one only a cursor for now. Raises ConfigError for an invalid one."""
     if not cursor:
         answer = await api.get(action="query", meta="siteinfo", curtimestamp=True)
         now = parse_moment(answer.get("curtimestamp"))

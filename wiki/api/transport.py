@@ -227,7 +227,7 @@ class ApiTransport:
             )
 
     async def target_of(self, reply: ApiResponse) -> str:
-        """Return a redirect's target; raises WikiAwayError on another domain or from public to private."""
+        """Return a redirect's target; raises WikiAwayError if it is elsewhere or newly on a private network."""
         here = host_of(reply.url)
         value = reply.headers.get("location", "")
         target = absolute_address(reply.url, value) if value else ""

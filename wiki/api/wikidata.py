@@ -124,7 +124,7 @@ def _statements(
 
 
 def parse_claims(claims: Any) -> Statements:
-    """Parse claims that are not deprecated: each property, and it with its value; raises WikiAwayError."""
+    """Return each property of claims that are not deprecated, alone and with its value; raises WikiAwayError."""
     if claims == []:  # PHP's empty array
         return frozenset()
     if not isinstance(claims, dict):

@@ -87,7 +87,7 @@ class RevertReview:
 def review_revert(
     store: RegistryStore, wiki_id: int, edit_id: int, verdict: RevertReview, *, now: datetime
 ) -> BotEdit:
-    """Store a review of a revert; return the updated edit. Raises InputError: not reverted, or not there."""
+    """Store a review of a revert; return the updated edit. Raises InputError unless it was reverted."""
     with store.writing() as rows:
         edit = edits_by_id(rows, [edit_id]).get(edit_id)
         if edit is None or edit.wiki_id != wiki_id:

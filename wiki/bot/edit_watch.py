@@ -130,7 +130,7 @@ def judge_edit(
 
 
 def _swept_others(edit: BotEdit, history: EditHistory, by: Revision, *, me: str) -> bool:
-    """Return True if the revision returned to a text not newer than the edit's base, over edits of others."""
+    """Return True if the revision went back behind the edit's base, and so undid later edits of others as well."""
     others = [
         each
         for each in history.after
@@ -267,7 +267,10 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) 
 def _record_undone(
     watching: EditWatch, edit: BotEdit, judged: EditJudgement, known: frozenset[int] = frozenset()
 ) -> BotEdit:
-    """Record the undone edit; changes of a declined revert may be repeated, others than `known` need a review."""
+    """Record that an edit was undone; further changes than the `known` ones need another review.
+
+    Changes of a declined revert may be repeated and are ignored here.
+    """
     if judged.state is EditState.MADE:
         return _mark_checked(watching, edit)
     is_first, by = edit.state in STANDING, judged.by

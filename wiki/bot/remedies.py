@@ -128,7 +128,7 @@ def undated_urls(
     *,
     has_own: bool,
 ) -> list[str]:
-    """Return URLs whose date of addition decides between copies or excludes another owner's (B06)."""
+    """Return URLs without an access date where the date of addition matters for the choice of a copy (B06)."""
     results = []
     for url, day in _accessed(citations).items():
         fact = known.get(url_key_or_empty(url))

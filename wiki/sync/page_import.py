@@ -359,9 +359,9 @@ def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Cit
 async def find_cited_day(
     api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int
 ) -> int | None:
-    """Return a link's access date, the day of the revision that added it, or the one on which it was first seen.
+    """Return the day on which the link was cited; None when the page never had it. Raises WeboidError.
 
-    None when the page never had it. Raises WeboidError: the wiki or the registry is unavailable.
+    That is its access date, the day of the revision that added it, or the day on which it was first seen.
     """
 
     def registered() -> tuple[int | None, CitationRow | None, UrlRow | None]:

@@ -112,7 +112,7 @@ class FollowResult:
 
 
 async def follow_changes(desk: FeedContext, hinted: Collection[int] = ()) -> FollowResult:
-    """Process the changes since the cursor, and pages named in notifications; WeboidError: repeat what is unwritten."""
+    """Process the changes since the cursor, and pages named in notifications; raises WeboidError, to be repeated."""
     count, outcome, is_gap = 0, ImportResult(), False
     for _ in range(BATCHES):
         before = desk.cursor(CHANGES)

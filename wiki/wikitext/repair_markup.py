@@ -153,7 +153,7 @@ def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]
 
 
 def usable_copy(copy: ArchivedCopy | None, url: str, own: tuple[str, ...]) -> ArchivedCopy | None:
-    """Return the copy with an address to write; CannotRepairError: other page, unknown archive, not writable."""
+    """Return the copy with an address that can be written, or None; CannotRepairError: another page or archive."""
     if copy is None:
         return None
     address = escape_url(copy.address)
@@ -229,7 +229,7 @@ def usual_dates(rules: TemplateRules) -> DateStyle:
 
 
 def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRules:
-    """Return the rules without written templates that the wiki does not have, by their folded name without namespace.
+    """Return the rules without written templates that the wiki does not have (`has` takes folded names).
 
     A copy is then written as a plain link, and links are not tagged or converted.
     """

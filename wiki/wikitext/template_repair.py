@@ -79,7 +79,7 @@ class _TemplateWriter:
         return there.value if there is not None else ""
 
     def set(self, role: ParameterRole, value: str, *behind: ParameterRole) -> None:
-        """Set the role's parameter, adding it after the first that exists of the roles in `behind`."""
+        """Set the role's parameter; a new one goes behind that of the first role in `behind` that exists."""
         there = self.plain_field(role)
         if there is None:
             anchors = [each for each in map(self.field_of, behind) if each is not None]
