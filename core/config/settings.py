@@ -51,9 +51,8 @@ class VisitSettings:
     rendered_share: float = 1.0
     # visit each page in a fresh browser context, without the cache, cookies and storage of earlier pages
     fresh: bool = False
-    shared_pages: int = (
-        100  # a browser context that pages of a site share is replaced after this number
-    )
+    # a browser context that pages of a site share is replaced after this number
+    shared_pages: int = 100
     shared_age_s: float = 900.0  # and at this age; no cached resource is older
     language: str = "en-US,en"  # Accept-Language, also visible to scripts
     locale: str = ""  # locale of dates and numbers, such as "de-DE"; empty: the first of `language`
@@ -86,9 +85,8 @@ class BehaviourSettings:
     accept_cookies: bool = False  # accept cookies where a banner offers no way to refuse
     scroll_rounds: int = 10  # maximum number of times that a growing page is scrolled to its end
     scroll_px: int = 60_000  # maximum distance that a page is scrolled, in CSS pixels
-    clicks: int = (
-        30  # maximum number of clicks of `expand`, of `more`, and on "load more" of `sites`
-    )
+    # maximum number of clicks of `expand`, of `more`, and on "load more" of `sites`
+    clicks: int = 30
     # maximum number of images of a document fetched by `lazy` and by `candidates`, each; a cut is noted
     fetches: int = 500
     hovers: int = 30  # maximum number of elements that `hover` points at
