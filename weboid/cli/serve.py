@@ -94,6 +94,10 @@ def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
 def check_origins(front: str, replay: str) -> None:
     """Check that both are origins."""
     for name, text in (("--origin", front), ("--replay-origin", replay)):
+        if not text:
+            raise ConfigError(
+                f"{name} is missing: --origin and --replay-origin are given together, and --no-replay needs both."
+            )
         parts = urlsplit(text)
         if parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:]):
             raise ConfigError(

@@ -81,13 +81,15 @@ def test_copies_have_the_port_after_that_of_the_pages(own: Weboid) -> None:
         ("--behind", "proxy.example", "is no network"),
         ("--links-internal", "10.0.0.1/8", "is no network"),
         ("--links-token-file", "nowhere", "cannot be read"),
+        ("--origin", "https://pages.example", "--replay-origin is missing"),
+        ("--no-replay", "", "--no-replay needs both"),
     ],
 )
 def test_what_is_no_rule_is_refused_before_anything_starts(
     option: str, value: str, message: str, own: Weboid
 ) -> None:
     """With what to write instead."""
-    ran = own.call("serve", "--listen", "127.0.0.1:0", option, value)
+    ran = own.call("serve", "--listen", "127.0.0.1:0", option, *filter(None, [value]))
 
     assert ran.code == 2
     assert message in ran.err
