@@ -49,10 +49,11 @@ _SCROLL = (
 # Values that are new at each visit: moments and random numbers of cache-busters.
 _FRESH = re.compile(r"=(?:\d{10,}|0\.\d{6,})(?=&|$)")
 Urls = dict[str, set[str]]  # page -> what was asked for
+Cells = dict[str, dict[str, str]]  # page -> column -> what is shown of it
 
 
-def figures(*, quick: bool, peers: Sequence[str], only: str) -> dict[str, float]:
-    """Return all figures; tables of them, and of what is missing, are printed."""
+def figures(*, quick: bool, peers: Sequence[str], only: str, table: bool) -> dict[str, float]:
+    """Return all figures; print them, what is missing, and with `table` a row for each page in Markdown."""
     with TestWeb.start(real=False, every_kind=True) as web, tempfile.TemporaryDirectory() as name:
         pages = [f"https://{hosts.KINDS}{path}" for path in kinds().pages if only in path]
         pages = pages[:: QUICK_EVERY if quick else 1]
@@ -61,20 +62,27 @@ def figures(*, quick: bool, peers: Sequence[str], only: str) -> dict[str, float]
         truth = asyncio.run(_visited(web, pages, folder))
         wanted = set().union(*truth.values())
         print(f"{len(pages)} pages; a plain browser asks for {len(wanted)} distinct URLs.")
+        cells: Cells = {page: {} for page in pages}
         alone = archived(web, pages, folder / "alone")
         with _busy():
             busy = archived(web, pages, folder / "busy")
         values = {
-            "coverage_pct": _covered(truth, alone.collection, "alone"),
-            "busy_coverage_pct": _covered(truth, busy.collection, "with both cores busy"),
-            "default_pass_pct": _passed(alone, len(pages), "images"),
-            "full_pass_pct": _passed(alone, len(pages), "full"),
+            "coverage_pct": _covered(truth, alone.collection, "in the WARC", cells),
+            "busy_coverage_pct": _covered(truth, busy.collection, "both cores busy", cells),
+            "default_pass_pct": _passed(alone, "images", cells),
+            "full_pass_pct": _passed(alone, "full", cells),
         }
         for peer in peers:
             peer_name, _, command = peer.partition("=")
             values[f"{peer_name}_coverage_pct"] = _covered(
-                truth, _peer(web, pages, folder / peer_name, command), peer_name
+                truth, _peer(web, pages, folder / peer_name, command), peer_name, cells
             )
+    if table:
+        columns = dict.fromkeys(name for row in cells.values() for name in row)
+        print(f"| page | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+        for page, row in cells.items():
+            values_of = " | ".join(row.get(name, "") for name in columns)
+            print(f"| {page.removeprefix(f'https://{hosts.KINDS}/')} | {values_of} |")
     goals = {"coverage_pct": "99.5", "busy_coverage_pct": "99"}
     report.table(
         [(f"{len(pages)} pages, {len(wanted)} URLs", "%", "target")]
@@ -169,11 +177,12 @@ def _stored(folder: Path) -> set[str]:
     return urls
 
 
-def _covered(truth: Urls, folder: Path, title: str) -> float:
+def _covered(truth: Urls, folder: Path, title: str, cells: Cells) -> float:
     """Return the percentage of distinct URLs that are stored; print those that are not."""
     stored = _stored(folder)
     wanted: set[str] = set().union(*truth.values())
     for page, urls in truth.items():
+        cells[page][title] = f"{len(urls & stored)} of {len(urls)}"
         _tell_missing(page, urls - stored, title)
     return 100 * len(wanted & stored) / len(wanted)
 
@@ -185,17 +194,18 @@ def _tell_missing(page: str, missing: Collection[str], title: str) -> None:
         print(f"missing {title}: {page}: {len(missing) - 5} more")
 
 
-def _passed(weboid: Weboid, count: int, level: str) -> float:
+def _passed(weboid: Weboid, level: str, cells: Cells) -> float:
     """Return the percentage of pages whose copy at this level is judged good."""
     weboid.run("level", "set", level, "--default", "--collection", str(weboid.collection))
     good = 0
     for page in _verdicts(weboid, level):
         good += page["verdict"] == "good"
+        cells[page["url"]][level] = f"{page['verdict']} ({page.get('score', 0):.2f})"
         if page["verdict"] != "good":
             print(
                 f"{level}: {page['verdict']} {page.get('score')}: {page['url']}: {page.get('findings')}"
             )
-    return 100 * good / count
+    return 100 * good / len(cells)
 
 
 def _verdicts(weboid: Weboid, level: str) -> Iterator[dict[str, Any]]:
@@ -243,5 +253,9 @@ if __name__ == "__main__":
     asking = report.parser(__doc__ or "")
     asking.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
     asking.add_argument("--only", default="", metavar="TEXT", help="pages whose path holds it")
+    asking.add_argument(
+        "--table", action="store_true", help="print a row for each page, in Markdown"
+    )
     given = asking.parse_args()
-    report.figures("fidelity", figures(quick=given.quick, peers=given.peer, only=given.only))
+    found = figures(quick=given.quick, peers=given.peer, only=given.only, table=given.table)
+    report.figures("fidelity", found)
