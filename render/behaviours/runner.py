@@ -8,8 +8,8 @@ consent banners are driven from here; all others are scripts alone.
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -17,80 +17,18 @@ from core.errors import BadUrlError
 from core.hosts import canonical_host
 from core.page_manifest import PageBehaviour
 from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
+from render.behaviours.script_run import BehaviourAnswer, run_script, step_through, wait_reaction
+from render.behaviours.scroll import scroll
 from render.cdp import CommandError
 from render.machine_load import stretched
 from render.page import BrowserPage
 from render.page_frames import PageFrame, child_frames, main_frame, run_in
 from render.settle import VisitSteps
 
-NOTES = 10
-NOTE_CHARS = 200
-COUNT_LIMIT = 1_000_000
 SCRIPT_TIMEOUT_S = 0.5  # a behaviour that does not end by itself is given so long beyond its limit
 FRAMES_LIMIT_S = 2.0  # all frames together, concurrently
 SURVEY_S = 1.0
 TIME_SHARE = 0.6  # no behaviour may use up more of the time that is left to all
-
-
-@dataclass(frozen=True, slots=True)
-class BehaviourAnswer:
-    """Validated return value of a behaviour script."""
-
-    found: int = 0
-    done: int = 0
-    again: bool = False
-    notes: tuple[str, ...] = ()
-    css: str = ""  # CSS rules to apply in pictures
-    stays: tuple[str, ...] = ()  # selectors of elements that could not be dismissed
-    frames: int = 0  # number of frames of the page
-    more: dict[str, Any] | None = None  # the unparsed answer
-
-    def with_others(self, others: Iterable["BehaviourAnswer"]) -> "BehaviourAnswer":
-        """Add the counts of others."""
-        every = (self, *others)
-        return replace(
-            self,
-            found=sum(each.found for each in every),
-            done=sum(each.done for each in every),
-            again=any(each.again for each in every),
-        )
-
-    def number(self, name: str) -> float:
-        """Return a number from `more`; zero when it is missing or no number."""
-        value = (self.more or {}).get(name)
-        return float(value) if isinstance(value, int | float) else 0.0
-
-
-def parse_answer(answer: object) -> BehaviourAnswer:
-    """Parse a script's return value of any type; missing and mistyped fields become zero or empty.
-
-    >>> parse_answer({"found": 3, "done": "many", "again": 1}).found
-    3
-    >>> parse_answer(None)
-    BehaviourAnswer(found=0, done=0, again=False, notes=(), css='', stays=(), frames=0, more={})
-    """
-    fields = answer if isinstance(answer, dict) else {}
-
-    def count(name: str) -> int:
-        value = fields.get(name)
-        return max(0, min(int(value), COUNT_LIMIT)) if isinstance(value, int | float) else 0
-
-    def texts(name: str) -> tuple[str, ...]:
-        value = fields.get(name)
-        listed = value[:NOTES] if isinstance(value, list) else ()
-        return tuple(each[:NOTE_CHARS] for each in listed if isinstance(each, str))
-
-    css = fields.get("css")
-    return BehaviourAnswer(
-        found=count("found"),
-        done=count("done"),
-        again=bool(fields.get("again")),
-        notes=texts("notes"),
-        css=css[:1000] if isinstance(css, str) else "",
-        stays=texts("stays"),
-        frames=count("frames"),
-        more=fields,
-    )
 
 
 class BehaviourSurvey(NamedTuple):
@@ -247,7 +185,7 @@ async def _run(
     elif behaviour.stepped:
         answer = await step_through(page, source, options)
     else:
-        answer = await _run_script(page, main_frame(page), source, options, gesture=gesture)
+        answer = await run_script(page, main_frame(page), source, options, gesture=gesture)
     if not (behaviour.framed and answer.frames):
         return answer
     frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
@@ -260,7 +198,7 @@ async def _run(
             if behaviour.name == "candidates":
                 answers.append(await load_candidates(page, frame, source, inner, icons))
             else:
-                answers.append(await _run_script(page, frame, source, inner, gesture=gesture))
+                answers.append(await run_script(page, frame, source, inner, gesture=gesture))
 
     # Frames that fail or time out are left out of the result.
     with contextlib.suppress(TimeoutError):
@@ -285,7 +223,7 @@ async def load_candidates(
 
     Icons that are `known`, from other visits, are not loaded again; those of this page are added.
     """
-    answer = await _run_script(page, frame, source, options)
+    answer = await run_script(page, frame, source, options)
     more = answer.more or {}
     sheets: list[list[str]] = []
     for href in more.get("sheets") or ():
@@ -309,7 +247,7 @@ async def load_candidates(
     if sheets or icons:
         left = max(0.0, options["fetches"] - answer.number("asked"))
         inner = {**options, "fetches": left, "sheets": sheets, "icons": icons}
-        others = await _run_script(page, frame, source, inner)
+        others = await run_script(page, frame, source, inner)
         cut += others.number("cut")
         answer = answer.with_others([others])
     if cut:
@@ -344,17 +282,6 @@ def manifest_icons(text: str, base: str) -> list[str]:
     return urls
 
 
-async def _run_script(
-    page: BrowserPage,
-    frame: PageFrame,
-    source: str,
-    options: dict[str, Any],
-    *,
-    gesture: bool = False,
-) -> BehaviourAnswer:
-    return parse_answer(await run_in(page, frame, source, options, gesture=gesture))
-
-
 def _meant(behaviour: BehaviourScript, url: str) -> bool:
     if behaviour.hosts is None:
         return True
@@ -364,69 +291,8 @@ def _meant(behaviour: BehaviourScript, url: str) -> bool:
         return False
 
 
-# After its end was reached, a page that loads more begins within two frames and this, by its own clock.
-BOTTOM_S = 0.12
-GROWTH_S = 5.0  # limit of waiting for what it then requests
-STEP_MS = 50  # the same after a click
 HOVER_MS = 20
 HOVER_S = 1.0  # limit of waiting for what the pointer makes the page request
-_HEIGHT = """async (ms) => {
-  const pause = (time) => new Promise((go) => setTimeout(go, time));
-  await Promise.race([
-    new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go))), pause(1000),
-  ]);
-  await pause(ms);
-  const get = Object.getOwnPropertyDescriptor(Element.prototype, "scrollHeight").get;
-  const of = (name) => Object.getOwnPropertyDescriptor(Document.prototype, name).get.call(document);
-  return Math.max(0, ...["documentElement", "body"].map((n) => of(n)).map((e) => (e ? get.call(e) : 0)));
-}"""
-
-
-async def _page_height(page: BrowserPage, pause_ms: float) -> float:
-    """Return the height after two frames and a pause, both by the page's clock."""
-    height = await page.run("height", _HEIGHT, pause_ms)
-    return float(height) if isinstance(height, int | float) else 0.0
-
-
-async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
-    """Scroll to the end, further as long as the page grows; boxes within it; and back to the top."""
-    frame, loop = main_frame(page), asyncio.get_running_loop()
-    end = loop.time() + options["limitMs"] / 1000
-    answer = last = await _run_script(page, frame, source, options)
-    rounds = 0
-    while last.number("steps") and last.number("height") < options["scrollPx"]:
-        left_s = end - loop.time()
-        is_over = rounds >= options["rounds"] or left_s <= BOTTOM_S
-        if is_over or not await _grows(page, last.number("height"), left_s):
-            break
-        rounds += 1
-        inner = {**options, "from": last.number("at"), "limitMs": (end - loop.time()) * 1000}
-        last = await _run_script(page, frame, source, inner)
-        answer = answer.with_others([last])
-    left_ms = max(0.0, end - loop.time()) * 1000
-    within = await step_through(page, source, {**options, "limitMs": left_ms}, name="inner")
-    answer = answer.with_others([within])
-    if answer.done:
-        await _run_script(page, frame, source, {**options, "back": True, "limitMs": 0})
-    return replace(answer, notes=(f"grew {rounds} times",) if rounds else ())
-
-
-async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
-    """Return whether the page becomes higher, now or by pending requests and timers.
-
-    The page's own frames and timers measure the wait, so that a busy machine does not shorten it.
-    """
-    loop = asyncio.get_running_loop()
-    began, requests = page.now() - 0.5, page.log.news
-    limit = loop.time() + min(stretched(GROWTH_S), left_s)
-    while True:
-        if await _page_height(page, BOTTOM_S * 1000) > height:
-            return True
-        is_active = page.log.news != requests or page.log.loading_since(began)
-        is_active = is_active or page.timers.until() > page.now()
-        if loop.time() >= limit or not is_active:
-            return False
-        requests = page.log.news
 
 
 async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
@@ -437,7 +303,7 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
     async def move(x: float, y: float) -> None:
         await page.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
 
-    answer = await _run_script(page, main_frame(page), source, options)
+    answer = await run_script(page, main_frame(page), source, options)
     points = (answer.more or {}).get("points")
     done = 0
     for point in points if isinstance(points, list) else ():
@@ -449,52 +315,13 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
             break
         began = page.now()
         await move(point[0], point[1])
-        await _reaction(page, began, min(stretched(HOVER_S), end - loop.time()), still_ms=HOVER_MS)
+        await wait_reaction(
+            page, began, min(stretched(HOVER_S), end - loop.time()), still_ms=HOVER_MS
+        )
         done += 1
     if done:
         await move(0, 0)
     return replace(answer, done=done, again=done > 0)
-
-
-async def step_through(
-    page: BrowserPage, source: str, options: dict[str, Any], name: str = "step"
-) -> BehaviourAnswer:
-    """Run a script that does one step each time, until it says that no step is left.
-
-    `name` is the option that counts the steps. What a step made the page request, and what short timers will do, has come before the next step.
-    """
-    frame, loop = main_frame(page), asyncio.get_running_loop()
-    end = loop.time() + options["limitMs"] / 1000
-    answers: list[BehaviourAnswer] = []
-    notes: tuple[str, ...] = ()
-    while (left_s := end - loop.time()) > 0:
-        began = page.now()
-        inner = {**options, name: len(answers), "limitMs": left_s * 1000}
-        answers.append(await _run_script(page, frame, source, inner))
-        notes = answers[-1].notes or notes
-        if not (answers[-1].more or {}).get("next"):
-            break
-        await _reaction(page, began, min(stretched(GROWTH_S), end - loop.time()), still_ms=STEP_MS)
-    if not answers:
-        return BehaviourAnswer()
-    return replace(answers[0].with_others(answers[1:]), notes=notes)
-
-
-async def _reaction(page: BrowserPage, began: float, limit_s: float, *, still_ms: int) -> None:
-    """Wait until the page has drawn and nothing is pending that it requested or timed since `began`.
-
-    The page's own frames and timers measure the moment in which nothing may happen, `still_ms`.
-    """
-    loop = asyncio.get_running_loop()
-    end = loop.time() + limit_s
-    known = await _page_height(page, 0)
-    while loop.time() < end:
-        requests = page.log.news
-        height = await _page_height(page, still_ms)
-        is_pending = page.log.loading_since(began - 0.5) or page.timers.until() > page.now()
-        if height == known and page.log.news == requests and not is_pending:
-            return
-        known = height
 
 
 # A frame that does not answer in this time is treated as having no banner.
@@ -512,12 +339,12 @@ async def refuse_consent(
     """
     main = main_frame(page)
     look, click = {**options, "click": False}, {**options, "click": True}
-    banner = await _run_script(page, main, source, look)
+    banner = await run_script(page, main, source, look)
     asking: list[tuple[PageFrame, str]] = []  # frames with a known banner, and the banner's name
 
     async def ask_frame(frame: PageFrame) -> None:
         with contextlib.suppress(CommandError):
-            answer = await _run_script(page, frame, source, {**look, "framed": True})
+            answer = await run_script(page, frame, source, {**look, "framed": True})
             if answer.found:
                 asking.append((frame, " ".join(answer.notes)))
 
@@ -532,7 +359,7 @@ async def refuse_consent(
     done = 0
     for frame, name in asking[:2]:
         try:
-            answer = await _run_script(page, frame, source, {**click, "framed": True})
+            answer = await run_script(page, frame, source, {**click, "framed": True})
         except CommandError:
             # The page removed the frame after the click, before the result arrived.
             notes.append(f"{name}: answered")
@@ -544,10 +371,10 @@ async def refuse_consent(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GONE_S):
                 while True:
-                    if not (await _run_script(page, main, source, look)).found:
+                    if not (await run_script(page, main, source, look)).found:
                         break
                     await asyncio.sleep(BANNER_POLL_S / 10)
-    answer = await _run_script(page, main, source, click)
+    answer = await run_script(page, main, source, click)
     # A rule for each selector: an invalid one does not affect the others.
     hidden = "".join(
         f"{each} {{ display: none !important }}\n" for each in answer.stays if "{" not in each

@@ -24,6 +24,7 @@
   const pending = create(null);
   const repeats = create(null);
   let count = 0;
+  let ticks = false; // whether something is done again and again
   let left = 200; // messages that a document may cost
   const soon = { told: 0, sign: "" };
   const late = { told: 0, sign: "+" };
@@ -50,6 +51,7 @@
     const text = typeof handler === "function" ? apply(source, handler, []) : `${typeof handler}`;
     const key = `${delay} ${text.length}`;
     repeats[key] = (repeats[key] || 0) + 1;
+    if (repeats[key] > REPEATS) ticks = true;
     if (repeats[key] > REPEATS) return;
     if (count >= PENDING) latest(soon);
     if (count >= PENDING) return;
@@ -81,6 +83,9 @@
   const [{ dispatchEvent }, Answer] = [EventTarget.prototype, CustomEvent];
   const tellDue = () => apply(dispatchEvent, globalThis, [new Answer("weboid-due", { detail: round(max(latest(soon) - now(), 0)) })]);
   apply(EventTarget.prototype.addEventListener, globalThis, ["weboid-timers", tellDue]);
+  // Whether a page may look for itself where it was scrolled to (scroll.py).
+  const tellTicks = () => apply(dispatchEvent, globalThis, [new Answer("weboid-tick", { detail: ticks })]);
+  apply(EventTarget.prototype.addEventListener, globalThis, ["weboid-ticks", tellTicks]);
   const setting = {
     apply: (target, self, given) => {
       const id = apply(target, self, given);
@@ -95,7 +100,12 @@
     },
   };
   globalThis.setTimeout = new Proxy(setTimeout, setting);
-  globalThis.setInterval = new Proxy(setInterval, setting);
+  globalThis.setInterval = new Proxy(setInterval, {
+    apply: (target, self, given) => {
+      ticks = true;
+      return setting.apply(target, self, given);
+    },
+  });
   globalThis.clearTimeout = new Proxy(clearTimeout, clearing);
   globalThis.clearInterval = new Proxy(clearInterval, clearing);
 }

@@ -128,8 +128,11 @@ def test_everything_that_the_browser_loaded_is_in_the_archive(archived: Archived
     ]
 
     assert len(loaded) > 5 * len(archived.urls)
-    assert {each.kept for each in loaded} <= {"response", "revisit"}
+    assert {each.kept for each in loaded} == {"response", "revisit", "cached"}
     assert {each.url for each in loaded} <= written
+    # What a page took from the browser's cache names the record of the visit that loaded it.
+    dated = {(target, headers["WARC-Date"]) for _, target, headers, _ in archived.records}
+    assert {(each.url, each.recorded_at) for each in loaded if each.kept == "cached"} <= dated
     assert {each.url for each in loaded} <= indexed
 
 

@@ -1,0 +1,149 @@
+"""Runs of a behaviour's script in a page: its answer, its steps, and the page's reaction to them."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from render.machine_load import stretched
+from render.page import BrowserPage
+from render.page_frames import PageFrame, main_frame, run_in
+
+NOTES = 10
+NOTE_CHARS = 200
+COUNT_LIMIT = 1_000_000
+GROWTH_S = 5.0  # limit of waiting for what a step makes the page request
+STEP_MS = 50  # of a moment after a step in which nothing may happen
+_HEIGHT = """async (ms) => {
+  const pause = (time) => new Promise((go) => setTimeout(go, time));
+  await Promise.race([
+    new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go))), pause(1000),
+  ]);
+  await pause(ms);
+  const get = Object.getOwnPropertyDescriptor(Element.prototype, "scrollHeight").get;
+  const of = (name) => Object.getOwnPropertyDescriptor(Document.prototype, name).get.call(document);
+  return Math.max(0, ...["documentElement", "body"].map((n) => of(n)).map((e) => (e ? get.call(e) : 0)));
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourAnswer:
+    """Validated return value of a behaviour script."""
+
+    found: int = 0
+    done: int = 0
+    again: bool = False
+    notes: tuple[str, ...] = ()
+    css: str = ""  # CSS rules to apply in pictures
+    stays: tuple[str, ...] = ()  # selectors of elements that could not be dismissed
+    frames: int = 0  # number of frames of the page
+    more: dict[str, Any] | None = None  # the unparsed answer
+
+    def with_others(self, others: Iterable["BehaviourAnswer"]) -> "BehaviourAnswer":
+        """Add the counts of others."""
+        every = (self, *others)
+        return replace(
+            self,
+            found=sum(each.found for each in every),
+            done=sum(each.done for each in every),
+            again=any(each.again for each in every),
+        )
+
+    def number(self, name: str) -> float:
+        """Return a number from `more`; zero when it is missing or no number."""
+        value = (self.more or {}).get(name)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+
+def parse_answer(answer: object) -> BehaviourAnswer:
+    """Parse a script's return value of any type; missing and mistyped fields become zero or empty.
+
+    >>> parse_answer({"found": 3, "done": "many", "again": 1}).found
+    3
+    >>> parse_answer(None)
+    BehaviourAnswer(found=0, done=0, again=False, notes=(), css='', stays=(), frames=0, more={})
+    """
+    fields = answer if isinstance(answer, dict) else {}
+
+    def count(name: str) -> int:
+        value = fields.get(name)
+        return max(0, min(int(value), COUNT_LIMIT)) if isinstance(value, int | float) else 0
+
+    def texts(name: str) -> tuple[str, ...]:
+        value = fields.get(name)
+        listed = value[:NOTES] if isinstance(value, list) else ()
+        return tuple(each[:NOTE_CHARS] for each in listed if isinstance(each, str))
+
+    css = fields.get("css")
+    return BehaviourAnswer(
+        found=count("found"),
+        done=count("done"),
+        again=bool(fields.get("again")),
+        notes=texts("notes"),
+        css=css[:1000] if isinstance(css, str) else "",
+        stays=texts("stays"),
+        frames=count("frames"),
+        more=fields,
+    )
+
+
+async def run_script(
+    page: BrowserPage,
+    frame: PageFrame,
+    source: str,
+    options: dict[str, Any],
+    *,
+    gesture: bool = False,
+) -> BehaviourAnswer:
+    """Run a script in the frame and return its answer; errors as `run_in`."""
+    return parse_answer(await run_in(page, frame, source, options, gesture=gesture))
+
+
+async def page_height(page: BrowserPage, pause_ms: float) -> float:
+    """Return the height after two frames and a pause, both by the page's clock."""
+    height = await page.run("height", _HEIGHT, pause_ms)
+    return float(height) if isinstance(height, int | float) else 0.0
+
+
+async def step_through(
+    page: BrowserPage, source: str, options: dict[str, Any], name: str = "step"
+) -> BehaviourAnswer:
+    """Run a script that does one step each time, until it says that no step is left.
+
+    `name` is the option that counts the steps. What a step made the page request, and what short timers
+    will do, has come before the next step.
+    """
+    frame, loop = main_frame(page), asyncio.get_running_loop()
+    end = loop.time() + options["limitMs"] / 1000
+    answers: list[BehaviourAnswer] = []
+    notes: tuple[str, ...] = ()
+    while (left_s := end - loop.time()) > 0:
+        began = page.now()
+        inner = {**options, name: len(answers), "limitMs": left_s * 1000}
+        answers.append(await run_script(page, frame, source, inner))
+        notes = answers[-1].notes or notes
+        if not (answers[-1].more or {}).get("next"):
+            break
+        await wait_reaction(
+            page, began, min(stretched(GROWTH_S), end - loop.time()), still_ms=STEP_MS
+        )
+    if not answers:
+        return BehaviourAnswer()
+    return replace(answers[0].with_others(answers[1:]), notes=notes)
+
+
+async def wait_reaction(page: BrowserPage, began: float, limit_s: float, *, still_ms: int) -> None:
+    """Wait until the page has drawn and nothing is pending that it requested or timed since `began`.
+
+    The page's own frames and timers measure the moment in which nothing may happen, `still_ms`.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit_s
+    known = await page_height(page, 0)
+    while loop.time() < end:
+        requests = page.log.news
+        height = await page_height(page, still_ms)
+        is_pending = page.log.loading_since(began - 0.5) or page.timers.until() > page.now()
+        if height == known and page.log.news == requests and not is_pending:
+            return
+        known = height
