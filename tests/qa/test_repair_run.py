@@ -385,7 +385,7 @@ async def test_who_claims_a_repair_has_had_the_time_to_know_it(
 
     await workshop.repairs.begin(10)
 
-    assert pauses == [0.0]
+    assert pauses[0] == 0.0  # others pause, too, such as a store that is busy
     assert workshop.row(old).repair is RepairState.WANTED
     defaults: dict[str, Any] = {each.name: each.default for each in fields(RepairContext)}
     assert defaults["reach_s"] >= ORDERS_POLL_S

@@ -137,7 +137,8 @@ def test_what_was_not_heard_is_told_again(extended: Extended) -> None:
     extended.webhook.answer = lambda heard: Said(503)
     extended.writer.write("Unheard", "https://e.org/unheard")
     extended.writer.write("Unheard, too", "https://e.org/unheard-too")
-    said = extended.run_jobs()
+    # The wiki takes its jobs by chance, and may end a run before the last.
+    said = "".join(extended.run_jobs() for _ in range(2))
     assert len(extended.webhook.heard) == 1
     assert said.count("error=the webhook") == 2
     extended.forget()
