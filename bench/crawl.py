@@ -114,7 +114,7 @@ def _of_checkout(folder: str, *, quick: bool) -> float:
         "    load = Load(urls, VisitSettings(), BehaviourSettings())\n"
         "    print(asyncio.run(archived(load, web, 1)).seconds)"
     )
-    command = [".venv/bin/python", "-c", script, json.dumps(_urls(12 if quick else PAGES))]
+    command = [".venv/bin/python", "-c", script, json.dumps(_urls(30 if quick else PAGES))]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return float(ran.stdout.split()[-1])
 
@@ -154,7 +154,7 @@ async def main() -> None:
     asking = report.parser(__doc__ or "")
     asking.add_argument("--before", metavar="FOLDER", default="", help="another checkout, set up")
     asked = asking.parse_args()
-    urls = _urls(12 if asked.quick else PAGES)
+    urls = _urls(30 if asked.quick else PAGES)
     with TestWeb.start(real=False, every_kind=True) as web:
         rounds = [
             await _round(urls, web, asked.before, quick=asked.quick)
