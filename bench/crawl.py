@@ -29,7 +29,7 @@ from bench.pages import CLOCK, Load, Took, archived, timing
 from core.config.settings import BehaviourSettings, Settings, VisitSettings
 from core.page_manifest import VisitOutcome
 from render.behaviours.catalog import load_behaviours
-from render.browser import Browser
+from render.browser import Browser, BrowserContext
 from render.chromium import find_browser
 from render.visit import VisitRequest, visit
 from tests.support.sites import hosts
@@ -37,7 +37,7 @@ from tests.support.sites.kinds import kinds
 from tests.support.sites.web import TestWeb
 
 MANUAL = "manuals/javadoc"
-PAGES = 150
+PAGES, QUICK_PAGES = 150, 30
 _LOADED = """new Promise((done) => {
   if (document.readyState === "complete") done(true);
   else addEventListener("load", () => done(true));
@@ -59,21 +59,21 @@ async def _bare(urls: Sequence[str], web: TestWeb) -> Took:
         context = await browser.open_context()
         with timing(None) as took:
             for url in urls:
-                await _look(browser, context.id, url)
+                await _look(browser, context, url)
         await browser.close_context(context)
     return took
 
 
-async def _look(browser: Browser, context: str, url: str) -> None:
+async def _look(browser: Browser, context: BrowserContext, url: str) -> None:
+    """Load the page in a plain tab, without what a visit adds; read its DOM and take its picture."""
     connection = browser.connection
     sessions: asyncio.Queue[str] = asyncio.Queue()
-    opened = browser._contexts[context]  # noqa: SLF001 a plain tab, without what a visit adds
-    opened.on_target = lambda session, _info: sessions.put_nowait(session)
+    context.on_target = lambda session, _info: sessions.put_nowait(session)
     target = await connection.send(
-        "Target.createTarget", {"url": "about:blank", "browserContextId": context}
+        "Target.createTarget", {"url": "about:blank", "browserContextId": context.id}
     )
     session = await sessions.get()
-    opened.on_target = lambda other, _info: connection.post(
+    context.on_target = lambda other, _info: connection.post(
         "Runtime.runIfWaitingForDebugger", {}, other
     )
     screen = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
@@ -105,7 +105,7 @@ async def _unrecorded(load: Load, web: TestWeb) -> Took:
     return took
 
 
-def _of_checkout(folder: str, *, quick: bool) -> float:
+def _of_checkout(folder: str, urls: Sequence[str]) -> float:
     """Return the seconds that the checkout's own browser, recorder and settings take, by its `bench.pages`."""
     script = (
         "import asyncio, json, sys; from bench.pages import *; from core.config.settings import *\n"
@@ -114,14 +114,12 @@ def _of_checkout(folder: str, *, quick: bool) -> float:
         "    load = Load(urls, VisitSettings(), BehaviourSettings())\n"
         "    print(asyncio.run(archived(load, web, 1)).seconds)"
     )
-    command = [".venv/bin/python", "-c", script, json.dumps(_urls(30 if quick else PAGES))]
+    command = [".venv/bin/python", "-c", script, json.dumps(urls)]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return float(ran.stdout.split()[-1])
 
 
-async def _round(
-    urls: Sequence[str], web: TestWeb, before: str, *, quick: bool
-) -> dict[str, float]:
+async def _round(urls: Sequence[str], web: TestWeb, before: str) -> dict[str, float]:
     """Return the figures of one round, and those they are made of."""
     load = Load(urls, VisitSettings(), BehaviourSettings())
     web.clear()
@@ -131,7 +129,7 @@ async def _round(
     shared = await archived(load, web, 1)
     requests = web.count()
     if before:
-        before_s = _of_checkout(before, quick=quick)
+        before_s = _of_checkout(before, urls)
     else:
         fresh = replace(load, visit=replace(load.visit, fresh=True))
         before_s = (await archived(fresh, web, 1)).seconds
@@ -154,12 +152,9 @@ async def main() -> None:
     asking = report.parser(__doc__ or "")
     asking.add_argument("--before", metavar="FOLDER", default="", help="another checkout, set up")
     asked = asking.parse_args()
-    urls = _urls(30 if asked.quick else PAGES)
+    urls = _urls(QUICK_PAGES if asked.quick else PAGES)
     with TestWeb.start(real=False, every_kind=True) as web:
-        rounds = [
-            await _round(urls, web, asked.before, quick=asked.quick)
-            for _ in range(1 if asked.quick else 3)
-        ]
+        rounds = [await _round(urls, web, asked.before) for _ in range(1 if asked.quick else 3)]
     figures = {name: report.median([each[name] for each in rounds]) for name in rounds[0]}
     targets = {
         "requests_ratio": "<= 1.05", "cpu_of_bare": "<= 1.5", "pages_ratio": ">= 1.3",

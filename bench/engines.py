@@ -25,10 +25,9 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, closing, contextmanager, suppress
+from contextlib import AsyncExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -50,6 +49,7 @@ from qa.copy_view import CopyAddress
 from qa.local_replay import CollectionReplay, StoredPage, open_browsers, running_replay
 from qa.sample import SampleCandidate
 from tests.support.commands import Weboid
+from tests.support.polling import wait_until
 from tests.support.sites import hosts
 from tests.support.sites.kinds import kinds
 from tests.support.sites.web import TestWeb
@@ -201,17 +201,19 @@ def _wayback(folder: Path, layout: Layout) -> Iterator[str]:
     with (home / "log").open("w") as log:
         process = subprocess.Popen(line, cwd=home, stdout=log, stderr=log)
         try:
-            for _ in range(600):
-                with ExitStack() as stack:
-                    try:
-                        stack.enter_context(socket.create_connection(("127.0.0.1", port), 1))
-                        break
-                    except OSError:
-                        time.sleep(0.1)
+            wait_until(lambda: process.poll() is None and _is_open(port), 60)
             yield f"127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait()
+
+
+def _is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 def _warcs(layout: Layout) -> list[Path]:

@@ -187,7 +187,7 @@ def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
     coding, length = head.get(b"transfer-encoding"), head.get(b"content-length")
     if coding is not None:
         if coding.lower() != b"chunked" or length is not None:
-            raise MalformedMessageError("The request's length cannot be told.")
+            raise MalformedMessageError("The request's length is undefined.")
         return BodyFraming.CHUNKED, 0
     if length is None:
         return BodyFraming.NONE, 0

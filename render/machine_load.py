@@ -1,7 +1,7 @@
-"""Load of this machine: limits of waiting for an answer are for a processor that nobody else uses.
+"""Time limits that grow with the load of this machine.
 
-A page that computes for two seconds answers after eight where four share its processor. Deadlines are not
-stretched.
+Limits of single answers are chosen for an idle processor: a page that computes for two seconds answers after
+eight where four processes share its processor. Deadlines of visits do not grow.
 """
 
 import os
@@ -10,6 +10,6 @@ STRETCH_LIMIT = 4.0
 
 
 def stretched(limit_s: float) -> float:
-    """Return the limit times the processes that wanted each processor in the last minute, at most four."""
-    wanted = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return limit_s * min(max(wanted, 1.0), STRETCH_LIMIT)
+    """Return the limit times the load of each processor in the last minute, between once and four times."""
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return limit_s * min(max(load, 1.0), STRETCH_LIMIT)

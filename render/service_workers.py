@@ -1,7 +1,7 @@
 """Service workers of a tab: their progress, and the responses that they made themselves.
 
-What a worker fetches goes through the proxy with the credentials of its context, like all that a page
-fetches. What it answers from its own code, or from its cache under another URL, never reaches the proxy:
+Requests of a worker go through the proxy with the credentials of its context, like all requests of a
+page. What it answers from its own code, or from its cache under another URL, never reaches the proxy:
 the browser has the only copy, which is read here within limits.
 
 A worker may answer requests for other sites, too. Such an answer is no evidence of what those sites
@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from core.clock import Clock
 from core.errors import BrowserUnavailableError
@@ -103,7 +102,7 @@ class ServiceWorkers:
 
     def answered(self, response: WorkerResponse) -> None:
         """Read a response of a worker from the browser, unless a limit or its site forbids it."""
-        if _origin(response.url) != _origin(response.document):
+        if origin_of(response.url) != origin_of(response.document):
             self._foreign += 1
         elif len(self._tasks) >= RESPONSE_LIMIT:
             self._cut += 1
@@ -173,9 +172,6 @@ class ServiceWorkers:
         self.responses[response.url] = SynthesisedResponse(response.url, content_type, data)
 
 
-def _origin(url: str) -> tuple[str, str]:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "", url
-    return parts.scheme, parts.netloc
+def origin_of(url: str) -> str:
+    """Return the origin of a URL as the browser writes it, such as ``https://example.org:8443``; or ``""``."""
+    return "/".join(url.split("/", 3)[:3]) if url.startswith(("http:", "https:")) else ""

@@ -27,7 +27,7 @@ from render.identity import page_options
 from render.machine_load import stretched
 from render.network_log import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
-from render.service_workers import SynthesisedResponse
+from render.service_workers import SynthesisedResponse, origin_of
 from render.settle import (
     ABORTED,
     NavigationResult,
@@ -262,10 +262,9 @@ class _VisitRun:
         if page.workers.exist:
             return
         with self.steps.step("close"):
-            origin = "/".join(page.url.split("/", 3)[:3])
-            if origin.startswith("http"):
-                asking = page.send("Storage.getUsageAndQuota", {"origin": origin})
-                usage = await self.steps.attempt(asking, self.steps.share_s(_LIMIT_S))
+            if origin := origin_of(page.url):
+                query = page.send("Storage.getUsageAndQuota", {"origin": origin})
+                usage = await self.steps.attempt(query, self.steps.share_s(_LIMIT_S))
                 if usage is None or usage["usage"] > STORAGE_LIMIT_BYTES:
                     return
             self.left_clean = await page.close()

@@ -27,7 +27,7 @@ RECORDED_LIMIT = 20_000  # resources of one context whose records are known
 
 
 class ContextKey(NamedTuple):
-    """What the visits of one context have in common."""
+    """Site, job and settings that the visits of one context share."""
 
     site: str  # registrable domain, or IP address
     job: str

@@ -21,7 +21,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
 
 from core.clock import Clock
 from core.config.settings import Settings
@@ -36,10 +35,10 @@ from core.errors import (
     UnavailableError,
     WeboidError,
 )
-from core.hosts import canonical_host, registrable
+from core.hosts import registrable
 from core.page_classes import WITHHELD
 from core.page_manifest import PageInfo, VisitOutcome
-from core.urls import identity_key
+from core.urls import host_of, identity_key
 from crawler.capture.page_capture import CaptureRequest, CaptureResult, StoredLevelLookup, capture
 from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.politeness import SlotAssigner, retry_at
@@ -260,11 +259,10 @@ class PageTask:
 
         login, key = context.logins.of(item.url), None
         if not (settings.visit.fresh or only_attempt or login is not None or plain is not None):
-            host = canonical_host(urlsplit(item.url).hostname or "")
             # Visits that differ in a setting, such as the language or the device, share nothing.
             differing = repr((settings.visit, settings.proxy.dedup_bucket, stored))
             digest = sha256(differing.encode()).hexdigest()
-            key = ContextKey(registrable(host), item.job, digest)
+            key = ContextKey(registrable(host_of(item.url)), item.job, digest)
         captured = await capture(
             CaptureRequest(
                 item.url,

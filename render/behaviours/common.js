@@ -23,7 +23,7 @@
   const end = performance.now() + options.limitMs;
   const left = () => end - performance.now();
   const pause = (ms) => new Promise((go) => setTimeout(go, Math.max(0, Math.min(ms, left()))));
-  // Two frames drawn: then observers of what is in sight have been told. A page may draw none; a busy
+  // Two frames drawn: then callbacks of IntersectionObserver have run. A page may draw none; a busy
   // machine draws them late.
   let patience = 1000;
   const drawn = async () => {

@@ -46,7 +46,7 @@ _GROUP = "scroll"
 
 
 async def can_react(page: BrowserPage) -> bool:
-    """Return whether scrolling may make the page do something; True when that cannot be told in time."""
+    """Return whether scrolling may make the page do something; True when that is not known in time."""
     if page.main_id != page.target_id or page.timers.until(late=True) > page.now():
         return True
     try:

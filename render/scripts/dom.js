@@ -114,7 +114,7 @@
       }
       return "";
     }, "");
-  // Of what lies in the page's memory (blob:) nobody can ask later: bytes of pictures and fonts, within bounds.
+  // blob: URLs end with the page, so bytes of pictures and fonts are read now, within limits.
   const LONGEST_MEMORY = 1000000; // bytes
   let memoryLeft = 6000000;
   const memories = new Map();

@@ -1,6 +1,5 @@
 """First bytes give a type, headers only a hint, and citations a name (C-13, W66)."""
 
-import doctest
 import gzip
 import io
 import struct
@@ -139,9 +138,3 @@ def test_a_magic_number_decides_whatever_follows_it(magic: bytes, rest: bytes) -
     """A polyglot is what it begins as: never a page, when it begins as none."""
     kinds = {mime for start, mime in core.mime_sniffer._MAGIC if (magic + rest).startswith(start)}
     assert sniff(magic + rest) in {*kinds, "video/x-matroska"}
-
-
-def test_the_documentation_tells_the_truth() -> None:
-    """Its examples run."""
-    assert doctest.testmod(core.mime_sniffer).failed == 0
-    assert doctest.testmod(core.media_types).failed == 0

@@ -1,6 +1,5 @@
 """The replay key: held to the library that pywb takes it from, and to pywb itself."""
 
-import doctest
 import json
 import subprocess
 import time
@@ -236,11 +235,3 @@ def test_what_pywb_refuses_is_refused(url: str) -> None:
     """There is no capture to find under such a URL."""
     with pytest.raises(BadUrlError):
         replay_key(url)
-
-
-def test_the_examples_in_the_docstrings_of_replay_keys_hold() -> None:
-    """Documentation is run, so it stays true."""
-    result = doctest.testmod(core.url_keys)
-
-    assert result.attempted > 0
-    assert result.failed == 0

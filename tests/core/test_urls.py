@@ -1,6 +1,5 @@
 """The fetch key and the identity key."""
 
-import doctest
 import re
 from urllib.parse import unquote_to_bytes
 
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import core.urls
 from core.errors import BadUrlError
 from core.url_keys import replay_key
 from core.urls import (
@@ -415,11 +413,3 @@ def test_keys_of_what_is_no_web_url_are_refused(function: object, text: str) -> 
     assert callable(function)
     with pytest.raises(BadUrlError):
         function(text)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    """Documentation is run, so it stays true."""
-    result = doctest.testmod(core.urls)
-
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -9,11 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import httpx
@@ -230,14 +228,6 @@ class Reader:
             env={**os.environ, "HOME": str(self._home)},
         )  # fmt: skip
         return done.stdout
-
-
-def wait_until(is_true: Callable[[], bool], seconds: float = 120.0) -> None:
-    """Return when it is true; look again and again."""
-    pause, end = threading.Event(), monotonic() + seconds
-    while not is_true():
-        assert monotonic() < end, "It did not become true."
-        pause.wait(0.1)
 
 
 def profile_of(path: Path, *sites: SiteServer, **groups: dict[str, Any]) -> Path:

@@ -7,8 +7,9 @@ import httpx
 import pytest
 from PIL import Image
 
-from tests.journeys.conftest import PROGRAMS, Reader, Shell, profile_of, wait_until
+from tests.journeys.conftest import PROGRAMS, Reader, Shell, profile_of
 from tests.journeys.sites import SiteServer, article
+from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]

@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.journeys.conftest import Command, Shell, profile_of, wait_until
+from tests.journeys.conftest import Command, Shell, profile_of
 from tests.journeys.sites import SiteServer, article
+from tests.support.polling import wait_until
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.redis_server import RedisServer
 

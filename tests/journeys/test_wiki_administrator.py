@@ -14,8 +14,9 @@ import httpx
 import pytest
 from PIL import Image
 
-from tests.journeys.conftest import Command, Ran, Reader, Shell, profile_of, wait_until
+from tests.journeys.conftest import Command, Ran, Reader, Shell, profile_of
 from tests.journeys.sites import SiteServer, article, paper
+from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot

@@ -23,6 +23,7 @@ from core.digests import sha256_digest
 from core.errors import DedupUnavailableError, DiskFullError
 from core.layout import Layout
 from proxy.request_log import RequestLogEntry, RequestOutcome
+from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import (
     ROOT,
     Answer,
@@ -35,7 +36,7 @@ from tests.support.proxy_fixtures import (
     ok,
     records,
 )
-from tests.support.services.redis_server import RedisServer, wait_until
+from tests.support.services.redis_server import RedisServer
 from tests.support.services.relay import CLAIM, SETTLE, Relay
 from tests.warc.test_file_check import rows
 from warc.index.opener import open_shared

@@ -20,9 +20,10 @@ from core.timestamps import parse_warc_date
 from net import postgres_client as index_server
 from proxy.archivist_jobs import IndexBacklog, IndexBatch
 from proxy.request_log import RequestLogEntry, RequestOutcome
+from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
 from tests.support.services.postgres import PostgresServer
-from tests.support.services.redis_server import RedisServer, wait_until
+from tests.support.services.redis_server import RedisServer
 from tests.support.services.relay import Relay
 from tests.warc.index.test_sqlite import DIGESTS, FILES, contents, original, page, row
 from warc.dedup.payloads import PayloadKey

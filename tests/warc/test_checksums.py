@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from core.layout import Layout
+from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import Origin, Proxy, ok
-from tests.support.services.redis_server import wait_until
 from tests.support.warc_damage import SITE, captures, flip, make_collection, sql
 from tests.warc.test_file_check import fetch
 from warc.checksums import add_sums, read_sums

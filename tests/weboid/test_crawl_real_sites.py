@@ -30,7 +30,7 @@ MANUAL = (f"https://{hosts.DOCS}/maintainers/index.en.html", r"/images/")
 def test_every_page_in_scope_is_captured_exactly_once(
     real_web: TestWeb, tmp_path: Path, seed: str, exclude: str, depth: int
 ) -> None:
-    """What belongs to the crawl is found again from the links in the manifests alone."""
+    """The pages of a crawl follow from the links in its manifests alone."""
     visit = dict.fromkeys(("full_page", "thumbnail", "view", "dom", "text", "favicon"), False)
     weboid = Weboid(
         tmp_path,

@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const fetched = self.fetch;
-  // A module has no wombat, but is told where it is from: what it asks for is in the archive.
+  // Modules run without wombat: this sets their URL, against which their requests are resolved.
   const place = self.weboidPlace;
   const archived = (url) => {
     if (!place) return url;

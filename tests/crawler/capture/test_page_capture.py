@@ -9,8 +9,7 @@ import struct
 import threading
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,10 +21,10 @@ from core.digests import sha256_digest
 from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture
-from crawler.pools.resource_pool import ResourcePool
-from proxy.control.client import ProxyClient, ProxyVisit
+from proxy.control.client import ProxyVisit
 from render.browser import Browser
 from render.chromium import find_browser
+from tests.support.fixed_pool import fixed_pool
 from tests.support.proxy_fixtures import (
     Answer,
     Origin,
@@ -50,23 +49,6 @@ PNG = bytes.fromhex(
 PDF = b"%PDF-1.4\n" + b"%" * 100_000 + b"\n%%EOF\n"
 CLOCK = SystemClock()
 Take = Callable[..., Awaitable[PageInfo]]
-
-
-@dataclass
-class FixedResource:
-    """Pool of one proxy or one browser."""
-
-    value: ProxyClient | Browser
-
-    @asynccontextmanager
-    async def lend(self, *_prefer: Browser | None) -> AsyncIterator[ProxyClient | Browser]:
-        """The only one."""
-        yield self.value
-
-
-def pool_of(client: ProxyClient, browser: Browser) -> ResourcePool:
-    """Lends this proxy and this browser."""
-    return ResourcePool(FixedResource(client), FixedResource(browser))  # type: ignore[arg-type]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -103,7 +85,7 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
 
         captured = await capture(
             CaptureRequest(site + path, "p", last_attempt=True),
-            supervisor=pool_of(proxies[0].client, browser),
+            supervisor=fixed_pool(proxies[0].client, browser),
             settings=chosen,
             clock=CLOCK,
             before_manifest=nothing,

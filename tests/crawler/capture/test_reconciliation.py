@@ -1,6 +1,5 @@
 """What counts as a gap, what a second request says of itself, and what a file is called (pure)."""
 
-import doctest
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import crawler.capture.reconciliation
 from core.page_manifest import MissingResource, VisitOutcome, parse_pageinfo
 from crawler.capture.reconciliation import (
     NAME_LIMIT_CHARS,
@@ -177,9 +175,3 @@ def test_whatever_the_header_says_nothing_is_raised(value: str) -> None:
     name = attachment_name("attachment; filename" + value)
     assert len(name) <= NAME_LIMIT_CHARS
     assert "/" not in name
-
-
-def test_the_documentation_tells_the_truth() -> None:
-    """Its examples run."""
-    assert doctest.testmod(crawler.capture.reconciliation).failed == 0
-    assert doctest.testmod(crawler.capture.reconciliation).failed == 0

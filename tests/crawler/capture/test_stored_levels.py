@@ -14,7 +14,8 @@ from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture
 from render.browser import Browser
 from render.chromium import find_browser
-from tests.crawler.capture.test_page_capture import PNG, pool_of
+from tests.crawler.capture.test_page_capture import PNG
+from tests.support.fixed_pool import fixed_pool
 from tests.support.proxy_fixtures import (
     Origin,
     Proxy,
@@ -113,7 +114,7 @@ async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
     async def take(url: str, level: StoredLevel) -> PageInfo:
         captured = await capture(
             CaptureRequest(url, f"{level} {url}", last_attempt=True, stored=level),
-            supervisor=pool_of(proxy.client, browser),
+            supervisor=fixed_pool(proxy.client, browser),
             settings=replace(settings, visit=quick),
             clock=CLOCK,
             before_manifest=nothing,

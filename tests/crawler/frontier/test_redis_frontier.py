@@ -27,7 +27,8 @@ from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.frontier.redis_store import durability_warnings
 from tests.crawler.frontier.redis_place import redis_address
 from tests.crawler.frontier.support import A1, A2, B1, HOUR, MINUTE, NO_DELAY, SECOND, visit
-from tests.support.services.redis_server import RedisServer, two_nodes, wait_until
+from tests.support.polling import wait_until
+from tests.support.services.redis_server import RedisServer, two_nodes
 from tests.support.services.relay import Relay
 
 Open = Callable[..., RedisFrontier]

@@ -1,6 +1,5 @@
 """Jobs and sheets: which settings hold for a URL, told through a real frontier."""
 
-import doctest
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,7 +18,6 @@ from core.config.settings import (
 )
 from core.errors import ConfigError, InputError
 from crawler.frontier.base import JOB_ORDER, Frontier, ItemState, Lane, NewItem
-from crawler.jobs import crawl_job as job_module
 from crawler.jobs.crawl_job import (
     Job,
     check_job_name,
@@ -277,8 +275,3 @@ async def test_a_crawl_takes_its_seeds_over_from_lists_and_other_crawls(
     assert given_.added.requeued == 2
     assert {record.item.job for record in frontier.ls(ItemState.QUEUED)} == {"mine"}
     assert frontier.job_counts("mine").queued == 2
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    """Each `>>>` gives what stands below it."""
-    assert doctest.testmod(job_module).failed == 0

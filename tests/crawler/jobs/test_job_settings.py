@@ -1,6 +1,5 @@
 """Repairs in the frontier: how the next visit of a URL is made, told through a real one."""
 
-import doctest
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +20,6 @@ from core.errors import InputError
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
 from crawler.frontier.base import Frontier, FrontierItem, Lane, NewItem
-from crawler.jobs import job_settings as repairs_module
 from crawler.jobs.job_settings import (
     ORDERS_POLL_S,
     REPAIR_ORDER,
@@ -63,11 +61,6 @@ def frontier(new_place: NewPlace) -> Iterator[Frontier]:
     """A frontier of every implementation."""
     with new_place().open(PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0)) as opened:
         yield opened
-
-
-def test_the_bucket_of_a_repair_is_as_documented() -> None:
-    """Its example is run."""
-    assert doctest.testmod(repairs_module).failed == 0
 
 
 def test_a_repair_reaches_workers_and_is_forgotten(frontier: Frontier) -> None:

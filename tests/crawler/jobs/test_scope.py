@@ -1,7 +1,5 @@
 """Scope: which links belong to a crawl, and why."""
 
-import doctest
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 from core.config.settings import SCOPE_KINDS, ScopeSettings
 from core.errors import BadUrlError
 from core.urls import fetch_key
-from crawler.jobs import scope as scope_module
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, link_key
 
 SEEDS = st.sampled_from(
@@ -160,8 +157,3 @@ def test_the_scope_is_said_in_words() -> None:
         "is found, at most 1 link away, and 2 links beyond these; never those in which c or d or e or "
         "f or g or one of 2 more is found."
     )
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    """Each `>>>` gives what stands below it."""
-    assert doctest.testmod(scope_module).failed == 0

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,11 +13,10 @@ from core.config.settings import BehaviourSettings, BrowserSettings, Settings, V
 from core.layout import Layout
 from core.page_manifest import PageInfo, PageResource, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture
-from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey, SharedContextPool
-from proxy.control.client import ProxyClient
 from render.browser import Browser
 from render.chromium import find_browser
+from tests.support.fixed_pool import fixed_pool
 from tests.support.proxy_fixtures import Origin, Proxy, Record, check, ok, records
 
 pytestmark = [
@@ -31,18 +29,6 @@ KEY = ContextKey("origin.example", "job", "settings")
 CLOCK = SystemClock()
 CACHEABLE = "Cache-Control: max-age=3600\r\n"
 Take = Callable[..., Awaitable[PageInfo]]
-
-
-@dataclass
-class OnlyMember:
-    """Pool of one proxy or one browser."""
-
-    value: ProxyClient | Browser
-
-    @asynccontextmanager
-    async def lend(self, *_prefer: Browser | None) -> AsyncIterator[ProxyClient | Browser]:
-        """The only one."""
-        yield self.value
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -68,11 +54,7 @@ def take(
 ) -> Take:
     """Captures a path of the origin as the worker does; the manifest."""
     proxy = start()
-    pool = ResourcePool(
-        OnlyMember(proxy.client),  # type: ignore[arg-type]
-        OnlyMember(browser),  # type: ignore[arg-type]
-        contexts,
-    )
+    pool = fixed_pool(proxy.client, browser, contexts)
 
     async def take(path: str, key: ContextKey | None = KEY, **changes: Any) -> PageInfo:
         visit = VisitSettings(timeout_s=20.0, settle_s=0.2, full_page=False, favicon=False)

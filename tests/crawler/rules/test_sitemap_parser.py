@@ -1,6 +1,5 @@
 """Sitemaps: every form of them, whatever is wrong, and never more than the limits."""
 
-import doctest
 import gzip
 import zlib
 
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.rules import sitemap_parser
 from crawler.rules.sitemap_parser import (
     BYTES_LIMIT,
     URLS_LIMIT,
@@ -181,8 +179,3 @@ def test_robots_name_sitemaps() -> None:
     )
 
     assert sitemap_lines(body) == ("https://a.org/s.xml", "https://b.org/t.xml")
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    """Each `>>>` gives what stands below it."""
-    assert doctest.testmod(sitemap_parser).failed == 0

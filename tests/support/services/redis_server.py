@@ -4,13 +4,14 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import redis
 
+from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
 
 
@@ -92,13 +93,3 @@ def _hear(said: IO[str]) -> None:
     with said:
         for _ in said:
             continue
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Return when it is true; look again and again."""
-    pause = threading.Event()
-    for _ in range(int(seconds / 0.02)):
-        if true():
-            return
-        pause.wait(0.02)
-    raise AssertionError("It did not become true.")

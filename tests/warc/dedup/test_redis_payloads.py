@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from bench.certificate import write_certificate
 from core.config.database_urls import RedisAddress, RedisUse, parse_redis_url
 from core.errors import DedupUnavailableError
+from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
-from tests.support.services.redis_server import RedisServer, two_nodes, wait_until
+from tests.support.services.redis_server import RedisServer, two_nodes
 from tests.support.services.relay import CLAIM, SETTLE, Relay
 from tests.warc.dedup.test_payloads import ONE, TWO, original
 from warc.dedup.payloads import Claim

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from qa.check_table import CheckedPage
 from tests.support.commands import Weboid
 from tests.support.linked_site import LinkedSite, weboid_for
 from tests.support.paged_site import answers_of
+from tests.support.polling import wait_until
 from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
 from weboid.cli.support.commands import ExitCode
@@ -59,14 +59,6 @@ def stored_checks(weboid: Weboid, page_ids: list[str]) -> list[CheckedPage]:
     """What the registry says of these captures."""
     with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
         return find_checks(rows, page_ids)
-
-
-def wait_until(is_done: Callable[[], bool]) -> None:
-    """Poll for some minutes at most."""
-    until = CLOCK.monotonic() + 300
-    while not is_done():
-        assert CLOCK.monotonic() < until
-        threading.Event().wait(0.2)
 
 
 def of(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:

@@ -14,8 +14,9 @@ from core.config.settings import IndexSettings, Settings
 from core.errors import CollectionInUseError, CollectionVersionError, IndexUnavailableError
 from core.layout import Layout
 from net.postgres_client import PostgresConnection
+from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import Origin, Proxy, ok
-from tests.support.services.redis_server import RedisServer, wait_until
+from tests.support.services.redis_server import RedisServer
 from tests.warc.index.test_sqlite import contents
 from tests.warc.test_file_check import fetch
 from warc.index.opener import open_shared

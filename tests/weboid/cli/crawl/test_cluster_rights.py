@@ -33,10 +33,11 @@ from playback.access.level_store import LevelStore
 from playback.access.levels import LevelActor, target_of
 from playback.web.rate_limits import SharedBuckets
 from tests.support.commands import Weboid
+from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import records
 from tests.support.services.ports import free_port
 from tests.support.services.postgres import PostgresServer, programs
-from tests.support.services.redis_server import RedisServer, wait_until
+from tests.support.services.redis_server import RedisServer
 from weboid.cli.support.child_commands import ChildCommandOptions, watch_children
 from weboid.cli.support.run_options import WEBOID
 
