@@ -58,7 +58,7 @@ class Judged:
         return f"{self.site}: {self.kind}"
 
     def by_picture(self) -> CopyJudgement:
-        """What `weboid qa diff` says, which has nothing else."""
+        """What `weboid qa compare SEEN SHOWN` says, which has nothing else."""
         return judge_copy(self.picture)
 
     def by_all(self) -> CopyJudgement:

@@ -105,6 +105,7 @@ def config_show(
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     changed: bool = option("Only what is not as by default."),
+    schema: bool = option("Print the JSON Schema of weboid.toml, for editors."),
     output: CommandOutput = OUTPUT,
 ) -> None:
     """Show every setting that holds for the collection, and its source.
@@ -112,6 +113,9 @@ def config_show(
     A line that begins with + differs from the default, which follows it. With PROFILE: the settings
     of that preset, or of that TOML file, alone.
     """
+    if schema:
+        click.echo(json.dumps(config_schema(), indent=1))
+        return
     if not name and not read_config(collection):
         click.echo(f"There is no {collection / CONFIG_FILE}; `weboid init` writes one.", err=True)
     print_settings(name or profile, changed=changed, output=output)
@@ -165,9 +169,8 @@ def _check_command(words: str, collection: Path) -> None:
         raise ConfigError(f"{collection / CONFIG_FILE} [{table}]: {error.message}") from error
 
 
-@cli_command("schema", config_group, hidden=True)
-def config_schema() -> None:
-    """Print the JSON Schema of weboid.toml, for editors."""
+def config_schema() -> dict[str, Any]:
+    """Return the JSON Schema of weboid.toml."""
     groups = typing.get_type_hints(Settings)
     tables = {
         name: _table({key: _schema(each) for key, each in typing.get_type_hints(kind).items()})
@@ -183,7 +186,7 @@ def config_schema() -> None:
         **{key: {"type": ["number", "string"]} for key in ("size_limit", "time_limit")},
         "sitemaps": {"type": "boolean"},
     }
-    schema = {
+    return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Weboid collection",
         **_table(
@@ -197,7 +200,6 @@ def config_schema() -> None:
             }
         ),
     }
-    click.echo(json.dumps(schema, indent=1))
 
 
 _NUMBER: dict[str, Any] = {"type": "integer"}

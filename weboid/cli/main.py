@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> Never:
     "links",
     cls=LazyGroup,
     commands_at=COMMANDS["links"],
-    rare="add-page confirm interwiki passes purge recognise",
+    rare="add-page confirm exclude interwiki mirror passes purge recognise report",
 )
 def links_group() -> None:
     """Manage the registry of cited links and their state.
@@ -166,7 +166,7 @@ def links_group() -> None:
     """
 
 
-@cli_command("wiki", cls=LazyGroup, commands_at=COMMANDS["wiki"], rare="read set sweep")
+@cli_command("wiki", cls=LazyGroup, commands_at=COMMANDS["wiki"], rare="read repair set sweep")
 def wiki_group() -> None:
     """Archive the pages a wiki cites, and watch their links.
 

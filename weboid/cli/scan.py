@@ -61,7 +61,7 @@ _CLOCK = SystemClock()
 _SOURCES = "sources.json"
 
 
-@click.group("lists", cls=CommandGroup)
+@click.group("lists", cls=CommandGroup, hidden=True)
 def lists_group() -> None:
     """Manage lists of bad addresses in local files; no URL is sent to a service."""
 
@@ -199,32 +199,28 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
 
 
 @cli_command("ls", lists_group)
-def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
-    """Show the lists."""
-    with _store(stores) as (store, _):
-        lists = list_rows(store)
-    rows = [
-        (clean(each.name), f"{each.entries:,}", each.effect, f"{each.added_at:%Y-%m-%d %H:%M}",
-         clean(each.reason))
-        for each in lists
-    ]  # fmt: skip
-    output.show(
-        {"lists": [_facts(each) for each in lists]},
-        table(("list", "entries>", "effect", "as of", "reason"), rows, columns=width()),
-    )
-
-
-@cli_command("test", lists_group, hidden=True)
-def on_lists_command(
+def list_command(
     *,
-    urls: tuple[str, ...] = argument("URL...", required=True),
+    urls: tuple[str, ...] = argument("[URL]..."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Show the lists that contain each URL. Exit code 1: one of them is on a list."""
+    """Show the lists; with URLs those that contain each. Exit code 1: a URL is on a list."""
     with _store(stores) as (store, folder):
-        known = load_lists(store, folder)
-    matches = {url: known.all_on(url) for url in urls}
+        lists = list_rows(store)
+        known = load_lists(store, folder) if urls else None
+        matches = {url: known.all_on(url) for url in urls} if known else {}
+    if not urls:
+        rows = [
+            (clean(each.name), f"{each.entries:,}", each.effect,
+             f"{each.added_at:%Y-%m-%d %H:%M}", clean(each.reason))
+            for each in lists
+        ]  # fmt: skip
+        output.show(
+            {"lists": [_facts(each) for each in lists]},
+            table(("list", "entries>", "effect", "as of", "reason"), rows, columns=width()),
+        )
+        return ExitCode.OK
     document = [
         {"url": url, "lists": [{**_facts(hit.on), "sure": hit.is_sure} for hit in hits]}
         for url, hits in matches.items()

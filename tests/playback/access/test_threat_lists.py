@@ -303,8 +303,8 @@ def test_a_list_is_added_checked_shown_and_removed(tmp_path: Path, form: str) ->
         tmp_path, "add", "bad", "-", "--format", form, "--width", "32", "--reason", "why",
         given=given,
     )  # fmt: skip
-    bad = run(tmp_path, "test", "https://www.evil.example/x", "http://good.example/", "--json")
-    good = run(tmp_path, "test", "http://good.example/")
+    bad = run(tmp_path, "ls", "https://www.evil.example/x", "http://good.example/", "--json")
+    good = run(tmp_path, "ls", "http://good.example/")
     shown = run(tmp_path, "ls", "--json")
     removed = run(tmp_path, "rm", "bad")
 

@@ -136,7 +136,7 @@ def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Pa
 
 def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
     """And refuses a key that does not exist."""
-    schema = json.loads(own.call("config", "schema").out)
+    schema = json.loads(own.call("config", "show", "--schema").out)
     document = tomllib.loads(config.read_text())
 
     jsonschema_rs.validate(schema, document)

@@ -142,7 +142,7 @@ def find_command(
         return _find(task, accessed, is_thorough=thorough)
 
 
-@cli_command("check", command)
+@cli_command("check", command, hidden=True)
 def check_command(
     *, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, opened: _Opener = _OPENER
 ) -> int:

@@ -155,15 +155,34 @@ def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = O
 @cli_command("show", spam_group)
 def show_command(
     *,
+    urls: tuple[str, ...] = argument("[URL]..."),
     wiki: str = _WIKI_OPTION,
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Go on where an answer ended.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the pages of a wiki that have listed links."""
+    """Show the pages of a wiki that have listed links.
+
+    With URLs: how the wiki's rules classify each, watched, or why not.
+    """
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
+        if urls:
+            rules = RuleBook().rules_of(rows, found.id)
+            for each in (classify_link(url, rules) for url in urls):
+                facts = {
+                    "url": each.text,
+                    "sort": str(each.sort),
+                    "identity": each.identity,
+                    "note": each.note,
+                    "warnings": list(map(str, each.warnings)),
+                }
+                odd = ", ".join(each.warnings)
+                why = f" ({clean(each.note)})" if each.note else ""
+                line = f"{clean(each.text)}: {each.sort}{why}" + (f"; {odd}" if odd else "")
+                output.show(facts, line)
+            return
         named_place = re.fullmatch(r"(\d{1,18})-([0-9a-f]{32})", after, re.ASCII)
         if after and named_place is None:
             raise InputError(f"{after[:80]!r} is no place to go on at.")
@@ -206,32 +225,6 @@ def show_command(
         click.echo(line)
     if more:
         click.echo(f"There are more: --after {more}", err=True)
-
-
-@cli_command("test", spam_group)
-def spam_test_command(
-    *,
-    urls: tuple[str, ...] = argument("URL...", required=True),
-    wiki: str = _WIKI_OPTION,
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Test URLs against a wiki's rules: watched, or why not."""
-    with stores.registry() as store, store.reading() as rows:
-        rules = RuleBook().rules_of(rows, wiki_named(rows, wiki).id)
-    found = [classify_link(url, rules) for url in urls]
-    for each in found:
-        facts = {
-            "url": each.text,
-            "sort": str(each.sort),
-            "identity": each.identity,
-            "note": each.note,
-            "warnings": list(map(str, each.warnings)),
-        }
-        odd = ", ".join(each.warnings)
-        why = f" ({clean(each.note)})" if each.note else ""
-        line = f"{clean(each.text)}: {each.sort}{why}" + (f"; {odd}" if odd else "")
-        output.show(facts, line)
 
 
 @cli_command("run", spam_group, hidden=True)

@@ -31,6 +31,7 @@ from warc.index.page_choice import OFFERED
 from warc.index.queries import captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
+from weboid.cli.qa.picture_files import compare_files
 from weboid.cli.support.commands import (
     ExitCode,
     argument,
@@ -80,7 +81,7 @@ _DRIFT_OPTIONS: dict[str, Any] = {
 @cli_command("compare")
 def compare_command(
     *,
-    url: str | None = argument("[URL]"),
+    named: tuple[str, ...] = argument("[URL|SEEN SHOWN]"),
     first: str = option(
         "The older one.  [default: the oldest good]", "--at", default="", metavar="MOMENT"
     ),
@@ -115,7 +116,15 @@ def compare_command(
 
     Without URL: the pages that changed most between their first good capture and their newest, with
     --json one line per page. Memory does not grow with the collection.
+
+    With SEEN and SHOWN, two PNG, JPEG or WebP files: how much of the first is in the second and
+    similar; inserted banners, shifted lines and noise weigh little. Exit code 1: they are not alike.
     """
+    if len(named) > 1:
+        if len(named) > 2 or first or second or live or out:
+            raise InputError("Name one URL, or two pictures, which take --heat only.")
+        return compare_files(Path(named[0]), Path(named[1]), heat, output)
+    url = named[0] if named else None
     if url is None:
         if first or second or live or out or heat:
             raise InputError("--at, --to, --live, --out and --heat compare one page: name its URL.")

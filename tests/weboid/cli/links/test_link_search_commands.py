@@ -199,11 +199,11 @@ def test_spam_lists_are_kept_and_their_hits_shown(
         ("dewiki@WMF", "domains"),
         ("dewiki@WMF", "whitelist"),
     ]
-    told = links("spam", "test", "http://a-casino.org/", "http://good-casino.org/", "x.bad.org")[2]
+    told = links("spam", "show", "http://a-casino.org/", "http://good-casino.org/", "x.bad.org")[2]
     assert "--wiki" in told
     told = links(
         "spam",
-        "test",
+        "show",
         "http://a-casino.org/",
         "http://good-casino.org/",
         "x.bad.org",
@@ -216,7 +216,7 @@ def test_spam_lists_are_kept_and_their_hits_shown(
         "x.bad.org: spam (wiki: Blocked.json, line 1)",
     ]
 
-    tested = facts(links("spam", "test", "http://a-casino.org/", "--wiki", "dewiki", "--json"))
+    tested = facts(links("spam", "show", "http://a-casino.org/", "--wiki", "dewiki", "--json"))
     assert tested["url"] == "http://a-casino.org/"
 
     scanned = facts(links("spam", "run", "--wiki", "dewiki", "--json"))

@@ -1,4 +1,4 @@
-"""`weboid qa diff`."""
+"""`weboid qa compare SEEN SHOWN`."""
 
 import json
 import os
@@ -27,7 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(weboid, ["qa", "diff", *map(str, arguments)], standalone_mode=False)
+    return CliRunner().invoke(
+        weboid, ["qa", "compare", *map(str, arguments)], standalone_mode=False
+    )
 
 
 def test_alike_pictures_end_with_0(folder: Path) -> None:
@@ -109,3 +111,10 @@ def test_a_file_that_cannot_be_used_is_named_with_its_cause(
         assert isinstance(done.exception, InputError)
         assert name in str(done.exception)
         assert cause in str(done.exception)
+
+
+def test_options_for_captures_and_a_third_file_are_refused(folder: Path) -> None:
+    """Two files have no moments, and there is nothing to do with more."""
+    files = (folder / "seen.png", folder / "banner.webp")
+    for arguments in ((*files, "--at", "2026"), (*files, folder / "other.jpg")):
+        assert "two pictures" in str(run(*arguments).exception)

@@ -1,4 +1,4 @@
-"""`weboid qa diff`: comparison of two page screenshots."""
+"""Comparison of two pictures of a page, by `weboid qa compare SEEN SHOWN`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -10,29 +10,17 @@ from core.playback_check import QaVerdict
 from qa.compare.picture_comparison import PictureComparison, compare_pictures, describe_differences
 from qa.compare.picture_decoder import MOST_BYTES, MOST_PIXELS, decode_picture
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import ExitCode
+from weboid.cli.support.options import CommandOutput
 
 _COLOURS = {QaVerdict.GOOD: "green", QaVerdict.DOUBTFUL: "yellow", QaVerdict.BROKEN: "red"}
 _MOST_SHOWN = 10
-_PICTURE = click.Path(path_type=Path)
 
 
-@cli_command("diff")
-def command(
-    *,
-    seen: Path = argument(type=_PICTURE),
-    shown: Path = argument(type=_PICTURE),
-    heat: Path | None = option(
-        "Write a PNG of what differs to this file.", type=_PICTURE, metavar="FILE"
-    ),
-    output: CommandOutput = OUTPUT,
-) -> int:
-    """Compare two pictures of a page: SEEN, as it was, with SHOWN, as it is.
+def compare_files(seen: Path, shown: Path, heat: Path | None, output: CommandOutput) -> int:
+    """Print how much of `seen` is in `shown`, write the map of differences, return the exit code.
 
-    PNG, JPEG or WebP. Reports how much of the original is still there and similar; inserted
-    banners, shifted lines and noise weigh little. Ends with 0 when they are alike, with 1 when they
-    are not, with 2 when a file cannot be used.
+    Raises InputError for a file that cannot be used.
     """
     if heat is not None and heat.exists() and any(heat.samefile(each) for each in (seen, shown)):
         raise InputError(f"{clean(str(heat))} is compared itself: give --heat another name.")
