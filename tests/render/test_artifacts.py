@@ -151,9 +151,14 @@ async def test_a_scene_that_cannot_be_drawn_is_noted(
 
 @pytest.mark.parametrize("query", ["", "?once"])
 async def test_a_scene_that_is_drawn_for_ever_holds_up_no_other_page(
-    site: Site, settings: VisitSettings, clock: SystemClock, query: str
+    site: Site,
+    settings: VisitSettings,
+    clock: SystemClock,
+    monkeypatch: pytest.MonkeyPatch,
+    query: str,
 ) -> None:
     """Its process is ended, by which the page goes on without it; the browser is replaced soon."""
+    monkeypatch.setattr("render.visit.ANSWER_LIMIT_S", 2.0)
     endless = VisitRequest(site.url(f"/scene-endless.html{query}"))
     other = VisitRequest(site.url("/plain.html"))
     async with await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser:

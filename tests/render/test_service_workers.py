@@ -92,14 +92,16 @@ async def test_a_large_answer_is_noted(look: Look) -> None:
 @pytest.mark.parametrize(
     ("script", "note"),
     [
-        ("endless.js", "service workers: 4 never ended and were stopped."),
-        ("waiting.js", "service workers: 60 did not finish their installation."),
+        ("endless.js,3", "service workers: 3 never ended and were stopped."),
+        ("waiting.js,60", "service workers: 60 did not finish their installation."),
     ],
 )
 async def test_a_worker_that_never_ends_is_not_waited_for(
-    look: Look, script: str, note: str
+    look: Look, monkeypatch: pytest.MonkeyPatch, script: str, note: str
 ) -> None:
     """One that loops is stopped, one that installs for ever costs a bounded time; both are noted."""
+    monkeypatch.setattr("render.service_workers.ANSWER_LIMIT_S", 3.0)
+    monkeypatch.setattr("render.network_log.PATIENCE_S", 2.0)
     seen = await look(f"/service/hostile.html?{script}", settle_limit_s=20.0, timeout_s=120.0)
 
     assert text(seen) == "A page with a worker that never ends."
@@ -107,8 +109,11 @@ async def test_a_worker_that_never_ends_is_not_waited_for(
     assert note in seen.notes
 
 
-async def test_an_answer_that_never_comes_is_not_waited_for(look: Look) -> None:
+async def test_an_answer_that_never_comes_is_not_waited_for(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The page stays as it is without it."""
+    monkeypatch.setattr("render.network_log.PATIENCE_S", 1.0)
     seen = await look("/service/application.html?never.txt")
 
     assert (seen.outcome, text(seen)) == (VisitOutcome.COMPLETE, "Waiting")
