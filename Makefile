@@ -8,13 +8,14 @@ FAST := not browser and not proxy and not playback and not real and not slow
 # Files side by side, each process with servers of its own: much of every run is waiting.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 SIDE_BY_SIDE := -n 3 $(BY_FILE)
+PARTS := 1 2 3
 PYTHON := .venv/bin/python
 # What was compiled is kept, whatever the environment says: the suite starts thousands of interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := bench classify core crawler links net playback proxy qa render scripts tests warc weboid wiki
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-full archive serve test check check-style check-tests format messages docs demo bench lock fresh clean
+.PHONY: help setup setup-full archive serve test check check-style format messages docs demo bench lock fresh clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,7 +41,7 @@ test:  ## install what is missing and run every test: make test [TESTS=path]
 
 check:  ## everything that needs neither browser nor network: style, types, contracts, fast tests
 	@scripts/setup dev
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target check-style check-tests
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target check-style $(PARTS:%=check-tests-%)
 
 check-style:
 	@.venv/bin/ruff format --check .
@@ -49,8 +50,9 @@ check-style:
 	@.venv/bin/lint-imports
 	@.venv/bin/codespell $(SOURCES) docs Makefile
 
-check-tests:
-	@$(PYTHON) -m pytest -q $(SIDE_BY_SIDE) -m "$(FAST)" --hypothesis-profile brief
+# Each process collects its own part of the files: to collect all of them takes seconds of every one.
+check-tests-%:
+	@$(PYTHON) -m pytest -q -m "$(FAST)" --hypothesis-profile brief --part $*/$(words $(PARTS))
 
 format:  ## put the code in order
 	@scripts/setup dev

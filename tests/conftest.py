@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -106,13 +107,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: -weights[item.path])
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Read no module of whose tests none would be left: imports are a third of a quick run.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option by which several processes share the files, and each collects its own alone."""
+    parser.addoption("--part", default="1/1", metavar="K/N", help="Part K of N of the files.")
 
-    Only for ``-m "not A and not B"``, whose meaning is plain; anything else is pytest's to work out.
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no module of another part, or of whose tests none would be left: imports cost most.
+
+    The latter only for ``-m "not A and not B"``, whose meaning is plain; anything else is pytest's to
+    work out.
     """
+    if collection_path.suffix != ".py":
+        return None
+    part, parts = map(int, config.getoption("part").split("/"))
+    if zlib.crc32(str(collection_path.relative_to(config.rootpath)).encode()) % parts != part - 1:
+        return True
     asked = config.getoption("markexpr")
-    if not _LEFT_OUT.fullmatch(asked) or collection_path.suffix != ".py":
+    if not _LEFT_OUT.fullmatch(asked):
         return None
     found = _MODULE_MARKS.search(collection_path.read_text(encoding="utf-8"))
     if found is None:
