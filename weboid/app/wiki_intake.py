@@ -33,7 +33,7 @@ from playback.access.levels import (
     parse_actor,
     target_of,
 )
-from weboid.app.copy_sources import open_own_captures
+from weboid.app.own_captures import open_own_captures
 from wiki.sync.archive_queue import DueLink
 from wiki.sync.webhook import (
     LevelRequest,

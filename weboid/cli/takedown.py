@@ -22,17 +22,16 @@ from playback.access.takedowns import (
 from playback.takedown_coverage import TakedownCoverage, digest_aliases
 from warc.index.database import IndexDatabase
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import CommandGroup, argument, cli_command, option
+from weboid.cli.support.commands import COMMANDS, LazyGroup, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
-from weboid.cli.takedown_enforcement import erase_command, prove_command
 
 _CLOCK = SystemClock()
 _MOST_SHOWN = 20  # entries of one `add` that are listed individually
 
 
-@click.group("takedown", cls=CommandGroup)
+@click.group("takedown", cls=LazyGroup, commands_at=COMMANDS["takedown"])
 def takedown_group() -> None:
     """Take down content, and prove that it is not shown.
 
@@ -41,16 +40,12 @@ def takedown_group() -> None:
     """
 
 
-takedown_group.add_command(prove_command)
-takedown_group.add_command(erase_command)
-
-
 def takedown_facts(takedown: Takedown, now: datetime) -> dict[str, Any]:
     """Return a take-down as JSON values."""
     return {**asdict(takedown), "holds": takedown.holds(now)}
 
 
-@cli_command("add", takedown_group)
+@cli_command("add")
 def add_command(
     *,
     names: tuple[str, ...] = argument("[URL|HOST|DIGEST]..."),
@@ -141,7 +136,7 @@ def add_command(
     _print_added(covered, numbers, already, framing, dry_run=dry_run, output=output)
 
 
-@cli_command("ls", takedown_group)
+@cli_command("ls")
 def list_command(
     *,
     url: str | None = option("Only those that hold for the URL.", "--for", metavar="URL"),
@@ -172,7 +167,7 @@ def list_command(
     )
 
 
-@cli_command("rm", takedown_group)
+@cli_command("rm")
 def remove_command(
     *,
     names: tuple[str, ...] = argument("NUMBER|URL...", required=True),

@@ -157,10 +157,7 @@ class ConfiguredCommand(click.Command):
             for param in self.params:
                 value = context.params.get(param.name or "")
                 text = value[0] if isinstance(value, tuple) and len(value) == 1 else value
-                if (
-                    isinstance(text, str)
-                    and param.human_readable_name.strip("[].").partition("|")[0] in _URLS
-                ):
+                if isinstance(text, str) and param.human_readable_name.strip("[].") in _URLS:
                     _check_url_word(context, text)
             return context
         except click.NoSuchOption as error:
@@ -174,7 +171,7 @@ class ConfiguredCommand(click.Command):
             raise
 
 
-_URLS = {"URL", "SEED"}  # metavars of arguments
+_URLS = {"URL", "SEED", "URL|SEEN SHOWN"}  # metavars of arguments
 
 
 def _check_url_word(context: click.Context, text: str) -> None:
