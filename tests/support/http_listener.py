@@ -134,7 +134,7 @@ def told(url: str, place: str) -> dict[str, Any]:
     known: dict[str, str | None] = {
         "state": "dead" if is_dead else "alive",
         "group": "unreachable" if is_dead else "working",
-        "words": "Dead since 21 May 2026" if is_dead else "Answers",
+        "words": "Dead since 21 May 2026" if is_dead else "Working",
     }
     if kind == "none":
         known = {"state": None, "group": "unknown", "words": "Never seen"}

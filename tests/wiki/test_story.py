@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from links.states import LinkState
 from tests.support.browser_screen import Screen, open_screen
 from tests.support.commands import Ran
 from tests.support.documentation_pictures import save_picture
-from tests.support.linked_site import LinkedSite
+from tests.support.linked_site import Answer, LinkedSite
 from tests.support.wiki_town import Town, article, running_town
 from tests.support.wiki_writer import BOT_SECRET, make_bot
 
@@ -72,13 +72,26 @@ LIGHTHOUSE = (
 )
 
 
-class Museum(LinkedSite):
-    """A site whose pages wait until its doors open, and whose cited page can be taken down."""
+class SlowSite(LinkedSite):
+    """Site whose pages wait until the story opens it, so that a reader sees their links queued."""
+
+    def __init__(self, pages: Mapping[str, Answer], opened: threading.Event) -> None:
+        super().__init__(pages)
+        self.open = opened
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        """Answer one request, when it may."""
+        self.open.wait(120)
+        super().answer(handler)
+
+
+class Museum(SlowSite):
+    """Site whose cited page can be taken down."""
 
     def __init__(self) -> None:
         self._page = article("The lighthouse at the cape", LIGHTHOUSE)
-        super().__init__({f"{MUSEUM}/lighthouse": self._page, f"{MUSEUM}/": self._page})
-        self.open = threading.Event()
+        pages = {f"{MUSEUM}/lighthouse": self._page, f"{MUSEUM}/": self._page}
+        super().__init__(pages, threading.Event())
 
     def remove_page(self) -> None:
         """Answer 404 for the cited page: it is dead after three failures, a site after five."""
@@ -87,11 +100,6 @@ class Museum(LinkedSite):
     def restore_page(self) -> None:
         """Have the cited page again."""
         self.answers[f"{MUSEUM}/lighthouse"] = self._page
-
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        """Answer one request, when it may."""
-        self.open.wait(120)
-        super().answer(handler)
 
 
 class Reader:
@@ -112,15 +120,18 @@ class Reader:
         )
         await self._until("it is saved", "!!document.querySelector('.mw-body .reference')")
 
-    async def sees(self, selector: str, name: str) -> None:
-        """Come back to the page until that stands at the museum's link, or beside it."""
+    async def sees(self, selector: str, name: str, *, links: int = 1) -> None:
+        """Come back to the page until that stands at the museum's link, or beside so many links."""
         link = f"a[href='{CITED}']"
         where = (
             f"{link}{selector}" if selector.startswith(".weboid-link") else f"{link} + {selector}"
         )
         for _ in range(LOOKS):
             await self._screen.open(self._address, size=SIZE)
-            if await self._screen.value(f"!!document.querySelector({json.dumps(where)})"):
+            if await self._screen.value(
+                f"!!document.querySelector({json.dumps(where)})"
+                f" && document.querySelectorAll({json.dumps(selector)}).length >= {links}"
+            ):
                 await self._keep(name)
                 return
             await asyncio.sleep(1)
@@ -213,7 +224,7 @@ def town(museum: Museum) -> Iterator[Town]:
         f"{LASTING[2]}/lens": article("A lens of the first order", LIGHTHOUSE),
     }
     with (
-        LinkedSite(pages) as lasting,
+        SlowSite(pages, museum.open) as lasting,
         running_town(
             [lasting, museum], php="$wgWeboidShow = 'always'; $wgLogos = false;"
         ) as running,
@@ -240,9 +251,9 @@ async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
         await asyncio.to_thread(town.until, "the front", lambda: town.cached(CITED))
         await reader.saves()
         await reader.sees_without_a_reload(".weboid-queued", QUEUED_WITHIN_S)
-        await reader.sees(".weboid-queued", "wiki-queued")
+        await reader.sees(".weboid-queued", "wiki-queued", links=4)
         museum.open.set()
-        await reader.sees(".weboid-copy", "wiki-cached")
+        await reader.sees(".weboid-copy", "wiki-cached", links=4)
         await reader.opens_the_copy("wiki-copy")
 
         museum.remove_page()

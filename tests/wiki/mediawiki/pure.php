@@ -20,7 +20,7 @@ function marked( array $asked ): array {
 	foreach ( $links as $link ) {
 		$known[$link['url']] = $asked['fact'] ?? [
 			'kind' => 'copy', 'href' => 'https://archive.example/c', 'copy' => 'https://archive.example/c',
-			'date' => '2026-11-20T10:11:12Z', 'group' => 'working', 'dead' => false, 'words' => 'Answers',
+			'date' => '2026-11-20T10:11:12Z', 'group' => 'working', 'dead' => false, 'words' => 'Working',
 		];
 	}
 	$words = static function ( $kind, $url ) {

@@ -1,6 +1,10 @@
-"""What readers see of cached links in the real browser: in each skin's light and width, and by ear."""
+"""What readers see of cached links in the real browser: in each skin's light and width, and by ear.
+
+With ``WEBOID_PICTURES=docs/pictures`` it also makes the pictures of the documentation.
+"""
 
 import asyncio
+import io
 import json
 import os
 from collections.abc import AsyncIterator
@@ -8,8 +12,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from PIL import Image
 
 from tests.support.browser_screen import Screen, open_screen
+from tests.support.documentation_pictures import save_picture
 from tests.support.http_listener import Heard, Said
 from tests.support.mediawiki_extension import Extended
 from tests.support.sites.mediawiki import ADMIN, PASSWORD
@@ -25,6 +31,7 @@ Its keeper kept [https://e.org/queued-diary a diary], which a library may
 <references/>
 """
 PAGES = {"page": "Lighthouse", "list": "Special:WeboidLinks/Lighthouse"}
+PICTURES = {"page": "cached-links", "list": "archived-links"}
 
 
 @pytest_asyncio.fixture
@@ -65,7 +72,13 @@ async def test_axe_finds_nothing_serious_in_what_is_ours(
     for name, value in admin.cookies().items():
         await screen.send("Network.setCookie", name=name, value=value, url=extended.wiki.base)
     await screen.open(f"{lit}{PAGES[page]}{more}", size=(width, 900), dark=dark)
-    await _keep(screen, f"{page}-{width}-{'dark' if dark else 'light'}")
+    if (folder := os.environ.get("WEBOID_PICTURES")) and width == 1200:
+        box = await screen.value(
+            "(box => [box.left + 2, box.top + 2, box.right, box.bottom - 2])"
+            "(document.querySelector('#content').getBoundingClientRect())"
+        )
+        picture = Image.open(io.BytesIO(await screen.picture())).crop(tuple(map(round, box)))
+        save_picture(picture, Path(folder, f"{PICTURES[page]}.png"))
     ours = ("weboid", 'name="level"', 'name="reason"', 'name="page"', "e.org")
     found = [each for each in await screen.findings() if any(name in each for name in ours)]
     assert found == []
@@ -105,13 +118,6 @@ async def test_a_dead_link_looks_unlike_others(
         " getComputedStyle(document.querySelector('a' + kind)).textDecorationLine)"
     )
     assert lines[0] != lines[1]
-
-
-async def _keep(screen: Screen, name: str) -> None:
-    """Keep a picture where somebody asks for pictures."""
-    folder = os.environ.get("WEBOID_PICTURES")
-    if folder:
-        (Path(folder) / f"extension-{name}.png").write_bytes(await screen.picture())
 
 
 async def test_a_mark_changes_while_a_reader_looks_at_it(

@@ -239,10 +239,10 @@ def test_the_first_reader_after_a_change_sees_it(extended: Extended, shown: str)
     extended.front.heard.clear()
     usual = extended.front.usual
     extended.front.answer = lambda heard: Said(
-        body=usual(heard).body.replace(b'"Answers"', b'"Answers again"')
+        body=usual(heard).body.replace(b'"Working"', b'"Working again"')
     )
-    assert "Answers again" in extended.view(shown).html
-    assert "Answers again" in extended.view(shown).html
+    assert "Working again" in extended.view(shown).html
+    assert "Working again" in extended.view(shown).html
     assert len(extended.front.heard) == 1
 
 
@@ -310,10 +310,10 @@ def test_a_browser_that_has_the_page_gets_the_new_state(extended: Extended, show
     extended.age("weboid-page", 7_200)
     usual = extended.front.usual
     extended.front.answer = lambda heard: Said(
-        body=usual(heard).body.replace(b'"Answers"', b'"Answers again"')
+        body=usual(heard).body.replace(b'"Working"', b'"Working again"')
     )
     assert extended.view("Held", If_Modified_Since=had).status == 200
-    assert "Answers again" in extended.view("Held").html
+    assert "Working again" in extended.view("Held").html
     assert extended.view("Held", If_Modified_Since=had).status == 200
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 COPY = "https://archive.example/c"
 AFTER = (
-    f'<sup class="weboid-cached weboid-copy"><a href="{COPY}" title="Answers" '
+    f'<sup class="weboid-cached weboid-copy"><a href="{COPY}" title="Working" '
     'aria-label="cached copy of https://e.org/" rel="nofollow">cached</a></sup>'
 )
 GIVEN = (

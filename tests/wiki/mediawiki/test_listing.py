@@ -51,10 +51,10 @@ def test_each_link_is_listed_with_its_state_and_copy(extended: Extended, listed:
     rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>", page)
     cells = [tuple(re.sub("<[^>]+>", "", cell) for cell in row) for row in rows]
     assert sorted(cells) == [
-        ("e.org/a", "Answers", "10:11, 20 November 2026"),
+        ("e.org/a", "Working", "10:11, 20 November 2026"),
         ("e.org/dead", "Dead since 21 May 2026", "10:11, 20 November 2026"),
         ("e.org/none", "Never seen", "\N{EN DASH}"),
-        ("e.org/queued", "Answers", "queued"),
+        ("e.org/queued", "Working", "queued"),
     ]
     assert f'href="{extended.front.address}/2026/https://e.org/a"' in page
     assert "<select" not in page
