@@ -240,7 +240,7 @@ class LiveChecker:
 log = logging.getLogger(__name__)
 
 # While a run waits for more, seconds between rounds of repairs and of writing records.
-ROUND_S = 10.0
+ROUND_S = 3.0
 FAILURE_LIMIT = 3  # at the end of a run; then its checks are dropped
 _KEPT = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
 _GAPS = 2.0  # suspicion weight of a page with gaps in its ledger

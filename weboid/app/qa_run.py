@@ -1,10 +1,12 @@
 """Run of `weboid qa`: checks of chosen pages, their records, repairs; progress as text or JSON lines."""
 
+import asyncio
 import heapq
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -377,9 +379,16 @@ class QaRun:
             _CLOCK,
             fonts=options.fonts,
         )
-        return await check_copies(
-            how, list(chosen.items()), stop, keep=self._store_check, on_check=show.checked
-        )
+        turns: list[tuple[Level, Iterable[SampledPage]]] = []
+        for level, pages in chosen.items():
+            source = iter(pages)
+            # A turn may depend on the results of those before, so only the first ones are looked into.
+            first = [] if turns else await asyncio.to_thread(list, islice(source, 1))
+            if turns or first:
+                turns.append((level, chain(first, source)))
+        if not turns:
+            return CheckRunTally()
+        return await check_copies(how, turns, stop, keep=self._store_check, on_check=show.checked)
 
     def _store_check(self, checked: CheckOutcome) -> None:
         pictures = self._repair.layout.quality_pictures
