@@ -14,7 +14,7 @@ from crawler.pools.resource_pool import open_local_pool
 from crawler.run.context_builder import RunContext, build_crawl_context
 from crawler.worker.crawl_events import Event
 from crawler.worker.worker_pool import WorkerPool
-from warc.index.sqlite import SqliteCaptureIndex
+from warc.index.database import SqliteDatabase
 
 
 class Archivists:
@@ -43,7 +43,7 @@ async def archivists(
         ):
             layout = collection.layout
             with (
-                closing(SqliteCaptureIndex(layout.captures_db)) as index,
+                closing(SqliteDatabase(layout.captures_db)) as index,
                 SqliteFrontier(
                     layout.frontier_db, settings=settings.frontier, politeness=settings.politeness
                 ) as frontier,

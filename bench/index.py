@@ -30,13 +30,12 @@ from core.url_keys import replay_key
 from playback.replay.capture_lookup import CaptureLookup as Lookup
 from proxy.archivist_jobs import IndexBatch
 from tests.support.services.postgres import PostgresServer
-from warc.dedup.payloads import PayloadKey
+from warc.dedup.payloads import OriginalRecord, PayloadKey
 from warc.index.database import IndexDatabase, SqliteDatabase
 from warc.index.postgres import PostgresCaptureIndex
 from warc.index.postgres_database import PostgresDatabase
 from warc.index.protocol import CaptureIndex, CaptureRow
 from warc.index.sqlite import SqliteCaptureIndex
-from warc.record_builder import OriginalRecord
 
 ROWS_A_PAGE = 60
 FULL, QUICK = 5_000, 500  # pages

@@ -38,11 +38,10 @@ from proxy.exchange import RecordedExchange
 from proxy.exchange_records import response_members, revisit_members, user_agent_of
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from warc.checksums import ChecksumWorker
-from warc.dedup.payloads import Claim, LostClaimsError, PayloadKey
+from warc.dedup.payloads import Claim, LostClaimsError, OriginalRecord, PayloadKey
 from warc.index.opener import open_index, open_payloads
 from warc.index.protocol import CaptureRow, key_or_empty, quality_row
 from warc.local_storage import failed_component, log_failure, to_weboid_error
-from warc.record_builder import OriginalRecord
 from warc.writer import WarcFile
 
 RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run has written

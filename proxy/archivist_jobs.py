@@ -21,9 +21,9 @@ from core.timestamps import truncate_to_milliseconds, warc_date
 from net.backoff import ExponentialBackoff
 from proxy.exchange import RecordedExchange
 from proxy.visit_registry import VisitSession
-from warc.dedup.payloads import Claim, PayloadKey
+from warc.dedup.payloads import Claim, OriginalRecord, PayloadKey
 from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow, capture_row, key_or_empty
-from warc.record_builder import Headers, OriginalRecord, new_record_id, record_member
+from warc.record_builder import Headers, new_record_id, record_member
 
 # A batch takes milliseconds; a living process that needs longer has a stuck disk.
 BUSY_LIMIT_S = 60.0

@@ -8,9 +8,9 @@ from core.digests import sha256_digest
 from core.media_types import identified_type
 from core.timestamps import warc_date_at
 from proxy.exchange import RecordedExchange
+from warc.dedup.payloads import OriginalRecord
 from warc.record_builder import (
     RECORD_END,
-    OriginalRecord,
     Part,
     compress,
     compress_pieces,

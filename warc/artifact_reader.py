@@ -13,15 +13,15 @@ from core.errors import InputError, PermanentError
 from core.layout import Layout
 from core.page_manifest import PageInfo, parse_pageinfo
 from warc.content_decoder import decode_blocks
-from warc.index.protocol import CaptureIndex
+from warc.index.database import IndexDatabase, manifest_place
 from warc.record_reader import open_record
 
 MANIFEST_LIMIT_BYTES = 64 << 20  # ten thousand links and resources take a few MB
 
 
-def read_manifest(layout: Layout, index: CaptureIndex, page_id: str) -> PageInfo | None:
+def read_manifest(layout: Layout, database: IndexDatabase, page_id: str) -> PageInfo | None:
     """Return the page's manifest; None when it is not in the index or cannot be read."""
-    place = index.manifest_place(page_id)
+    place = manifest_place(database, page_id)
     return None if place is None else read_manifest_at(layout, *place)
 
 

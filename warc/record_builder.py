@@ -7,7 +7,6 @@ and no copy. All other data goes through ISA-L's deflate in one call (docs/decis
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from isal import isal_zlib
 
@@ -95,18 +94,6 @@ _NO_FACTS: Mapping[str, str] = {}
 
 
 Headers = list[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class OriginalRecord:
-    """Record that a revisit refers to; `digest` in the form that its header has."""
-
-    digest: str
-    url: str
-    captured_ms: int
-    filename: str
-    offset: int
-    length: int
 
 
 def new_record_id() -> str:

@@ -30,7 +30,7 @@ from crawler.worker.crawl_events import Event
 from crawler.worker.page_task import CrawlContext
 from net.backoff import StoreRetry
 from render.site_session import NO_LOGINS, SiteLogins
-from warc.index.protocol import CaptureIndex
+from warc.index.database import IndexDatabase
 from warc.local_storage import DiskReserve
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class RunContext:
     settings: Settings  # this machine's
     frontier: Frontier
     supervisor: ResourcePool  # lends proxies and browsers
-    index: CaptureIndex
+    index: IndexDatabase
     clock: Clock
     report: Callable[[Event], None]  # called with each event
     _: KW_ONLY

@@ -56,7 +56,8 @@ from crawler.worker.worker_pool import BACKOFF_MAX_S, WorkerPool, process_name
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals, first_error
 from render.site_session import NO_LOGINS, SiteLogins
-from warc.index.opener import is_complete, open_index
+from warc.index.coverage import is_complete
+from warc.index.database import open_database
 from warc.local_storage import DiskReserve, open_warcs
 
 log = logging.getLogger(__name__)
@@ -266,8 +267,7 @@ async def _work(
     if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
         await asyncio.to_thread(_recover, layout, settings, clock, note)
         return
-    # An index of another version is refused before anything is started.
-    with closing(open_index(layout, settings.index)) as index:
+    with closing(open_database(layout, settings.index.url)) as index:
         async with open_local_pool(collection, settings, clock=clock, report=note) as supervisor:
             name = process_name()
             context = RunContext(
@@ -306,6 +306,7 @@ def _recover(
 ) -> None:
     """Recover interrupted WARCs as a proxy does at its start, when there is nothing to archive."""
     from warc.checksums import add_missing_sums, warcs_without_sum
+    from warc.index.opener import open_index
     from warc.recovery import recover_collection
 
     if not (open_warcs(layout) or warcs_without_sum(layout)):

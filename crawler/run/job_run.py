@@ -37,8 +37,7 @@ from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import RunConfig, RunSummary, perform_run
 from crawler.worker.crawl_events import Event
 from warc.artifact_reader import read_manifest
-from warc.index.opener import open_index
-from warc.index.protocol import CaptureIndex
+from warc.index.database import IndexDatabase, open_database
 
 AT_ONCE = 1_000
 _GIVEN_UP = (BUDGET_REASON, "scope: ", "robots: ")
@@ -238,14 +237,14 @@ class ManifestReader:
     def __init__(self, layout: Layout, settings: Settings) -> None:
         self._layout = layout
         self._settings = settings
-        self._index: CaptureIndex | None = None
+        self._index: IndexDatabase | None = None
 
     def of(self, item: FrontierItem) -> PageInfo | None:
         """Return the manifest of the item's page; None when it cannot be read here."""
         if self._index is None:
             if not (self._settings.index.url or self._layout.captures_db.exists()):
                 return None
-            self._index = open_index(self._layout, self._settings.index)
+            self._index = open_database(self._layout, self._settings.index.url)
         return read_manifest(self._layout, self._index, item.id)
 
     def close(self) -> None:

@@ -40,6 +40,7 @@ from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
 from net.stop_signals import StopSignals, first_error, wait_for_any
 from proxy.control.frames import ClusterSecret
 from render.site_session import NO_LOGINS, SiteLogins
+from warc.index.database import open_database
 from warc.index.opener import open_index
 from warc.local_storage import ScratchKind, scratch_folder
 
@@ -157,9 +158,9 @@ class _WorkerProcess:
                     lambda: open_frontier(layout, settings.frontier, settings.politeness)
                 )
             )
-            index = stack.enter_context(
-                closing(await patience.ask(lambda: open_index(layout, settings.index)))
-            )
+            # An index of another version is refused before anything is started.
+            (await patience.ask(lambda: open_index(layout, settings.index))).close()
+            index = stack.enter_context(closing(open_database(layout, settings.index.url)))
             announcer = ServiceAnnouncer(frontier, WORKER_SERVICE, name, self._describe, self.clock)
             stack.callback(announcer.close)
             stopping = asyncio.Event()

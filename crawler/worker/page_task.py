@@ -64,7 +64,7 @@ from crawler.worker.crawl_events import (
 )
 from net.backoff import StoreRetry
 from render.site_session import NO_LOGINS, SiteLogins
-from warc.index.protocol import CaptureIndex
+from warc.index.database import IndexDatabase, page_outcome
 
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
@@ -94,7 +94,7 @@ class CrawlContext:
 
     frontier: Frontier
     supervisor: ResourcePool
-    index: CaptureIndex
+    index: IndexDatabase
     rules: Sequence[VisitRule]  # called in this order
     settings_for: Callable[[FrontierItem], Settings]  # returns the settings of an item
     policy: PolicyRule  # the rule that decides whether a visit may be archived
@@ -211,7 +211,7 @@ class PageTask:
     async def _was_finished(self) -> bool:
         """Complete an item whose visit was finished without ending its claim."""
         item, context = self._item, self._context
-        outcome = await self._retrying(lambda: context.index.page_outcome(item.id))
+        outcome = await self._retrying(lambda: page_outcome(context.index, item.id))
         if outcome is None:
             return False
         if outcome is VisitOutcome.FAILED:

@@ -11,8 +11,7 @@ from proxy.archivist_jobs import FlushBarrier, Job, PostponedJobs, WriteJob
 from proxy.exchange import RecordedExchange
 from proxy.limits import BodySpool, SpoolSpace
 from proxy.request_log import RequestLogEntry
-from warc.dedup.payloads import Claim, PayloadKey
-from warc.record_builder import OriginalRecord
+from warc.dedup.payloads import Claim, OriginalRecord, PayloadKey
 
 KEYS = [PayloadKey(sha256_digest(name.encode()), "default") for name in "abc"]
 

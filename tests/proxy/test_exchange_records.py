@@ -14,7 +14,7 @@ from core.layout import Layout
 from proxy.archivist import RecordIds
 from proxy.exchange_records import user_agent_of
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, Record, check, ok, records
-from warc.record_builder import OriginalRecord
+from warc.dedup.payloads import OriginalRecord
 
 SITE = "http://origin.example"
 OPERATOR = "https://library.example/archive"

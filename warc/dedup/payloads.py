@@ -12,10 +12,21 @@ A digest never refers to a record that is not on disk: `settle` comes after the 
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from warc.record_builder import OriginalRecord
+
+@dataclass(frozen=True, slots=True)
+class OriginalRecord:
+    """Record that a revisit refers to; `digest` in the form that its header has."""
+
+    digest: str
+    url: str
+    captured_ms: int
+    filename: str
+    offset: int
+    length: int
 
 
 class PayloadKey(NamedTuple):

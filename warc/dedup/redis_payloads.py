@@ -28,8 +28,7 @@ from core.config.database_urls import RedisAddress
 from core.errors import DedupUnavailableError
 from net.backoff import ExponentialBackoff
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
-from warc.dedup.payloads import Claim, PayloadIndex, PayloadKey
-from warc.record_builder import OriginalRecord
+from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
 
 
 def dedup_server(address: RedisAddress) -> RedisClient:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from core.config.database_urls import is_frozen, parse_index_url, read_only_uri
 from core.errors import TransientError
 from core.layout import Layout
+from core.page_manifest import VisitOutcome
 from warc.index.schema import KEY_CHARACTERS, SCHEMA_VERSION
 
 _BUSY_TIMEOUT_S = 2.0
@@ -40,6 +41,24 @@ class IndexDatabase(Protocol):
 
     def close(self) -> None:
         """Close the database."""
+
+
+def page_outcome(database: IndexDatabase, page_id: str) -> VisitOutcome | None:
+    """Return the outcome of the page's visit; None when its manifest is not in the index."""
+    query = "SELECT outcome FROM pages WHERE page_id = :page"
+    rows = database.rows(query, {"page": page_id})
+    return VisitOutcome(rows[0]["outcome"]) if rows else None
+
+
+def manifest_place(database: IndexDatabase, page_id: str) -> tuple[str, int, int] | None:
+    """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
+    query = (
+        'SELECT filename, "offset", length FROM captures'
+        " WHERE page_id = :page AND substr(url, 1, 13) = 'urn:pageinfo:'"
+        " ORDER BY captured_ms DESC LIMIT 1"
+    )
+    rows = database.rows(query, {"page": page_id})
+    return (rows[0]["filename"], rows[0]["offset"], rows[0]["length"]) if rows else None
 
 
 def key_values(key: str) -> dict[str, str]:

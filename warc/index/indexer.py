@@ -17,10 +17,9 @@ from core.errors import InputError
 from core.page_manifest import PageInfo
 from core.playback_check import PlaybackCheck, parse_manifest
 from core.timestamps import parse_warc_date, truncate_to_milliseconds, unix_milliseconds
-from warc.dedup.payloads import PayloadKey
+from warc.dedup.payloads import OriginalRecord, PayloadKey
 from warc.file_reader import REPLAYED, Reading, WarcMember, walk_records
 from warc.index.protocol import CaptureIndex, QualityRow, key_or_empty, quality_row
-from warc.record_builder import OriginalRecord
 
 _NOT_MODIFIED = 304  # has no payload of its own to play back
 

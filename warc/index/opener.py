@@ -1,8 +1,6 @@
 """Openers of the captures index and dedup index named in the settings."""
 
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 from core.config.database_urls import (
     IndexAddress,
@@ -16,16 +14,7 @@ from core.errors import ConfigError
 from core.layout import Layout
 from warc.dedup.payloads import PayloadIndex
 from warc.index.protocol import CaptureIndex
-from warc.index.schema import SCHEMA_VERSION
-from warc.index.sqlite import (
-    SqliteCaptureIndex,
-    SqlitePayloadIndex,
-    covered_by_file,
-    schema_version,
-)
-from warc.local_storage import closed_warcs
-
-OWN_PREFIXES = ("weboid-", "artifacts-")  # of the WARCs that our recorder names
+from warc.index.sqlite import SqliteCaptureIndex, SqlitePayloadIndex
 
 
 def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
@@ -43,28 +32,6 @@ def check_index(address: IndexAddress) -> None:
 
     with closing(PostgresConnection(address, holds=False)) as server:
         server.execute("SELECT 1")
-
-
-def is_complete(layout: Layout) -> bool:
-    """Return True when the collection's own index is of this version, and covers our closed WARCs."""
-    if not layout.captures_db.exists():
-        return not any(each.name.startswith(OWN_PREFIXES) for each in closed_warcs(layout))
-    return schema_version(layout.captures_db) == SCHEMA_VERSION and not unindexed_warcs(layout)
-
-
-def unindexed_warcs(layout: Layout) -> list[Path]:
-    """Return our closed WARCs that the collection's own index does not cover completely."""
-    covered = covered_by_file(layout.captures_db)
-    return not_covered(layout, lambda name: covered.get(name, 0))
-
-
-def not_covered(layout: Layout, indexed_to: Callable[[str], int]) -> list[Path]:
-    """Return our closed WARCs that are longer than their `indexed_to`."""
-    return [
-        path
-        for path in closed_warcs(layout)
-        if path.name.startswith(OWN_PREFIXES) and indexed_to(path.name) < path.stat().st_size
-    ]
 
 
 def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:

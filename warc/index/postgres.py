@@ -16,6 +16,7 @@ from core.config.database_urls import IndexAddress, parse_index_url
 from core.errors import CollectionVersionError, WeboidError
 from core.page_manifest import VisitOutcome
 from net.postgres_client import LOCK_NAME, PostgresConnection
+from warc.dedup.payloads import OriginalRecord
 from warc.index.protocol import (
     ROW_TYPES,
     CaptureIndex,
@@ -27,7 +28,6 @@ from warc.index.protocol import (
     columns,
 )
 from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, POSTGRES_DDL, SCHEMA_VERSION
-from warc.record_builder import OriginalRecord
 
 
 def _insertion(table: str, row: RowType) -> str:

@@ -17,8 +17,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import PlaybackCheck, choice_penalty, validate_check_ids
 from core.timestamps import parse_warc_date, timestamp14_at, unix_milliseconds
 from core.url_keys import replay_key
-from warc.dedup.payloads import PayloadKey
-from warc.record_builder import OriginalRecord
+from warc.dedup.payloads import OriginalRecord, PayloadKey
 
 
 class CaptureRow(NamedTuple):
@@ -283,20 +282,6 @@ class CaptureIndex(ABC):
             "SELECT id, digest FROM captures"
             " WHERE record_type = 'revisit' AND orig_filename IS NULL"
         )
-
-    def page_outcome(self, page_id: str) -> VisitOutcome | None:
-        """Return the outcome of the page's visit; None when its manifest is not in the index."""
-        row = self._one("SELECT outcome FROM pages WHERE page_id = ?", (page_id,))
-        return None if row is None else VisitOutcome(row)
-
-    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
-        """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
-        query = (
-            'SELECT filename, "offset", length FROM captures'
-            f" WHERE page_id = ? AND {_IS_MANIFEST} ORDER BY captured_ms DESC LIMIT 1"
-        )
-        row = self._run(query, (page_id,), patient=True).fetchone()
-        return None if row is None else (row[0], row[1], row[2])
 
     def outcomes(self) -> dict[str, int]:
         """Count pages by outcome."""

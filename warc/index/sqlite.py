@@ -9,7 +9,7 @@ after the record is on disk. So no process ever sees another's claim, and a cras
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,9 @@ from typing import Any
 from core.config.database_urls import is_frozen, read_only_uri
 from core.errors import CollectionVersionError
 from core.page_manifest import VisitOutcome
-from warc.dedup.payloads import Claim, PayloadIndex, PayloadKey
+from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
 from warc.index.protocol import ROW_TYPES, CaptureIndex, columns
 from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
-from warc.record_builder import OriginalRecord
 
 BUSY_TIMEOUT_MS = 60_000
 
@@ -151,27 +150,6 @@ class SqliteCaptureIndex(CaptureIndex):
                 values = [value for row in rows[start : start + size] for value in row]
                 start += size
                 self._db.execute(statement + ",".join([marks] * size), values)
-
-
-def covered_by_file(database: Path) -> dict[str, int]:
-    """Return the bytes that the index in that file covers, by WARC; {} when it cannot be read."""
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(read_only_uri(database), uri=True)) as old,
-    ):
-        return dict(old.execute("SELECT filename, indexed_to FROM files"))
-    return {}
-
-
-def schema_version(database: Path) -> int | None:
-    """Return the schema version of the index in that file; None when it cannot be read."""
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(read_only_uri(database), uri=True)) as db,
-    ):
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        return int(version)
-    return None
 
 
 class SqlitePayloadIndex(PayloadIndex):

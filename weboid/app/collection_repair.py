@@ -27,7 +27,7 @@ from qa.repair import RepairContext, RepairManager
 from qa.snapshot_reader import open_snapshots
 from render.site_session import SiteLogins
 from warc.artifact_reader import read_manifest
-from warc.index.opener import open_index
+from warc.index.database import open_database
 from weboid.app.live_check_tools import create_live_checks, open_check_tools
 
 _CLOCK = SystemClock()
@@ -176,7 +176,7 @@ class CollectionRepair:
         layout, settings = self._options.layout, self._options.settings
         with (
             open_frontier(layout, settings.frontier, settings.politeness) as frontier,
-            closing(open_index(layout, settings.index)) as index,
+            closing(open_database(layout, settings.index.url)) as index,
             open_snapshots(layout, settings.index.url) as snapshots,
         ):
             yield RepairManager(

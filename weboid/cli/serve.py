@@ -29,8 +29,7 @@ from playback.web.registry.registry_service import LinkRegistry, RegistrySource,
 from playback.web.site_pages import Crawler
 from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
-from warc.index.opener import unindexed_warcs
-from warc.index.sqlite import covered_by_file
+from warc.index.coverage import covered_by_file, unindexed_warcs
 from warc.rebuild import upgrade_index
 from weboid.app.operator_identity import known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
@@ -44,34 +43,33 @@ _NETWORKS = ("behind", "links_internal", "reviewers")
 
 SERVE_OPTIONS: dict[str, Any] = {
     "replay_port": option(
-        "The copies' port, another origin; 0: a free one.  [default: the pages' port + 1]",
+        "Port of the copies, which is another origin; 0: any free port.  [default: the pages' port + 1]",
         type=click.IntRange(0, _LAST_PORT),
     ),
-    "origin": option("The pages' origin as readers see it: https://a.example.", default=""),
-    "replay_origin": option("The copies' origin as readers see it: another.", default=""),
+    "origin": option("Public origin of the pages: https://a.example.", default=""),
+    "replay_origin": option("Public origin of the copies; not that of the pages.", default=""),
     "behind": option(
-        "A reverse proxy whose X-Forwarded-For is trusted; may be given several times.",
+        "Reverse proxy whose X-Forwarded-For is trusted; repeatable.",
         multiple=True,
         metavar="NETWORK",
     ),
     "links_internal": option(
-        "Callers who may ask the link registry as often as they like, such as the wiki's own"
-        " server; may be given several times.",
+        "Callers without a rate limit at the link registry, such as the wiki's server; repeatable.",
         multiple=True,
         metavar="NETWORK",
     ),
     "links_token_file": option(
-        "The same for callers from elsewhere who send what it holds as `Authorization: Bearer …`.",
+        "Token for callers elsewhere without a rate limit, who send `Authorization: Bearer TOKEN`.",
         type=click.Path(path_type=Path),
         metavar="FILE",
     ),
     "reviewers": option(
-        "Whose people may judge copies at /quality; may be given several times.",
+        "Network from which copies may be reviewed at /quality; repeatable.",
         multiple=True,
         metavar="NETWORK",
     ),
     "reviewers_token_file": option(
-        "The same for people elsewhere: their password there, under any name, is what it holds.",
+        "Password for reviewers elsewhere, who log in at /quality with any user name.",
         type=click.Path(path_type=Path),
         metavar="FILE",
     ),
@@ -122,7 +120,7 @@ def command(
     stores: CollectionStores = STORES,
     frontier_url: str = FRONTIER,
     listen: str = option(
-        "Where the pages are; port 0: a free one.", default="127.0.0.1:8080", metavar="HOST:PORT"
+        "Address to serve pages on; port 0: any free port.", default="127.0.0.1:8080", metavar="HOST:PORT"
     ),
     host: str | None = option(hidden=True),
     port: int | None = option(hidden=True),
@@ -135,13 +133,13 @@ def command(
     reviewers: tuple[str, ...] = SERVE_OPTIONS["reviewers"],
     reviewers_token_file: Path | None = SERVE_OPTIONS["reviewers_token_file"],
     workers: int = option(
-        "Processes that play copies back.  [default: one a core, 4 at most]",
+        "Replay processes.  [default: one a core, 4 at most]",
         type=click.IntRange(0, 64),
         default=0,
         show_default=False,
     ),
     language: str = option(
-        "The pages' language for browsers that ask for none that there is.", default=SOURCE
+        "Language for browsers that request none of the available ones.", default=SOURCE
     ),
     captures_index: str = option(
         "An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
@@ -156,11 +154,11 @@ def command(
     ),
     full: bool = option("Copies may run their scripts where the level is `full`."),
     full_origin: str = option(
-        "The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
+        "Origins of copies with scripts, for readers on other machines: https://*.copies.example.",
         default="",
     ),
     window_days: float = option(
-        "How far from its page a picture or style sheet may be captured.",
+        "Days that a picture or style sheet may be captured before or after its page, at most.",
         type=click.FloatRange(min=0),
         default=30.0,
     ),
@@ -177,9 +175,9 @@ def command(
         type=click.Choice([each.value for each in SearchIndexing]),
         default=SearchIndexing.NONE.value,
     ),
-    cdx_hosts: bool = option("Let CDX queries ask for whole hosts and domains."),
+    cdx_hosts: bool = option("Allow CDX queries for whole hosts and domains."),
     links_reports: int = option(
-        "Reports about links that all readers together may send on a day; 0: they send none.",
+        "Reports about links accepted from all readers per day; 0: none.",
         type=click.IntRange(min=0),
         default=LinksSettings().reports_per_day,
     ),

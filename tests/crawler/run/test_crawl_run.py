@@ -18,12 +18,12 @@ from crawler.jobs.job_settings import ExclusionRule
 from crawler.profiles import load_profile
 from crawler.rules.visit_rule import PolitenessRule
 from crawler.run.crawl_run import RunConfig, archive_urls
+from crawler.worker import page_task
 from crawler.worker.crawl_events import Event, PageDone, PageRetried
 from proxy.control.client import ProxyClient, ProxyVisit
 from tests.support.commands import profile_for
 from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
-from warc.index.sqlite import SqliteCaptureIndex
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
 
@@ -42,7 +42,7 @@ class Seam:
 
 SEAMS = {
     "before": Seam(ExclusionRule, "before"),
-    "manifest found": Seam(SqliteCaptureIndex, "page_outcome", is_asynchronous=False),
+    "manifest found": Seam(page_task, "page_outcome", is_asynchronous=False),
     "proxy opened": Seam(ProxyClient, "visit", is_asynchronous=False),
     "render": Seam(page_capture, "visit"),
     "refetching": Seam(page_capture, "check_completeness"),

@@ -32,6 +32,7 @@ from crawler.worker.crawl_events import (
 from crawler.worker.page_task import NO_REST, ONE_ATTEMPT, CrawlContext, PageTask
 from crawler.worker.worker_pool import SNAPSHOT_ORDER, WorkerPool
 from render.chromium import BrowserExecutable
+from warc.index.database import SqliteDatabase
 from warc.index.sqlite import SqliteCaptureIndex
 
 URL, OTHER = "https://a.test/page", "https://a.test/other"
@@ -76,7 +77,7 @@ class Desk:
     """A frontier and an index, with two URLs of one host; and no browser."""
 
     def __init__(
-        self, frontier: SqliteFrontier, index: SqliteCaptureIndex, settings: Settings
+        self, frontier: SqliteFrontier, index: SqliteCaptureIndex, path: Path, settings: Settings
     ) -> None:
         self.frontier = frontier
         self.index = index
@@ -86,7 +87,10 @@ class Desk:
         pool = ResourcePool(cast(ProxyPool, None), browsers)
         layout = Layout(Path("/nowhere"))
         self.context: CrawlContext = build_crawl_context(
-            RunContext(layout, settings, frontier, pool, index, Still(), self.events.append)
+            RunContext(
+                *(layout, settings, frontier, pool, SqliteDatabase(path), Still()),
+                self.events.append,
+            )
         )
         frontier.add([NewItem(URL), NewItem(OTHER)], now=NOW)
 
@@ -126,7 +130,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         SqliteFrontier(tmp_path / "frontier.sqlite", politeness=politeness) as frontier,
         closing(SqliteCaptureIndex(tmp_path / "captures.sqlite")) as index,
     ):
-        yield Desk(frontier, index, settings)
+        desk = Desk(frontier, index, tmp_path / "captures.sqlite", settings)
+        with closing(desk.context.index):
+            yield desk
 
 
 async def test_a_rule_against_it_skips_the_item_and_the_books_say_why(desk: Desk) -> None:

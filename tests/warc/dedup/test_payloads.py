@@ -24,10 +24,9 @@ from core.config.database_urls import RedisUse, parse_redis_url
 from core.digests import sha256_digest
 from tests.support.examples import examples
 from tests.support.services.redis_server import RedisServer
-from warc.dedup.payloads import Claim, PayloadKey
+from warc.dedup.payloads import Claim, OriginalRecord, PayloadKey
 from warc.dedup.redis_payloads import RedisPayloadIndex
 from warc.index.sqlite import SqliteCaptureIndex, SqlitePayloadIndex
-from warc.record_builder import OriginalRecord
 
 pytestmark = pytest.mark.proxy
 

@@ -24,9 +24,8 @@ from tests.support.services.ports import free_port
 from tests.support.services.redis_server import RedisServer, two_nodes
 from tests.support.services.relay import CLAIM, SETTLE, Relay
 from tests.warc.dedup.test_payloads import ONE, TWO, original
-from warc.dedup.payloads import Claim
+from warc.dedup.payloads import Claim, OriginalRecord
 from warc.dedup.redis_payloads import RedisPayloadIndex, pack_original, payload_key, unpack_original
-from warc.record_builder import OriginalRecord
 
 ROOT = Path(__file__).resolve().parents[3]
 Open = Callable[..., RedisPayloadIndex]

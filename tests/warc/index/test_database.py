@@ -35,7 +35,9 @@ from warc.index import postgres_database as playback_postgres
 from warc.index.database import (
     IndexDatabase,
     SqliteDatabase,
+    manifest_place,
     open_database,
+    page_outcome,
 )
 from warc.index.postgres import PostgresCaptureIndex
 from warc.index.postgres_database import PostgresDatabase
@@ -127,6 +129,27 @@ def test_an_index_that_is_not_there_yet_is_empty(both: Both) -> None:
     make().add_captures([capture()])
 
     assert list(CaptureLookup(database).captures(URLS[0], NOW)) == [capture()]
+
+
+def test_the_latest_manifest_of_a_page_is_found_with_its_outcome(both: Both) -> None:
+    """Neither another record of the page nor another page's; no index yet says nothing."""
+    make, database = both
+    assert (page_outcome(database, "one"), manifest_place(database, "one")) == (None, None)
+    uri, writer = f"urn:pageinfo:{URLS[0]}", make()
+    found = [
+        capture(url, second=second, offset=offset, page_id=page_id)
+        for offset, (url, second, page_id) in enumerate(
+            [(uri, 2, "one"), (uri, 1, "one"), (URLS[0], 3, "one"), (uri, 4, "two")]
+        )
+    ]
+    writer.add_captures(found)
+    writer.add_page(page("one", outcome=VisitOutcome.SKIPPED))
+
+    assert page_outcome(database, "one") is VisitOutcome.SKIPPED
+    assert page_outcome(database, "two") is None
+    assert manifest_place(database, "one") == ("weboid-1.warc.gz", 0, 99)
+    assert manifest_place(database, "two") == ("weboid-1.warc.gz", 3, 99)
+    assert manifest_place(database, "three") is None
 
 
 def test_an_index_of_an_older_version_is_an_error(both: Both) -> None:

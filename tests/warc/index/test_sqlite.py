@@ -23,11 +23,10 @@ from core.page_manifest import PageInfo, PageScreen, VisitOutcome
 from core.url_keys import replay_key
 from tests.support.examples import examples
 from tests.support.services.postgres import PostgresServer
-from warc.dedup.payloads import PayloadKey
+from warc.dedup.payloads import OriginalRecord, PayloadKey
 from warc.index.postgres import PostgresCaptureIndex
 from warc.index.protocol import CaptureIndex, CaptureRow, PageIndexRow, QualityRow, columns
 from warc.index.sqlite import SqliteCaptureIndex
-from warc.record_builder import OriginalRecord
 
 pytestmark = pytest.mark.proxy
 
@@ -163,26 +162,7 @@ def test_a_page_replaces_what_an_earlier_attempt_left(index: Index) -> None:
 
     assert {each[9] for each in found["captures"]} == {1, 2, 3}
     assert [each[10] for each in found["pages"]] == ["after"]
-    assert index.page_outcome("one") is VisitOutcome.COMPLETE
-    assert index.page_outcome("two") is None
     assert index.outcomes() == {"complete": 1}
-
-
-def test_a_page_s_manifest_is_found_where_it_lies(index: Index) -> None:
-    """The latest of that page; neither another record of it nor another page's."""
-    uri = "urn:pageinfo:http://origin.example/page"
-    index.add_rows(
-        [
-            row(offset=1, url=uri, captured_ms=1_000),
-            row(FILES[1], 2, url=uri, captured_ms=2_000),
-            row(offset=3, captured_ms=3_000),
-            row(offset=4, url=uri, captured_ms=4_000, page_id="two"),
-        ]
-    )
-
-    assert index.manifest_place("one") == (FILES[1], 2, 99)
-    assert index.manifest_place("two") == (FILES[0], 4, 99)
-    assert index.manifest_place("three") is None
 
 
 def test_an_earlier_visits_manifest_that_is_found_later_changes_nothing(index: Index) -> None:
@@ -208,7 +188,7 @@ def test_of_a_skipped_page_only_the_manifest_stays(index: Index) -> None:
     index.add_rows([row(offset=3)])
     index.settle([FILES[0]])
     assert {each[9] for each in contents(index)["captures"]} == {1, 2}
-    assert index.page_outcome("one") is VisitOutcome.SKIPPED
+    assert index.outcomes() == {"skipped": 1}
 
 
 def test_pages_are_counted_by_class(index: Index) -> None:
@@ -291,9 +271,9 @@ def test_lost_records_take_with_them_what_refers_to_them(index: Index) -> None:
     assert [each[9] for each in found["captures"] if each[8] == FILES[0]] == [0, 100]
     assert len(index.orphans()) == 1
     assert found["payloads"] == []
-    assert index.page_outcome("one") is VisitOutcome.COMPLETE
+    assert index.outcomes() == {"complete": 1}
     assert index.forget(FILES[1], 0) == 1
-    assert index.page_outcome("one") is None
+    assert index.outcomes() == {}
     assert index.indexed_to(FILES[1]) == 0
 
 
@@ -308,7 +288,7 @@ def test_a_check_is_there_once_and_goes_with_its_record(index: Index) -> None:
 
     index.forget(FILES[1], 50, 99)
     assert [each[:2] for each in contents(index)["qualities"]] == [(FILES[1], 99), (FILES[0], 50)]
-    assert index.page_outcome("one") is VisitOutcome.COMPLETE
+    assert index.outcomes() == {"complete": 1}
 
 
 def test_whatever_a_page_says_of_itself_can_be_kept(index: Index) -> None:
