@@ -203,7 +203,7 @@ def _passed(weboid: Weboid, level: str, cells: Cells) -> float:
         cells[page["url"]][level] = f"{page['verdict']} ({page.get('score', 0):.2f})"
         if page["verdict"] != "good":
             print(
-                f"{level}: {page['verdict']} {page.get('score')}: {page['url']}: {page.get('findings')}"
+                f"{level}: {page['verdict']} {page.get('score')}: {page['url']}: {page['reason']}"
             )
     return 100 * good / len(cells)
 
