@@ -100,9 +100,13 @@ def write_pairs(name: str, pairs: Iterable[Pair], folder: Path = FOLDER) -> int:
 
 def read_files(path: Path) -> dict[str, bytes]:
     """What was packed together there, by name."""
-    with tarfile.open(path) as packed:
-        members = {each.name: packed.extractfile(each) for each in packed}
-        return {each: file.read() for each, file in members.items() if file is not None}
+    found = {}
+    with tarfile.open(path, "r|xz") as packed:  # unpacked once, from its beginning to its end
+        for each in packed:
+            file = packed.extractfile(each)
+            if file is not None:
+                found[each.name] = file.read()
+    return found
 
 
 def write_files(path: Path, files: Mapping[str, bytes], effort: int = _HARDEST) -> int:
