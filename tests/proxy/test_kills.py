@@ -13,7 +13,7 @@ from warc.index.sqlite import SqliteCaptureIndex
 from warc.local_storage import ScratchKind, scratch_folder
 
 SEED = 20261121
-ROUNDS = 3
+ROUNDS = 2
 
 
 @pytest.mark.proxy

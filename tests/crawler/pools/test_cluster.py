@@ -335,7 +335,7 @@ def test_what_is_no_host_and_port_is_refused(text: str) -> None:
         split_host_port(text)
 
 
-PAGES, HOSTS, WORKERS = 30, 8, 3
+PAGES, HOSTS, WORKERS = 22, 8, 3
 
 
 @pytest.mark.browser

@@ -270,7 +270,7 @@ async def test_no_request_of_a_hostile_page_is_taken_for_another_page_s(
     take: Take, origin: Origin, layout: Layout, contexts: SharedContextPool
 ) -> None:
     """Beacons, keep-alive fetches, workers and timers that go on while the next page is visited."""
-    names = [f"p{number}" for number in range(8)]
+    names = [f"p{number}" for number in range(4)]
     for name in names:
         origin.answers[f"/{name}"] = ok(LEAVING.replace("PAGE", name).encode())
     for name in names:
