@@ -208,7 +208,11 @@ def faults(kept: Kept) -> tuple[dict[str, str], list[Planted]]:
             "document gone",
             lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}"),
         ),
-        Planted("file swapped", ends_with("/developers-reference.pdf"), lambda _: b"%PDF-1.4\nanother\n%%EOF\n"),
+        Planted(
+            "file swapped",
+            ends_with("/developers-reference.pdf"),
+            lambda _: b"%PDF-1.4\nanother\n%%EOF\n",
+        ),
     ]
 
 
