@@ -8,6 +8,8 @@
 - ``pages_ratio``: pages a minute, to those with a fresh browser context for each page (`[visit] fresh`),
   or with ``--before FOLDER``, to those of another checkout that is set up there.
 - ``archived_ratio``: pages a minute, to those of the same visits without recorder, index and frontier.
+- ``recrawl_bytes_ratio``: bytes of files that the unchanged site sends in a second crawl by a new run, to those of
+  the first; ``confirmed_share``: requests of the second crawl that the site answers with 304.
 
 Each ratio is taken within a round; the figure is the median of the rounds.
 """
@@ -21,13 +23,16 @@ if not __package__:  # run as a file: its folder must not hide our packages
 import asyncio
 import json
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 
 from bench import cpu, report
-from bench.pages import CLOCK, Load, Took, archived, timing
+from bench.crew import archivists
+from bench.pages import CLOCK, Load, Took, archive_settings, archived, timing
 from core.config.settings import BehaviourSettings, Settings, VisitSettings
 from core.page_manifest import VisitOutcome
+from crawler.worker.crawl_events import Event, PageDone
 from render.behaviours.catalog import load_behaviours
 from render.browser import Browser, BrowserContext
 from render.chromium import find_browser
@@ -105,6 +110,28 @@ async def _unrecorded(load: Load, web: TestWeb) -> Took:
     return took
 
 
+async def _recrawl(load: Load, web: TestWeb) -> tuple[float, float]:
+    """Archive the pages in two runs; return the second's bytes to the first's, and its share of 304."""
+
+    def note(event: Event) -> None:
+        assert isinstance(event, PageDone), event
+
+    sent, share, root = [], 0.0, kinds().root
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            web.clear()
+            settings = archive_settings(load, web, 1)
+            collection = Path(folder) / "collection"
+            async with archivists(settings, note, clock=CLOCK, root=collection) as crew:
+                await crew.archive(load.urls, 1)
+            requests = web.requests()
+            full = [each for each in requests if "\r\nif-none-match:" not in each.head.lower()]
+            files = [root / each.target.partition("?")[0].lstrip("/") for each in full]
+            sent.append(sum(each.stat().st_size for each in files if each.is_file()))
+            share = 1 - len(full) / len(requests)
+    return sent[1] / sent[0], share
+
+
 def _of_checkout(folder: str, urls: Sequence[str]) -> float:
     """Return the seconds that the checkout's own browser, recorder and settings take, by its `bench.pages`."""
     script = (
@@ -134,7 +161,10 @@ async def _round(urls: Sequence[str], web: TestWeb, before: str) -> dict[str, fl
         fresh = replace(load, visit=replace(load.visit, fresh=True))
         before_s = (await archived(fresh, web, 1)).seconds
     unrecorded = await _unrecorded(load, web)
+    recrawl_bytes_ratio, confirmed_share = await _recrawl(load, web)
     return {
+        "recrawl_bytes_ratio": recrawl_bytes_ratio,
+        "confirmed_share": confirmed_share,
         "requests_ratio": requests / plain_requests,
         "cpu_of_bare": sum(shared.cpu.values()) / sum(bare.cpu.values()),
         "pages_ratio": before_s / shared.seconds,

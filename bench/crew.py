@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing
+from datetime import timedelta
 from pathlib import Path
 
 from core.clock import Clock
@@ -26,19 +27,20 @@ class Archivists:
         self._clock = clock
 
     async def archive(self, urls: Iterable[str], at_a_time: int) -> None:
-        """Archive them, so many at the same time."""
-        self._frontier.add((NewItem(url) for url in urls), now=self._clock.now())
+        """Archive them, again if they were, so many at the same time."""
+        items = (NewItem(url) for url in urls)
+        self._frontier.add(items, now=self._clock.now(), again=timedelta(0))
         await self._crew.run(at_a_time)
 
 
 @asynccontextmanager
 async def archivists(
-    settings: Settings, report: Callable[[Event], None], *, clock: Clock
+    settings: Settings, report: Callable[[Event], None], *, clock: Clock, root: Path | None = None
 ) -> AsyncIterator[Archivists]:
-    """A crew with a collection in a folder that is gone at the end."""
+    """A crew with the collection at `root`, or one in a folder that is gone at the end."""
     with tempfile.TemporaryDirectory() as folder:
         async with (
-            open_collection(Path(folder) / "collection", clock=clock) as collection,
+            open_collection(root or Path(folder) / "collection", clock=clock) as collection,
             open_local_pool(collection, settings, clock=clock) as supervisor,
         ):
             layout = collection.layout

@@ -107,17 +107,22 @@ async def unarchived(
     return took
 
 
-async def archived(
-    load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None
-) -> Took:
-    """What the pages take through frontier, browser, proxy, disk and index."""
-    settings = Settings(
+def archive_settings(load: Load, web: TestWeb, at_a_time: int) -> Settings:
+    """Return the settings of a crawl of the test web without delays."""
+    return Settings(
         visit=load.visit,
         behaviours=load.behaviours,
         egress=EgressSettings(allow=("127.0.0.0/8",), resolve=web.resolve, ca_file=web.ca_file),
         proxy=ProxySettings(disk_reserve_bytes=0, processes=1),
         politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=at_a_time),
     )
+
+
+async def archived(
+    load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None
+) -> Took:
+    """What the pages take through frontier, browser, proxy, disk and index."""
+    settings = archive_settings(load, web, at_a_time)
     done: list[PageDone] = []
 
     def note(event: Event) -> None:

@@ -21,8 +21,10 @@ from proxy.certificate_authority import RecorderAuthority
 from proxy.exchange import ExchangeContext
 from proxy.handler import ArchivingHandler
 from proxy.limits import ReceiveLimits, SpoolSpace
+from proxy.stored_responses import StoredResponses
 from proxy.upstream import UpstreamConnector
 from proxy.visit_registry import VisitRegistry
+from warc.index.database import open_database
 from warc.local_storage import DiskReserve
 from warc.record_builder import warcinfo_facts
 
@@ -83,11 +85,13 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
             egress = Egress(settings.egress, connect_timeout_s=settings.proxy.connect_timeout_s)
         self._egress = egress
         self._upstream = UpstreamConnector(egress, settings.proxy, settings.egress)
+        self._captures = open_database(layout, settings.index.url)
         self.exchanges = ExchangeContext(
             upstream=self._upstream,
             settings=settings.proxy,
             limits=self.limits,
             space=SpoolSpace(spool_folder),
+            stored=StoredResponses(layout.archive, self._captures),
             hand_over=self.archivist.hand_over,
             now_ms=now_ms,
         )
@@ -130,3 +134,4 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.pool.shutdown()
         self.archivist.close()
         self._upstream.close()
+        self._captures.close()

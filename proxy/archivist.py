@@ -362,11 +362,14 @@ class Archivist:
         """Write `response` or `revisit` with its `request`; add its row, and its payload's."""
         entry = recorded.entry
         original = None if key is None else originals.get(key)
-        is_confirmation = entry.status == 304
+        is_confirmation = recorded.head.status == 304
         if is_confirmation:
             entry.digest, record_id = "", ""
             confirmed = recorded.visit.confirmed_by(entry)
-            if confirmed is not None:
+            if recorded.confirms is not None:
+                original, record_id = recorded.confirms
+                entry.digest = original.digest
+            elif confirmed is not None:
                 entry.digest, record_id = confirmed.digest, confirmed.record_id
                 original = OriginalRecord(
                     confirmed.digest, confirmed.url, confirmed.started_ms,
@@ -398,7 +401,8 @@ class Archivist:
                 location.offset,
                 location.length,
             )
-        if not is_confirmation:  # it has no payload of its own to play back
+        # A 304 to the browser's own question has no payload to play back.
+        if not is_confirmation or recorded.confirms is not None:
             rows.append(
                 CaptureRow(
                     urlkey=key_or_empty(entry.url),

@@ -4,6 +4,7 @@ If the browser disconnects, the rest is still fetched, up to the limits: a cance
 """
 
 import hashlib
+import logging
 import socket
 import ssl
 import time
@@ -15,6 +16,7 @@ from isal import isal_zlib
 
 from core.config.settings import ProxySettings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.errors import PermanentError
 from core.mime_sniffer import HEADER_BYTES, SNIFF_BYTES, sniff
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
@@ -35,8 +37,12 @@ from proxy.limits import BodySpool, ReceiveLimits, SpoolSpace
 from proxy.redaction import redact_request, redact_response
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.request_target import Origin
+from proxy.stored_responses import StoredPayload, StoredResponse, StoredResponses, updated_head
 from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession
+from warc.record_builder import OriginalRecord
+
+log = logging.getLogger(__name__)
 
 _IDENTITY_CODINGS = (b"", b"identity")
 _GZIP_CODINGS = (b"gzip", b"x-gzip")
@@ -95,6 +101,8 @@ class RecordedExchange:
     # head that other readers end elsewhere, which changes what they take for payload.
     body: Any
     payload_size: int  # bytes of the body without its transfer coding
+    # What a 304 confirms, which the browser received: the record of the payload, and its id.
+    confirms: tuple[OriginalRecord, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,7 @@ class ExchangeContext:
     settings: ProxySettings
     limits: ReceiveLimits
     space: SpoolSpace
+    stored: StoredResponses
     hand_over: Callable[[RecordedExchange], None]
     now_ms: Callable[[], int]
     monotonic: Callable[[], float] = time.monotonic
@@ -144,6 +153,8 @@ class Exchange:
         self.awaited = awaited  # whether the seal of the visit waits for it
         # Whether the browser asked for a range that is the whole, and the origin for the whole.
         self.ranged = False
+        # The response that the origin may confirm instead of sending it, and the request without that.
+        self.confirmable: tuple[StoredResponse, bytes] | None = None
         self.location = ""  # the redirect's target; empty for other responses
         # The origin and the request, once it was built.
         self.sent_to: tuple[Origin, bytes] | None = None
@@ -177,8 +188,78 @@ class Exchange:
         """
         self._browser = browser
         self.sent_to = (origin, request)
+        if self.confirmable is not None:
+            stored, plain = self.confirmable
+            self.sent_to = (origin, plain)
+            answer = self._ask(origin, request)
+            if answer[0].status != 304:
+                return self._deliver(answer, request, keep_alive=keep_alive)
+            with self._tools.stored.payload(stored) as payload:
+                if payload is not None:
+                    return self._deliver_stored(
+                        answer, request, stored, payload, keep_alive=keep_alive
+                    )
+            self._free(answer)  # the payload is gone: fetch it again
+            request = plain
         answer = self._ask(origin, request)
         return self._deliver(answer, request, keep_alive=keep_alive)
+
+    def _deliver_stored(
+        self,
+        answer: Answer,
+        request: bytes,
+        stored: StoredResponse,
+        payload: StoredPayload,
+        *,
+        keep_alive: bool,
+    ) -> bool:
+        """Send the response that a 304 confirms to the browser and hand the record over; return as `run`."""
+        confirmation, entry = answer[0], self.entry
+        self.count(len(confirmation.raw))
+        self._free(answer)
+        head = updated_head(stored.head, confirmation, size=payload.size)
+        held = _browser_head(head, keep_alive=keep_alive, ranged=self.ranged)
+        beginning, browser, is_whole = b"", self._browser, False
+        try:
+            for piece in payload.pieces:
+                entry.payload_bytes += len(piece)
+                beginning += piece[: max(SNIFF_BYTES - len(beginning), 0)]
+                chunk = piece if payload.size is not None else b"%x\r\n%b\r\n" % (len(piece), piece)
+                if browser is not None and piece:
+                    browser.send(held + chunk)
+                    held = b""
+            if browser is not None:
+                browser.send(held + (b"" if payload.size is not None else b"0\r\n\r\n"))
+            is_whole = True
+        except (ConnectionLostError, PermanentError) as error:
+            log.info("exchange.stored_cut url=%s error=%s", self.url, error)
+        entry.status, entry.mime, entry.size = head.status, head.mime, len(confirmation.raw)
+        entry.identified = identify_payload(head, beginning)
+        entry.seconds = round(self._tools.monotonic() - self._started, 6)
+        self._tools.hand_over(
+            RecordedExchange(
+                entry=entry,
+                visit=self.visit,
+                request=request,
+                head=confirmation,
+                spool=BodySpool(self._tools.space),
+                block=hashlib.sha256(confirmation.raw),
+                payload=None,
+                body=None,
+                payload_size=0,
+                confirms=(stored.original, payload.record_id),
+            )
+        )
+        return keep_alive and is_whole
+
+    def _free(self, answer: Answer) -> None:
+        """Return the connection of a 304 to the pool, or close it."""
+        head, connection, rest = answer
+        self._connection = None
+        if reusable(head) and not rest:
+            self._tools.upstream.give_back(connection)
+        else:
+            connection.close()
 
     def _deliver(self, answer: Answer, request: bytes, *, keep_alive: bool) -> bool:
         """Send the response to the browser and hand the record over; return and raise as `run`."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import chain
 
-from core.captures import LOGIN_HEADER, RecordType
+from core.captures import CONFIRMED_HEADER, LOGIN_HEADER, RecordType
 from core.digests import sha256_digest
 from core.media_types import identified_type
 from core.timestamps import warc_date_at
@@ -70,11 +70,14 @@ def revisit_members(
     """Build the gzip members of a `revisit` that refers to `original`, and of its `request`.
 
     WARC/1.1, 6.7.2: the original's record identifier where known; WARC-Truncated, for the block is the response's head
-    only. A 304 has the profile server-not-modified (6.7.3), and no original when it confirms another visit's copy.
+    only. A 304 has the profile server-not-modified (6.7.3), and no original when it confirms another visit's copy;
+    with `CONFIRMED_HEADER` the browser received what it confirms.
     """
     head = recorded.head.raw
-    if recorded.entry.status == 304:
+    if recorded.head.status == 304:
         profile = f"WARC-Profile: {SERVER_NOT_MODIFIED}\r\n"
+        if recorded.confirms is not None:
+            profile += f"{CONFIRMED_HEADER}: {recorded.entry.status} {recorded.entry.mime}\r\n"
     else:
         profile = f"WARC-Profile: {IDENTICAL_PAYLOAD}\r\nWARC-Truncated: length\r\n"
     refers_to = f"WARC-Refers-To: {original_id}\r\n" if original_id else ""

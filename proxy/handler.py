@@ -234,6 +234,20 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             request = forwarded_request(
                 head, target=target, host=host_header(origin), length=length
             )
+            visit = exchange.visit
+            if visit.confirm_within_ms and not exchange.switches:
+                stored = self.server.exchanges.stored.find(
+                    exchange.url,
+                    head,
+                    bucket=visit.bucket,
+                    since_ms=entry.started_ms - visit.confirm_within_ms,
+                )
+                if stored is not None:
+                    exchange.confirmable = (stored, request)
+                    asking = with_headers(head, stored.conditions)
+                    request = forwarded_request(
+                        asking, target=target, host=host_header(origin), length=length
+                    )
             if exchange.switches:
                 request = upgrade_request(head, target=target, host=host_header(origin))
             return exchange.run(origin, request + (body or b""), self._wire, keep_alive=keep_alive)

@@ -57,6 +57,8 @@ class VisitSession:
     strict_tls: bool = False  # certificates of its origins must verify
     # The stored level; excluded responses are not fetched, or only until their type is known.
     stored: StoredLevel = DEFAULT_STORED_LEVEL
+    # Captures no older may be confirmed by their origins instead of being fetched again; 0: none.
+    confirm_within_ms: int = 0
     received: int = field(default=0, init=False)  # bytes received from origins
     # Number of requests over the limit, which are not logged one by one.
     refused: int = field(default=0, init=False)

@@ -21,7 +21,7 @@ WARC/1.1, one gzip member a record. `weboid-*.warc.gz` hold captures, `artifacts
 | `warcinfo` | first in each file: software, format, operator, title (`isPartOf`), description, robots, User-Agent |
 | `request`, `response` | the bytes as they were on the wire, without hop-by-hop headers |
 | `revisit` | payload stored before: `WARC-Refers-To-Target-URI` and `-Date` always, `WARC-Refers-To` where known, `WARC-Truncated: length` |
-| `revisit`, server-not-modified | a `304`; not indexed |
+| `revisit`, server-not-modified | a `304`; indexed only with `WARC-Confirmed-Response`: status and type of the archived response that [the host confirmed](../explanation/proxy.md#unchanged-since-the-last-capture) and the page received |
 | `resource` | an artifact, its URI begins with `urn:` ([artifacts](artifacts.md)); `WARC-Date` is the visit's start, `WARC-Concurrent-To` names the page's record |
 | `WARC-Page-ID` | in every record of a visit: the manifest's `page_id` |
 | `WARC-Payload-Digest`, `WARC-Block-Digest` | SHA-256 |

@@ -16,6 +16,7 @@ from typing import Any
 
 from isal import isal_zlib
 
+from core.captures import CONFIRMED_HEADER
 from core.digests import Digest, sha256_digest
 from core.errors import InputError
 from core.timestamps import parse_warc_date
@@ -360,6 +361,11 @@ class _BlockCheck:
         if self._reading is Reading.CONTENT:
             parsed = parse_head(head)
             self._member.mime = (parsed and parsed.mime) or "application/octet-stream"
+        if self._member.kind == "revisit" and self._member.status == 304:
+            status, _, mime = self._member.headers.get(CONFIRMED_HEADER.lower(), "").partition(" ")
+            if status == "200":
+                self._member.status = 200
+                self._member.mime = mime or "application/octet-stream"
         is_read = self._reading is not Reading.STRUCTURE and self._member.kind == "response"
         if is_read and b"transfer-encoding" in head.lower():
             with suppress(MalformedMessageError):  # of another tool: its payload is what is there

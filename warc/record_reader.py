@@ -37,6 +37,7 @@ class HeaderFields:
 
     first_line: str  # the version, or the status line
     values: dict[str, str]
+    raw: bytes = b""  # without its blank line
 
     def get(self, name: str) -> str:
         """Return the value; empty when there is none; several, as in HTTP, joined by commas."""
@@ -177,7 +178,8 @@ class _ByteSource:
                 raise PermanentError("A record is shorter than its length.") from None
 
 
-def _fields(head: bytes) -> HeaderFields:
+def _fields(raw: bytes) -> HeaderFields:
+    head = raw
     if b"\n " in head or b"\n\t" in head:
         head = _FOLDED.sub(b" ", head)
     try:
@@ -196,7 +198,7 @@ def _fields(head: bytes) -> HeaderFields:
             values[key] += f", {text}"
         elif key == "content-length" and values[key] != text:
             raise PermanentError("A head names two lengths.")
-    return HeaderFields(first.strip(), values)
+    return HeaderFields(first.strip(), values, raw)
 
 
 _JOINED = {"content-encoding", "transfer-encoding"}

@@ -54,6 +54,8 @@ class VisitSettings:
     # a browser context that pages of a site share is replaced after this number
     shared_pages: int = 100
     shared_age_s: float = 900.0  # and at this age; no cached resource is older
+    # hosts may confirm what was archived within this time instead of sending it again; 0: fetch everything
+    confirm_s: float = 2_592_000.0
     language: str = "en-US,en"  # Accept-Language, also visible to scripts
     locale: str = ""  # locale of dates and numbers, such as "de-DE"; empty: the first of `language`
     timezone: str = ""  # time zone, such as "Europe/Berlin"; empty: UTC

@@ -183,6 +183,7 @@ async def capture(
             unverified_tls=wanted.login is not None and wanted.login.unverified_tls,
             stored=wanted.stored,
             shared=shared.credentials if shared is not None else None,
+            confirm_within_s=settings.visit.confirm_s if shared is not None else 0.0,
         )
         recording = await stack.enter_async_context(opening)
         settings = limit_settings(settings, wanted.stored)

@@ -146,11 +146,12 @@ class ProxyClient:
         unverified_tls: bool = False,
         stored: StoredLevel = DEFAULT_STORED_LEVEL,
         shared: ContextCredentials | None = None,
+        confirm_within_s: float = 0.0,
     ) -> AsyncIterator[ProxyVisit]:
         """Open a visit and yield it; it is closed at the end of the block.
 
         `unverified_tls` allows the login at origins whose certificate does not verify; `shared`: a context whose visits
-        take turns. Raises ConfigError for a header, DiskFullError, LimitReachedError, ProxyUnavailableError.
+        take turns; `confirm_within_s`: origins may confirm captures no older, instead of sending them again. Raises ConfigError for a header, DiskFullError, LimitReachedError, ProxyUnavailableError.
         """
         async with self._connected() as connection:
             message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}
@@ -161,6 +162,8 @@ class ProxyClient:
                 message["unverified_tls"] = unverified_tls
             if stored is not DEFAULT_STORED_LEVEL:
                 message["stored"] = str(stored)
+            if confirm_within_s:
+                message["confirm_within_s"] = confirm_within_s
             if shared is not None:
                 message |= shared._asdict()
             answer = await connection.ask(message)

@@ -50,6 +50,7 @@ from proxy.visit_registry import VisitSession
 log = logging.getLogger(__name__)
 
 WAIT_LIMIT_S = 86_400.0  # no seal waits for longer
+CONFIRM_LIMIT_S = 1e9  # 31 years
 REPEATS_LIMIT = 1_000  # requests to make again, of one message
 _CREDENTIAL = re.compile(r"[0-9a-f]{16,64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -207,6 +208,13 @@ class _ControlSession(socketserver.BaseRequestHandler):
             shared = {name: _text(message, name) for name in ("username", "password")}
             if not all(_CREDENTIAL.fullmatch(each) for each in shared.values()):
                 raise InputError("Credentials are 16 to 64 hexadecimal digits.")
+        stored = StoredLevel(message.get("stored", DEFAULT_STORED_LEVEL))
+        keeps_all = stored is DEFAULT_STORED_LEVEL
+        confirm_s = float(message.get("confirm_within_s", 0.0))
+        if not 0 <= confirm_s <= CONFIRM_LIMIT_S:
+            raise InputError(
+                f"confirm_within_s is not between 0 and {CONFIRM_LIMIT_S:.0f} seconds."
+            )
         visit = VisitSession(
             page_id,
             bucket,
@@ -214,7 +222,8 @@ class _ControlSession(socketserver.BaseRequestHandler):
             headers=headers,
             login=login,
             strict_tls=bool(login) and message.get("unverified_tls") is not True,
-            stored=StoredLevel(message.get("stored", DEFAULT_STORED_LEVEL)),
+            stored=stored,
+            confirm_within_ms=int(confirm_s * 1000) if not login and keeps_all else 0,
             **shared,
         )
         proxy.visits.add(visit, shared=bool(shared))

@@ -1,6 +1,7 @@
 """Visits of one site share a browser context: a real browser, proxy and origin."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -284,3 +285,39 @@ async def test_no_request_of_a_hostile_page_is_taken_for_another_page_s(
     ]
     assert {owner for owner, _ in owners} == set(names)
     assert [pair for pair in owners if f"page /{pair[0]}" != pair[1]] == []
+
+
+async def test_an_unchanged_page_is_shown_from_the_archive(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """In a later run the host confirms page and style sheet; the capture is as whole as the first."""
+    times = 'ETag: "one"\r\nCache-Control: no-cache\r\n'
+
+    def confirmed(body: bytes, mime: str) -> Callable[[socket.socket, bytes], None]:
+        def answer(connection: socket.socket, head: bytes) -> None:
+            unchanged = b'If-None-Match: "one"' in head
+            connection.sendall(
+                f"HTTP/1.1 304 Not Modified\r\n{times}\r\n".encode()
+                if unchanged
+                else ok(body, mime=mime, more=f"{times}Connection: close\r\n")
+            )
+
+        return answer
+
+    page = b"<link rel=stylesheet href=/style.css><p>Words of a page"
+    origin.answers["/page"] = confirmed(page, "text/html")
+    origin.answers["/style.css"] = confirmed(b"p{color:red}", "text/css")
+    first = await take("/page")
+    later = await take("/page", KEY._replace(job="later"))
+    fresh = await take("/page", None)
+
+    conditional = [b"If-None-Match" in each for each in requested(origin, "/page")]
+    assert conditional == [False, True, False]
+    for path in ("/page", "/style.css"):
+        before, after = resource(first, path), resource(later, path)
+        assert (before.kept, after.kept) == ("response", "revisit")
+        assert (after.status, after.mime, after.digest) == (200, before.mime, before.digest)
+        assert [each.status for each in records_of(layout, path)] == ["200", "304", "200"]
+    assert (later.outcome, later.status) == (VisitOutcome.COMPLETE, 200)
+    assert later.text_digest == first.text_digest == fresh.text_digest
+    check(layout)

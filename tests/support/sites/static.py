@@ -27,7 +27,7 @@ class StaticSite:
         self._root = root.resolve()
 
     def __call__(self, request: Request) -> Answer:
-        """The file at the request's path; a folder's ``index.html``; else 404."""
+        """The file at the request's path; a folder's ``index.html``; else 404; 304 to its ETag."""
         target = (self._root / request.path.lstrip("/")).resolve()
         if target.is_dir():
             if not request.path.endswith("/"):
@@ -36,7 +36,10 @@ class StaticSite:
             target /= "index.html"
         if not target.is_relative_to(self._root) or not target.is_file():
             return response(404, page("Not found", "No such page."))
-        headers = (("Cache-Control", "max-age=3600"), ("ETag", f'"{target.stat().st_mtime_ns:x}"'))
+        etag = f'"{target.stat().st_mtime_ns:x}"'
+        headers = (("Cache-Control", "max-age=3600"), ("ETag", etag))
+        if request.header("if-none-match") == etag:
+            return response(304, headers=headers)
         return response(body=_read(target), content_type=_type(target), headers=headers)
 
 
