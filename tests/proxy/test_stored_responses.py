@@ -8,11 +8,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from core.config.settings import IndexSettings
 from core.layout import Layout
+from net.http1 import parse_request_head
 from playback.replay.archive import CaptureArchive
 from playback.replay.capture_lookup import CaptureLookup
 from proxy.control.client import ProxyVisit
 from proxy.request_log import RefetchRequest, RequestLogEntry
+from proxy.stored_responses import StoredResponses
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, Record, Response, check, records
 from tests.warc.test_file_check import rows
 from warc.index.database import open_database
@@ -250,3 +253,21 @@ async def test_unanswered_request_is_repeated_without_condition(
         await visit.seal(grace_s=5)
     assert b"If-None-Match" not in origin.requests[-1]
     assert b"User-Agent: Browser" in origin.requests[-1]
+
+
+async def test_index_on_a_server_gives_the_same(
+    proxy: Proxy, site: ConfirmingOrigin, database_url: str
+) -> None:
+    """Several machines share it; the records are looked for here."""
+    await fetch(proxy)
+    proxy.stop()
+    head = parse_request_head(f"GET /page HTTP/1.1\r\n{AGENT}\r\n".encode())
+    copied = rebuild_index(proxy.layout, bucket="b", index=IndexSettings(url=database_url))
+    assert copied["captures"] == 1
+    found = []
+    for url in ("", database_url):
+        with closing(open_database(proxy.layout, url)) as database:
+            stored = StoredResponses(proxy.layout.archive, database)
+            found.append(stored.find(URL, head, bucket="b", since_ms=0))
+    assert found[0] is not None
+    assert found[0] == found[1]
