@@ -40,7 +40,7 @@ from proxy.request_target import Origin
 from proxy.stored_responses import StoredPayload, StoredResponse, StoredResponses, updated_head
 from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession
-from warc.record_builder import OriginalRecord
+from warc.dedup.payloads import OriginalRecord
 
 log = logging.getLogger(__name__)
 
