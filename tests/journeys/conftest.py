@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from tests.journeys.sites import SiteServer
+from tests.support import loopback
 
 PROGRAMS = Path(sys.executable).parent  # of the environment, `weboid` among them
 TIME_LIMIT_S = 120.0
@@ -170,11 +171,11 @@ class Served:
     def get(self, path: str, **headers: str) -> httpx.Response:
         """Ask for one of its addresses, redirects followed."""
         url = f"{self.origin}{path}"
-        return httpx.get(url, follow_redirects=True, timeout=60, headers=headers)
+        return loopback.get(url, follow_redirects=True, timeout=60, headers=headers)
 
     def copy(self, url: str) -> str:
         """Return the address of the newest copy itself, as its TimeGate says."""
-        answer = httpx.get(f"{self.origin}/timegate/{url}", timeout=60)
+        answer = loopback.get(f"{self.origin}/timegate/{url}", timeout=60)
         assert answer.status_code == 302, answer.text
         return answer.headers["location"]
 

@@ -9,6 +9,7 @@ from PIL import Image
 
 from tests.journeys.conftest import PROGRAMS, Reader, Shell, profile_of
 from tests.journeys.sites import SiteServer, article
+from tests.support import loopback
 from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
 
@@ -54,7 +55,7 @@ class Pywb:
     def _answers(self) -> bool:
         assert self.process.poll() is None, (self._folder / "log").read_text()
         try:
-            return httpx.get(f"{self.origin}/ours/").status_code == 200
+            return loopback.get(f"{self.origin}/ours/").status_code == 200
         except httpx.TransportError:
             return False
 
@@ -113,7 +114,7 @@ def test_an_archivist_archives_a_list_and_hands_it_on(
     pywb = Pywb(shell.folder / "pywb", warcs)
     try:
         stamp = memento.split("/c/")[1].split("/")[0]
-        same = httpx.get(f"{pywb.origin}/ours/{stamp}mp_/{listed[2]}")
+        same = loopback.get(f"{pywb.origin}/ours/{stamp}mp_/{listed[2]}")
         assert (same.status_code, "Words of article 2." in same.text) == (200, True)
         replayed = reader.screenshot(f"{pywb.origin}/ours/{stamp}mp_/{listed[2]}")
         with Image.open(replayed) as shot:

@@ -58,12 +58,12 @@ class Cluster:
         self._running: dict[str, Command] = {}
         for name in self._lines:
             self.start(name)
+        for name in ("proxy 1", "proxy 2"):
+            self._running[name].until("ready")
 
     def start(self, name: str) -> None:
-        """Start one; a proxy says when it is ready."""
+        """Start one."""
         self._running[name] = self._shell.start(self._lines[name])
-        if name.startswith("proxy"):
-            self._running[name].until("ready")
 
     def strike(self, name: str) -> None:
         """Kill one as a crash does, and start it again."""
@@ -71,6 +71,8 @@ class Cluster:
         os.kill(process.pid, signal.SIGKILL)
         process.wait(30)
         self.start(name)
+        if name.startswith("proxy"):
+            self._running[name].until("ready")
 
     def stop(self) -> dict[str, int]:
         """End all gently, workers first; return their exit codes."""
@@ -85,12 +87,13 @@ class Cluster:
 def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
     sites: list[SiteServer], shell: Shell, redis: RedisServer, database: PostgresServer
 ) -> None:
-    """Every page is in the archive once, the WARCs are whole, nothing is left waiting."""
+    """Every page that the seed links to is in the archive once, the WARCs are whole, nothing is left waiting."""
     urls = [
         sites[number % HOSTS].put(f"/{number}", article(f"Page {number}", f"Words {number}."))
         for number in range(PAGES)
     ]
-    (shell.folder / "urls.txt").write_text("\n".join(urls) + "\n")
+    links = "".join(f'<a href="{url}">{url}</a> ' for url in urls)
+    seed = sites[0].put("/all", f"<!DOCTYPE html><title>All pages</title>{links}")
     (shell.folder / "secret").write_text("ab" * 32 + "\n")  # as `openssl rand -hex 32` writes one
     profile_of(shell.folder / "profile.toml", *sites, frontier={"lease_s": 10.0})
     shell.env["WEBOID_FRONTIER"] = f"{redis.url}?frontier=ours"
@@ -114,13 +117,13 @@ def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
         lambda: cluster.strike("proxy 2"),
         restart_database,
     ]
-    added = shell.run("weboid crawl add --list urls.txt")
-    assert added.code == 0, added.err
+    handed = shell.run(f"weboid crawl {seed} --scope any --depth 1 --profile profile.toml")
+    assert handed.code == 0, handed.err
     for number, strike in enumerate(strikes):
         begun = 3 * number + 2
         wait_until(lambda: pages_asked(sites) >= begun)  # noqa: B023 called at once
         strike()
-    wait_until(lambda: status(shell)["done"] == PAGES)
+    wait_until(lambda: status(shell)["done"] == PAGES + 1)
     found = status(shell)
     assert (found["queued"], found["claimed"], found["dead"], found["skipped"]) == (0, 0, 0, 0)
     assert set(cluster.stop().values()) == {0}
@@ -129,7 +132,7 @@ def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
     assert verified.code == 0, verified.out + verified.err
     assert list((shell.folder / "collection" / "archive").glob("*.open")) == []
     served = shell.serve("--collection collection")
-    for url in urls:
+    for url in (seed, *urls):
         rows = served.get(f"/cdx?url={quote(url, safe='')}&output=json").text.splitlines()
         assert [json.loads(row)["status"] for row in rows] == ["200"], url
         assert len(served.moments(url)) == 1

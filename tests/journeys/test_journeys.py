@@ -6,6 +6,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 SERVICES = {
+    "tests.support.loopback",
     "tests.support.polling",
     "tests.support.services.ports",
     "tests.support.services.postgres",

@@ -3,11 +3,11 @@
 import tarfile
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.journeys.conftest import Reader, Shell, profile_of
 from tests.journeys.sites import SiteServer, article
+from tests.support import loopback
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
 
@@ -42,18 +42,18 @@ def test_a_copy_is_taken_down_then_limited_and_comes_back(
     copies = [served.copy(url) for url in pages]
     for url, copy in zip(pages, copies, strict=True):
         assert served.get(f"/latest/{url}").status_code == 200
-        assert httpx.get(copy).status_code == 200
+        assert loopback.get(copy).status_code == 200
 
     added = shell.run(f'weboid takedown add {pages[0]} --reason "By order 7." --ticket T-12')
     assert added.code == 0, added.err
     for address in (f"{served.origin}/latest/{pages[0]}", copies[0]):
-        answer = httpx.get(address, follow_redirects=True)
+        answer = loopback.get(address, follow_redirects=True)
         assert answer.status_code == 451
         assert "blocked-by" in answer.headers["link"]
         assert "T-12" not in answer.text
     assert "By order 7." in served.get(f"/latest/{pages[0]}").text
     assert "Words of page 0." not in reader.document(copies[0])
-    assert httpx.get(copies[1]).status_code == 200
+    assert loopback.get(copies[1]).status_code == 200
     proof = shell.run(f"weboid takedown prove {pages[0]}")
     assert proof.code == 0, proof.out + proof.err
 
@@ -64,16 +64,16 @@ def test_a_copy_is_taken_down_then_limited_and_comes_back(
 
     # A level: text without the picture while it holds; the page with its look before and after.
     copy = copies[0]
-    assert "<img" in httpx.get(copy).text
+    assert "<img" in loopback.get(copy).text
     assert shell.run(f"weboid level set text --link {pages[0]}").code == 0
-    shown = httpx.get(copy, follow_redirects=True)
+    shown = loopback.get(copy, follow_redirects=True)
     assert (shown.status_code, "Words of page 0." in shown.text) == (200, True)
     assert "<img" not in shown.text
     assert "text" in shell.run(f"weboid level show {pages[0]}").out
-    assert "<img" in httpx.get(served.copy(pages[1]), follow_redirects=True).text
+    assert "<img" in loopback.get(served.copy(pages[1]), follow_redirects=True).text
 
     assert shell.run(f"weboid level rm --link {pages[0]}").code == 0
-    assert "<img" in httpx.get(copy).text
+    assert "<img" in loopback.get(copy).text
 
 
 def test_the_collection_of_the_previous_release_is_gone_on_with(
@@ -87,7 +87,7 @@ def test_the_collection_of_the_previous_release_is_gone_on_with(
     new = site.put("/new", article("New", "Words of a new article."))
 
     served = shell.serve()
-    before = httpx.get(served.copy(first), follow_redirects=True)
+    before = loopback.get(served.copy(first), follow_redirects=True)
     assert "Words of old article 0." in before.text
     served.command.end()
 
@@ -97,8 +97,8 @@ def test_the_collection_of_the_previous_release_is_gone_on_with(
     assert verified.code == 0, verified.out
 
     served = shell.serve()
-    assert "Words of a new article." in httpx.get(served.copy(new)).text
-    old = httpx.get(served.copy(first), follow_redirects=True)
+    assert "Words of a new article." in loopback.get(served.copy(new)).text
+    old = loopback.get(served.copy(first), follow_redirects=True)
     assert "Words of old article 0." in old.text
     assert "<img" not in old.text  # the level that the previous release was given
     assert served.get(f"/latest/{withheld}").status_code == 451

@@ -9,11 +9,11 @@ from email.utils import format_datetime
 from html import unescape
 from urllib.parse import quote
 
-import httpx
 import pytest
 
 from tests.journeys.conftest import Reader, Served, Shell, own_form, profile_of
 from tests.journeys.sites import SiteServer, article
+from tests.support import loopback
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
 
@@ -72,7 +72,7 @@ def test_a_reader_finds_reads_compares_and_cites(library: Library, reader: Reade
         page = served.get(f"/page/{earlier}{modifier}/{url}")
         assert page.status_code == 200
         (frame,) = re.findall(r'<iframe[^>]* src="([^"]+)"', page.text)
-        copy = httpx.get(unescape(frame), headers={"Sec-Fetch-Dest": "iframe"})
+        copy = loopback.get(unescape(frame), headers={"Sec-Fetch-Dest": "iframe"})
         assert (copy.status_code, EARLIER in copy.text) == (200, True), modifier
         assert ("<img" in copy.text) == (modifier == "wi_")
 
@@ -96,9 +96,9 @@ def test_a_program_asks_for_a_moment(library: Library) -> None:
         moment = datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         date = format_datetime(moment, usegmt=True)
         wanted = {"Accept-Datetime": date}
-        gate = httpx.get(f"{served.origin}/timegate/{url}", headers=wanted)
+        gate = loopback.get(f"{served.origin}/timegate/{url}", headers=wanted)
         assert (gate.status_code, gate.headers["vary"]) == (302, "accept-datetime")
-        memento = httpx.get(gate.headers["location"])
+        memento = loopback.get(gate.headers["location"])
         assert memento.headers["memento-datetime"] == date
         for relation in (f'<{url}>; rel="original"', 'rel="timegate"', 'rel="timemap"'):
             assert relation in memento.headers["link"]
@@ -126,8 +126,8 @@ def test_a_reader_reports_that_a_link_can_be_reached(library: Library) -> None:
 
     action = f"{served.origin}/links/say/report"
     foreign = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
-    assert httpx.post(action, data=letter, headers=foreign).status_code == 403
-    sent = httpx.post(action, data=letter, headers=own_form(served.origin))
+    assert loopback.post(action, data=letter, headers=foreign).status_code == 403
+    sent = loopback.post(action, data=letter, headers=own_form(served.origin))
     assert sent.status_code == 303
     thanks = served.get(sent.headers["location"])
     assert "Thank you" in thanks.text

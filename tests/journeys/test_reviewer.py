@@ -2,12 +2,12 @@
 
 import re
 
-import httpx
 import pytest
 from PIL import Image
 
 from tests.journeys.conftest import Reader, Shell, own_form, profile_of
 from tests.journeys.sites import SiteServer
+from tests.support import loopback
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
 
@@ -47,7 +47,7 @@ def test_a_broken_copy_is_found_and_captured_again(
     with Image.open(reader.screenshot(newest)) as shot:
         assert shot.convert("RGB").getpixel((5, 5)) == RED
     old = newest.replace(later, earlier)
-    assert "Paragraph 0 of the handbook." in httpx.get(old).text
+    assert "Paragraph 0 of the handbook." in loopback.get(old).text
     with Image.open(reader.screenshot(old)) as shot:
         assert shot.convert("RGB").getpixel((5, 5)) != RED
 
@@ -64,7 +64,7 @@ def test_a_broken_copy_is_found_and_captured_again(
     assert form.status_code == 200
     (token,) = re.findall(r'name="token" value="([^"]+)"', form.text)
     letter = {"token": token, "act": "bad", "note": "The headline is wrong.", "by": "Ann"}
-    marked = httpx.post(f"{served.origin}{place}", data=letter, headers=own_form(served.origin))
+    marked = loopback.post(f"{served.origin}{place}", data=letter, headers=own_form(served.origin))
     assert marked.status_code == 303, marked.text
     assert "The headline is wrong." in served.get(place).text
     broken = shell.run("weboid qa ls --verdict broken --json").lines

@@ -16,6 +16,7 @@ from PIL import Image
 
 from tests.journeys.conftest import Command, Ran, Reader, Shell, profile_of
 from tests.journeys.sites import SiteServer, article, paper
+from tests.support import loopback
 from tests.support.polling import wait_until
 from tests.support.services.ports import free_port
 from tests.support.sites.mediawiki import Wiki, running_wiki
@@ -63,14 +64,14 @@ class Archive:
         assert self._command is not None
         assert self._command.process.poll() is None, self._command.err
         try:
-            return httpx.get(f"{self.front}/healthz").status_code == 200
+            return loopback.get(f"{self.front}/healthz").status_code == 200
         except httpx.TransportError:
             return False
 
     def links(self, wiki: str, *urls: str) -> dict[str, dict[str, Any]]:
         """Return what the front tells the wiki's pages of these links."""
         body = {"wiki": wiki, "urls": list(urls)}
-        answer = httpx.post(f"{self.front}/links/api/cached", json=body, timeout=30)
+        answer = loopback.post(f"{self.front}/links/api/cached", json=body, timeout=30)
         assert answer.status_code == 200, answer.text
         return {each["url"]: each for each in answer.json()["links"]}
 
@@ -139,11 +140,11 @@ def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
     assert told[gone]["answer"] != "copy"
 
     address = f"{wiki.base}/index.php?curid={page_id}"
-    wait_until(lambda: httpx.get(address).text.count("weboid-cached weboid-copy") >= 4)
+    wait_until(lambda: loopback.get(address).text.count("weboid-cached weboid-copy") >= 4)
     shown = reader.document(address)
     place = told[alive]["href"].removeprefix(archive.front)
     assert place in shown  # before it stands the language of the wiki's page
-    assert "It still stands." in httpx.get(told[alive]["copy"]).text
+    assert "It still stands." in loopback.get(told[alive]["copy"]).text
     assert_is_shown_page_by_page(told[report]["copy"], reader)
 
     site.stop()
@@ -154,8 +155,8 @@ def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
     for url in archived:
         assert (again[url]["href"], again[url]["copy"]) == (told[url]["href"], told[url]["copy"])
         for cited_address in (told[url]["href"], told[url]["copy"]):
-            assert httpx.get(cited_address, timeout=30).status_code == 200
-    assert "It still stands." in httpx.get(again[alive]["copy"]).text
+            assert loopback.get(cited_address, timeout=30).status_code == 200
+    assert "It still stands." in loopback.get(again[alive]["copy"]).text
     assert place in reader.document(address)
 
     # Both go on where they were: what is saved now is archived, too.
@@ -170,13 +171,13 @@ def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
 
 def assert_is_shown_page_by_page(copy: str, reader: Reader) -> None:
     """See that a PDF's copy shows each page as a picture, in order, and nothing of the file runs."""
-    shown = httpx.get(copy, timeout=60)
+    shown = loopback.get(copy, timeout=60)
     assert shown.status_code == 200, shown.text
     assert shown.headers["content-type"].startswith("text/html")
     pictures = re.findall(r'<img[^>]* src="([^"]+urn:pdfpage-\d+:[^"]+)"', shown.text)
     colours = []
     for place in pictures:
-        answer = httpx.get(httpx.URL(copy).join(place), timeout=60)
+        answer = loopback.get(httpx.URL(copy).join(place), timeout=60)
         assert answer.headers["content-type"].startswith("image/")
         with Image.open(BytesIO(answer.content)) as picture:
             colours.append(picture.convert("RGB").resize((1, 1)).getpixel((0, 0)))
@@ -288,10 +289,12 @@ def test_a_site_that_dies_is_found_confirmed_and_mended_once(
 
 def whole_copy(address: str) -> str:
     """Return a cited page of the front, with the copy that it frames."""
-    page = httpx.get(address, timeout=60, follow_redirects=True)
+    page = loopback.get(address, timeout=60, follow_redirects=True)
     assert page.status_code == 200, page.text
     frames = re.findall(r'<iframe[^>]* src="([^"]+)"', page.text)
-    return page.text + "".join(httpx.get(page.url.join(each), timeout=60).text for each in frames)
+    return page.text + "".join(
+        loopback.get(page.url.join(each), timeout=60).text for each in frames
+    )
 
 
 def switch_on(trial: Trial, wiki: Wiki, front: str, shell: Shell) -> None:

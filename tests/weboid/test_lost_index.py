@@ -11,6 +11,7 @@ import pytest
 from core.layout import Layout
 from playback.access.decision_store import open_decisions
 from playback.web.asgi_app import create_app
+from tests.support import loopback
 from tests.support.commands import WEBOID, Weboid
 from tests.support.sites import hosts
 from tests.support.warc_damage import copied, make_collection, sql
@@ -154,9 +155,9 @@ def test_a_read_only_collection_is_shown_and_served(whole: Layout, weboid: Weboi
     )
     origin = origin_of(process)
     try:
-        assert httpx.get(f"{origin}/", timeout=60).status_code == 200
-        assert httpx.get(f"{origin}/healthz", timeout=60).status_code == 200
-        found = httpx.get(f"{origin}/cdx?url=origin.example/a", timeout=60)
+        assert loopback.get(f"{origin}/", timeout=60).status_code == 200
+        assert loopback.get(f"{origin}/healthz", timeout=60).status_code == 200
+        found = loopback.get(f"{origin}/cdx?url=origin.example/a", timeout=60)
         assert found.status_code == 200
         assert "origin" in found.text
     finally:

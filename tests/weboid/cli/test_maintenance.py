@@ -6,9 +6,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.support import loopback
 from tests.support.commands import Ran, Weboid, profile_for
 from tests.support.services.clamav import ClamdServer
 from tests.support.sites.web import TestWeb
@@ -140,9 +140,9 @@ def test_serve_prints_one_address_and_shows_what_is_being_archived(copied: Weboi
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     try:
-        page = httpx.get(f"{address}/latest/{url}", follow_redirects=True)
+        page = loopback.get(f"{address}/latest/{url}", follow_redirects=True)
         copied.archive(f"{RULES}/frames")
-        listing = httpx.get(address)
+        listing = loopback.get(address)
     finally:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=30)
@@ -204,8 +204,8 @@ def test_a_page_is_archived_again_when_it_is_due_and_readers_see_both(
     assert server.stdout is not None
     try:
         origin = server.stdout.readline().strip()
-        timemap = httpx.get(f"{origin}/timemap/link/{url}").text
-        history = httpx.get(f"{origin}/url/{url}").text
+        timemap = loopback.get(f"{origin}/timemap/link/{url}").text
+        history = loopback.get(f"{origin}/url/{url}").text
     finally:
         server.send_signal(signal.SIGTERM)
         server.communicate()

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from core.layout import COLLECTION_VERSION, Layout
+from tests.support import loopback
 from tests.support.commands import Weboid
 from tests.support.services.ports import free_port
 
@@ -36,10 +37,10 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
     address = process.stdout.readline().strip()
     internal = {"Authorization": f"Bearer {TOKEN}"}
     try:
-        before = httpx.get(address + PAGE).status_code
+        before = loopback.get(address + PAGE).status_code
         added = own.call("links", "add-page", "dewiki", "Seite", "https://verlag.de/a", "--id", "7")
-        page = httpx.get(address + PAGE + "&scope=all").json()["pages"][0]
-        home = httpx.get(address).text
+        page = loopback.get(address + PAGE + "&scope=all").json()["pages"][0]
+        home = loopback.get(address).text
         with httpx.Client(headers=internal) as client:
             codes = {client.get(address + PAGE).status_code for _ in range(200)}
     finally:
@@ -66,7 +67,7 @@ def test_copies_have_the_port_after_that_of_the_pages(own: Weboid) -> None:
     assert process.stdout is not None
     assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}"
     try:
-        copy = httpx.get(f"http://127.0.0.1:{port + 1}/c/20260101000000/https://a.example/")
+        copy = loopback.get(f"http://127.0.0.1:{port + 1}/c/20260101000000/https://a.example/")
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)

@@ -32,6 +32,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import LevelActor, target_of
 from playback.web.rate_limits import SharedBuckets
+from tests.support import loopback
 from tests.support.commands import Weboid
 from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import records
@@ -404,10 +405,10 @@ def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: 
         started(front, front_at, stack)
         started(replay, "", stack)
         wait_until(lambda: answers(replay_at), 60)
-        cached = httpx.post(f"{front_at}/links/api/cached", json={"urls": [URL, WAITING]}).json()
+        cached = loopback.post(f"{front_at}/links/api/cached", json={"urls": [URL, WAITING]}).json()
         known, waits = cached["links"]
-        copy = httpx.get(known["copy"], follow_redirects=True)
-        told = httpx.get(waits["href"])
+        copy = loopback.get(known["copy"], follow_redirects=True)
+        told = loopback.get(waits["href"])
     assert cached["is_whole"], cached
     assert [known["answer"], waits["answer"]] == ["copy", "queued"]
     assert known["copy"].startswith(replay_at)
@@ -418,7 +419,7 @@ def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: 
 def answers(address: str) -> bool:
     """Whether somebody listens there."""
     try:
-        httpx.get(address)
+        loopback.get(address)
     except httpx.TransportError:
         return False
     return True

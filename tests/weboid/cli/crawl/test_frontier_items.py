@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from core.clock import SystemClock
@@ -22,6 +21,7 @@ from core.layout import Layout
 from crawler.collection import open_collection
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from tests.support import loopback
 from tests.support.commands import WEBOID, Ran, Weboid
 from tests.support.services.redis_server import RedisServer
 from tests.support.stored_records import RULES
@@ -406,9 +406,9 @@ def test_a_monitor_serves_until_it_is_told_to_end(weboid: Weboid, frontier: Fron
     try:
         address = process.stdout.readline().strip()
         frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
-        while not (stats := httpx.get(f"{address}/stats.json")).json()["queued"]:
+        while not (stats := loopback.get(f"{address}/stats.json")).json()["queued"]:
             pass  # what it read at its start holds for half a second
-        metrics = httpx.get(f"{address}/metrics")
+        metrics = loopback.get(f"{address}/metrics")
     finally:
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=30)
