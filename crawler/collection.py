@@ -124,7 +124,10 @@ async def open_collection(
     except OSError as error:
         if error.errno == 28:  # ENOSPC
             raise DiskFullError(f"The disk that holds {root} is full: free some space.") from error
-        raise UnavailableError(f"{root} cannot be used: {error.strerror or error}.") from error
+        raise UnavailableError(
+            f"{root} cannot be written: {error.strerror or error}."
+            " Name a folder that you may write with --collection."
+        ) from error
     try:
         deadline = clock.monotonic() + LOCK_WAIT_S
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX

@@ -11,6 +11,7 @@ import tomllib
 import zoneinfo
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -113,9 +114,10 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
     file, _, preset = name.rpartition("@")
     name, preset = (file, preset) if file.endswith(CONFIG_FILE) else (name, "")
     path = _path(name)
+    named_at = ""  # file and line that name the profile
     while True:
         source = str(path) if path.parent != FOLDER else f"profile {path.stem}"
-        text = _text(path, name)
+        text = _text(path, name, named_at)
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -147,6 +149,10 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
                 f"{source} {EXTENDS} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, "
                 "and none itself."
             )
+        named = next(
+            (line for table, key, line in lines_of(text) if (table, key) == ("", EXTENDS)), 0
+        )
+        named_at = f"{source}, line {named}: " if named and not preset else ""
         name, path = parent, _path(parent, near=None if preset else path.parent)
         preset = ""
 
@@ -195,7 +201,7 @@ def _path(name: str, *, near: Path | None = None) -> Path:
     return FOLDER / f"{name}.toml"
 
 
-def _text(path: Path, name: str) -> str:
+def _text(path: Path, name: str, named_at: str) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(SIZE_LIMIT_BYTES + 1)
@@ -205,7 +211,7 @@ def _text(path: Path, name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(builtin_profiles())
         raise ConfigError(
-            f"There is no profile {name!r}: name one of {known}, or the path of a TOML file."
+            f"{named_at}There is no profile {name!r}: name one of {known}, or the path of a TOML file."
         ) from error
 
 
@@ -266,7 +272,15 @@ def profile_warnings(chain: tuple[ProfileLayer, ...], settings: Settings) -> lis
 def _faults_of(layer: ProfileLayer) -> Iterator[ProfileFinding]:
     known = {each.name for each in fields(Settings)} - set(_SHEETS)
     for group, table in layer.document.items():
-        if group not in known or not isinstance(table, dict):
+        if group not in known | set(_SHEETS):
+            own = CONFIG_TABLES if Path(layer.source).name == CONFIG_FILE else ()
+            names = sorted((*known, "sheet", *own))
+            near = get_close_matches(group, names, n=1)
+            hint = f" Did you mean [{near[0]}]?" if near else ""
+            text = f"There is no table {group!r}.{hint} Tables are: {', '.join(names)}."
+            line = _line(layer, group, "")
+            yield ProfileFinding(_place(layer, line), text, line)
+        elif group not in known or not isinstance(table, dict):
             yield from _tried(layer, {group: table}, group, "")
             continue
         for key, value in table.items():

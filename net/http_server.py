@@ -5,6 +5,7 @@ Its time-out does not limit the first request, a slow head, a reader that stops,
 
 import asyncio
 import contextlib
+import os
 import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -109,10 +110,10 @@ def open_listener(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family, backlog=256)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         raise UnavailableError(
             f"Nothing can listen on {host or 'every address'}, port {port}: {reason}. "
-            "Free the port, or name another."
+            "Stop the process that uses the port, or name another one."
         ) from error
     # Its connections inherit it. Without it a kept-alive one waits 40 ms for each answer, for asyncio
     # sets it only where a socket names its protocol.

@@ -191,8 +191,9 @@ def _rows(group: ast.ClassDef, source: str, name: str) -> list[str]:
             kind = unit
         limits = value_range(name, entry.target.id, default)
         option = OVERRIDES.get(f"{name}.{entry.target.id}", "")
-        meaning += f" (option `{option}`)" if option else ""
-        cells = (f"`{entry.target.id}`", kind, limits or _NONE, f"`{_shown(default)}`", meaning)
+        shown = f"`{_shown(default)}`"
+        option = f"`{option}`" if option else _NONE
+        cells = (f"`{entry.target.id}`", kind, limits or _NONE, shown, meaning, option)
         rows.append(f"| {' | '.join(cells)} |")
     return rows
 

@@ -131,7 +131,7 @@ class GivenUrls:
         needed: bool = True,
     ) -> None:
         if needed and list_file is None and not urls:
-            raise InputError("Say what to archive: URLs, or --list FILE.")
+            raise InputError("Name what to archive: URLs, or --list FILE.")
         self._named = dict.fromkeys(parse_lines(urls, source="the command line"))
         self._file = ListFile(list_file) if list_file is not None else None
         self._report = report

@@ -66,7 +66,7 @@ _SETTING_TYPES: dict[str, Callable[[str], Any]] = {
 }
 MANY_RULES = 300
 NOT_KNOWN = "not known yet; it is asked for before a visit"
-ROBOTS_UNAVAILABLE = "robots: it cannot be had ("  # how the reason begins; why not, and ")", follow
+ROBOTS_UNAVAILABLE = "robots: robots.txt cannot be fetched ("  # how the reason begins; why not, and ")", follow
 FAILED_LINK_NOTE = "failed-link"  # the kind of note that a 404 leaves (A06)
 
 

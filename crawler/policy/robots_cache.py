@@ -39,7 +39,7 @@ from crawler.policy.robots import (
 )
 from net.connect_errors import UNREACHABLE
 
-NO_ROBOTS = "robots.txt cannot be had:"  # beginning of the reason of a block
+NO_ROBOTS = "robots.txt cannot be fetched:"  # beginning of the reason of a block
 ROBOTS_NOTE = "robots"
 ROBOTS_NOTE_VERSION = 1
 TIMEOUT_S = 30.0

@@ -132,7 +132,7 @@ class ProxyProcess:
         except (OSError, ValueError, TimeoutError) as error:
             await self.stop()
             raise ProxyUnavailableError(
-                "The proxy did not start; its own words are above."
+                "The proxy did not start; see its message above."
             ) from error
         self.spki = ready["spki"]
         for each in ready["recovered"]:

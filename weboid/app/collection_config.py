@@ -28,6 +28,7 @@ COMMAND_TABLES: Final = {
     "serve": "serve",
     "wiki watch": "watch",
 }
+OPERATOR_KEYS: Final = ("contact", "purpose_page", "addresses", "recrawl", "name")
 _SEED_KEYS: Final = {
     "url": "",
     "scope": "kind",
@@ -82,6 +83,11 @@ class CollectionConfig:
         table = self.document.get("operator", {})
         if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
             raise ConfigError(f"{self._place('operator')}: [operator] must hold texts only.")
+        for key in table.keys() - set(OPERATOR_KEYS):
+            raise ConfigError(
+                f"{self._place('operator', key)}: [operator] has no key {key!r}."
+                f" Known are: {', '.join(OPERATOR_KEYS)}."
+            )
         return table
 
     def options(self, command: str) -> dict[str, Any]:
@@ -177,7 +183,7 @@ def read_config(root: Path) -> CollectionConfig:
     try:
         text = path.read_text(encoding="utf-8")
         return CollectionConfig(path, tomllib.loads(text), text or "\n")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return CollectionConfig(path)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error

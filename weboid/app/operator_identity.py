@@ -19,11 +19,10 @@ from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from crawler.collection import is_trial, trial_settings
 from crawler.profiles import load_profile, profile_sets
-from weboid.app.collection_config import read_config, write_config_table
+from weboid.app.collection_config import OPERATOR_KEYS, read_config, write_config_table
 
 TABLE: Final = "operator"
 _ENVIRONMENT: Final = {"contact": "WEBOID_CONTACT", "purpose_page": "WEBOID_PURPOSE_PAGE"}
-_FIELDS: Final = ("contact", "purpose_page", "addresses", "recrawl", "name")
 _GROUPS: Final = ("visit", "links")
 
 
@@ -48,7 +47,7 @@ def read_operator(root: Path) -> OperatorIdentity:
     if not isinstance(older, dict) or not all(isinstance(each, str) for each in older.values()):
         raise ConfigError(f"{Layout(root).marker}: [{TABLE}] must hold texts only.")
     table = {**older, **read_config(root).operator()}
-    return OperatorIdentity(*(table.get(name, "") for name in _FIELDS))
+    return OperatorIdentity(*(table.get(name, "") for name in OPERATOR_KEYS))
 
 
 def known_operator(root: Path) -> OperatorIdentity:
@@ -69,7 +68,7 @@ def write_operator(root: Path, operator: OperatorIdentity) -> None:
             f"There is no collection at {root} to keep a contact address in: set WEBOID_CONTACT "
             "where its commands run."
         )
-    write_config_table(root, TABLE, {name: getattr(operator, name) for name in _FIELDS})
+    write_config_table(root, TABLE, {name: getattr(operator, name) for name in OPERATOR_KEYS})
     try:
         text, table, _ = marker.read_text(encoding="utf-8").partition(f"[{TABLE}]")
         if table:  # of an older version, now in weboid.toml
@@ -138,5 +137,5 @@ def contact_notice(contact: str) -> str:
         return ""
     return (
         "No contact address is set, so sites cannot reach the operator. "
-        "Run `weboid wiki add URL --contact ADDRESS`, or set WEBOID_CONTACT or `contact` in a profile."
+        "Set `contact` under [operator] in weboid.toml, or WEBOID_CONTACT, or run `weboid wiki add URL --contact ADDRESS`."
     )

@@ -50,7 +50,7 @@ _WORST = 10
 _MOST_NAMED = 10  # visits without a manifest
 # Reason that nothing was checked, by whether --again was given.
 _NOTHING_TO_CHECK = {
-    False: "Nothing is left to be checked; --again checks also what was checked already.",
+    False: "Nothing is left to be checked; --again checks again what was checked already.",
     True: "There is no such capture with a copy.",
 }
 _SHOWN_FIELDS = (
@@ -146,7 +146,6 @@ class QaProgress:
             for line in table(("verdict", "score>", "faults", "page"), rows, columns=width()):
                 click.echo(line)
         if not tally.done:
-            click.echo("Nothing was to be checked; --again checks also what was.")
             return
         click.echo(f"{tally.done} checked: {_standing(tally)}.")
         if self._worst:

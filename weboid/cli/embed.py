@@ -64,7 +64,7 @@ _FRONT_OPTIONS: dict[str, Any] = {
         multiple=True,
         metavar="ORIGIN",
     ),
-    "wiki": option("Whose pages these are: handbook@me.", required=True, metavar="NAME"),
+    "wiki": option("The wiki of these pages: handbook@me.", required=True, metavar="NAME"),
     "show": option(
         "Offer the copy next to every link, to dead ones, or never (classes and attributes only).",
         type=click.Choice([str(each) for each in CopyDisplay]),
@@ -282,7 +282,7 @@ def urls_command(
     folder: Path = argument(type=click.Path(path_type=Path)),
     base: str = option("Address of the site's root.", default="", metavar="URL"),
     wiki_name: str = option(
-        "Whose pages these are, in each line.", "--wiki", default="", metavar="NAME"
+        "The wiki of these pages, named in each line.", "--wiki", default="", metavar="NAME"
     ),
     options: dict[str, Any] = option_dict(_RULE_OPTIONS),
     plain: bool = option("The addresses alone, each once, a line each."),

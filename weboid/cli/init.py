@@ -11,7 +11,7 @@ import click
 
 from core.clock import SystemClock
 from core.config.settings import SCOPE_KINDS, Settings
-from core.errors import ConfigError, InputError
+from core.errors import ConfigError, InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from crawler.collection import make_collection
 from crawler.jobs.crawl_job import toml_value
@@ -76,8 +76,14 @@ def command(
         robots=_line("robots", robots, "obey"),
         archives=_line("archives", archives, ("wayback", "archive-today")),
     )
-    make_collection(Layout(collection), SystemClock())
-    path.write_text(text, encoding="utf-8")
+    try:
+        make_collection(Layout(collection), SystemClock())
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UnavailableError(
+            f"{path} cannot be written: {error.strerror or error}."
+            " Name a folder that you may write with --collection."
+        ) from error
     load_profile(str(path))
     output.show({"written": str(path)}, f"Written: {path}")
 

@@ -124,7 +124,7 @@ def refresh_command(
     *,
     stores: CollectionStores = STORES,
     every: timedelta | None = option(
-        "Again and again, so often: 1h.", type=DURATION, metavar="DURATION"
+        "Repeat at this interval: 1h.", type=DURATION, metavar="DURATION"
     ),
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -279,13 +279,13 @@ def scan_group(
     *,
     stores: CollectionStores = STORES,
     clamd: str = option(
-        "Where clamd listens: unix:/path, or host:port.",
+        "Address of clamd: unix:/path, or host:port.",
         default=DEFAULT_ADDRESS,
         envvar=VARIABLE,
         show_envvar=True,
         metavar="ADDRESS",
     ),
-    watch: bool = option("Go on: scan what comes, and all when signatures change."),
+    watch: bool = option("Keep running: scan new payloads, and all when signatures change."),
     every: str = option("Polling interval, with --watch.", default="10s"),
     again: bool = option("Also what has a verdict of these very signatures."),
     jobs: int = option("At once.", type=click.IntRange(1, 64), default=2),

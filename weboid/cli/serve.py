@@ -120,7 +120,9 @@ def command(
     stores: CollectionStores = STORES,
     frontier_url: str = FRONTIER,
     listen: str = option(
-        "Address to serve pages on; port 0: any free port.", default="127.0.0.1:8080", metavar="HOST:PORT"
+        "Address to serve pages on; port 0: any free port.",
+        default="127.0.0.1:8080",
+        metavar="HOST:PORT",
     ),
     host: str | None = option(hidden=True),
     port: int | None = option(hidden=True),

@@ -63,7 +63,9 @@ def add_command(
     reason: str = option("Reason; shown to readers, unless it is hidden.", default=""),
     ticket: str = option("Reference of the request; not shown to readers.", default=""),
     actor: str | None = option("Who decides.  [default: you]"),
-    until: str | None = option("For so long (30d), or until then (2026-12-31).", metavar="WHEN"),
+    until: str | None = option(
+        "For this time (30d), or until this day (2026-12-31).", metavar="WHEN"
+    ),
     dry_run: bool = option("Show what would be covered, without taking it down."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,

@@ -332,7 +332,7 @@ def select_wikis(store: RegistryStore, names: Sequence[WikiName]) -> list[Wiki]:
         if name not in known or not known[name].url:
             listed = ", ".join(str(wiki.name) for wiki in wikis if wiki.url) or "none"
             raise InputError(
-                f"{name} cannot be watched: it is not known, or nobody said where it is (known: "
+                f"{name} cannot be watched: it is not known, or has no API address (known: "
                 f"{listed}). `weboid wiki add URL` adds a wiki."
             )
     return [known[name] for name in names] if names else [wiki for wiki in wikis if wiki.url]

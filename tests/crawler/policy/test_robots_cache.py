@@ -110,7 +110,7 @@ async def test_a_server_error_means_wait(obeying: World, origin: Origin, status:
     verdict = await obeying.before()
     assert verdict.action is RuleAction.LATER
     assert verdict.asked
-    assert verdict.reason == f"robots: it cannot be had (status {status})"
+    assert verdict.reason == f"robots: robots.txt cannot be fetched (status {status})"
     report = obeying.frontier.host("origin.example", now=obeying.clock.now())
     assert report is not None
     assert report.blocked_until == verdict.until
@@ -239,7 +239,7 @@ async def test_a_file_that_drips_means_wait(
     over.set()
     assert (verdict.action, verdict.reason) == (
         RuleAction.LATER,
-        "robots: it cannot be had (it broke off: timeout)",
+        "robots: robots.txt cannot be fetched (it broke off: timeout)",
     )
 
 

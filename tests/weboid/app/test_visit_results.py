@@ -15,9 +15,12 @@ from weboid.app import visit_results
 @pytest.mark.parametrize(
     ("reason", "is_gone"),
     [
-        ("robots: it cannot be had (connect: museum.example:443 cannot be reached)", True),
-        ("robots: it cannot be had (dns: museum.example does not resolve)", True),
-        ("robots: it cannot be had (status 503)", False),
+        (
+            "robots: robots.txt cannot be fetched (connect: museum.example:443 cannot be reached)",
+            True,
+        ),
+        ("robots: robots.txt cannot be fetched (dns: museum.example does not resolve)", True),
+        ("robots: robots.txt cannot be fetched (status 503)", False),
         ("the worker is gone", False),
     ],
 )
@@ -44,7 +47,7 @@ def test_an_end_by_a_host_that_was_down_already_is_an_opinion(tmp_path: Path) ->
     with SqliteFrontier(tmp_path / "frontier.sqlite") as frontier:
         frontier.add([NewItem(url)], now=now)
         (item,) = frontier.claim(now=now, worker="w")
-        reason = "host down: robots.txt cannot be had: dns: museum.example does not resolve"
+        reason = "host down: robots.txt cannot be fetched: dns: museum.example does not resolve"
         frontier.fail(item, now=now, reason=reason)
         record = frontier.find(url)
 

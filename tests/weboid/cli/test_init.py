@@ -46,6 +46,19 @@ def test_init_writes_a_file_that_has_no_errors(own: Weboid, config: Path) -> Non
     assert (checked.code, status.code) == (0, 0)
 
 
+def test_a_folder_that_cannot_be_written_is_named_with_the_next_step(own: Weboid) -> None:
+    """By `init` and by `archive`, which make collections."""
+    (own.folder / "notes.txt").write_text("no folder")
+    place = "notes.txt/collection"
+    for words in (["init"], ["archive", "https://museum.example/"]):
+        ran = own.call(*words, "--collection", place)
+
+        assert ran.code == 3
+        assert f"{place}" in ran.err
+        assert "cannot be written: Not a directory." in ran.err
+        assert "Name a folder that you may write with --collection." in ran.err
+
+
 def test_every_example_in_the_file_is_valid(own: Weboid, config: Path) -> None:
     """Taking a comment sign away never makes an error."""
     lines = config.read_text().splitlines()
@@ -132,6 +145,27 @@ def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Pa
     assert "line 2: `weboid serve` has no option 'prot'. Did you mean port?" in started.err
     assert checked.code == 1
     assert "[serve]" in checked.out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[vist]\nx = 1\n", "line 1: There is no table 'vist'. Did you mean [visit]?"),
+        ("[watsh]\n", "line 1: There is no table 'watsh'. Did you mean [watch]?"),
+        ('\nextends = "nope"\n', "line 2: There is no profile 'nope'"),
+        ('[operator]\ncontcat = "x"\n', "line 2: [operator] has no key 'contcat'."),
+        ('[visit]\ntimeout_s = "30x"\n', "line 2: [visit] timeout_s: '30x' is no duration"),
+        ("[visit]\ntimeout_s = 1\ntimeout_s = 2\n", "(at line 3,"),
+    ],
+)
+def test_a_wrong_file_is_reported_with_its_line(
+    own: Weboid, config: Path, text: str, message: str
+) -> None:
+    """By `config check`, and by a command that uses the settings."""
+    config.write_text(text)
+    for ran in (own.call("config", "check"), own.call("archive", "https://a.example/")):
+        assert ran.code in {1, 2}
+        assert message in ran.out + ran.err
 
 
 def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:

@@ -54,12 +54,14 @@ def archive_command(
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
-    again: bool = option("Archive also what the collection already has."),
+    again: bool = option("Archive again what the collection already has."),
     older_than: timedelta | None = option(
-        "Archive also what was archived so long ago: 30d, 12h.", type=DURATION, metavar="DURATION"
+        "Archive again what was archived at least this long ago: 30d, 12h.",
+        type=DURATION,
+        metavar="DURATION",
     ),
     no_wait: bool = option("End the run when the disk is nearly full, rather than wait for space."),
-    stay: bool = option("Go on for ever: wait for what others put into the collection's frontier."),
+    stay: bool = option("Keep running: wait for URLs that others add to the collection's queue."),
     robots: str | None = option(
         "Treatment of robots.txt in this run.  [default: ignore, as browsers do for what a user"
         " names; obey with --stay]",
@@ -81,7 +83,9 @@ def archive_command(
     if again and older_than is not None:
         raise InputError("Use --again or --older-than, not both.")
     if stay and shared.frontier_url:
-        raise InputError("Who stays at a shared frontier is `weboid worker`.")
+        raise InputError(
+            "--stay is for a collection's own queue: run `weboid worker` for a shared frontier."
+        )
     settings = shared.applied_to(
         collection_settings(profile, collection, unattended=stay, robots=robots)
     )

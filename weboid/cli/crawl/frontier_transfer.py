@@ -46,7 +46,7 @@ def add_command(
     ),
     again: bool = option("Queue also what was visited before."),
     older_than: timedelta | None = option(
-        "Queue what was visited before, if that was so long ago: 30d, 12h.",
+        "Queue visited URLs again if the visit is at least this long ago: 30d, 12h.",
         type=parse_duration,
         metavar="DURATION",
     ),

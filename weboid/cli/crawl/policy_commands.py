@@ -249,7 +249,9 @@ def add_command(
         metavar="KEY=VALUE",
     ),
     reason: str = option("Reason, for the history.", required=True),
-    expires: str | None = option("After so long (30d), or then (2026-12-31).", metavar="WHEN"),
+    expires: str | None = option(
+        "After this time (30d), or on this day (2026-12-31).", metavar="WHEN"
+    ),
     actor: str | None = option("Author of the change.  [default: you]", "--by"),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,

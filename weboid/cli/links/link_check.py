@@ -147,7 +147,7 @@ class CheckReporter:
 
     def stopping(self) -> None:
         """Report the stop signal."""
-        self._say("Stopping: what was begun is noted. A second signal ends it at once.")
+        self._say("Stopping: checks in progress finish. A second signal stops at once.")
 
     def end(self, tally: CheckTally, lines: CheckNotices | None = None) -> None:
         """Report the end of the command."""
@@ -252,12 +252,14 @@ def check_command(
         show_default=False,
         metavar="I/N",
     ),
-    limit: int | None = option("At most so many looks.", type=click.IntRange(1), metavar="COUNT"),
+    limit: int | None = option(
+        "Number of checks, at most.", type=click.IntRange(1), metavar="COUNT"
+    ),
     length: timedelta | None = option(
-        "For so long: 30m, 8h.", "--for", type=DURATION, metavar="DURATION"
+        "Stop after this time: 30m, 8h.", "--for", type=DURATION, metavar="DURATION"
     ),
     dry_run: bool = option("Show what is due, without requests."),
-    is_watch: bool = option("Go on for ever, as URLs become due.", "--watch"),
+    is_watch: bool = option("Keep running: check URLs as they become due.", "--watch"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,

@@ -39,19 +39,19 @@ from weboid.cli.support.stores import registry_settings
 @cli_command("confirm")
 def confirm_command(
     *,
-    limit: int = option("At most so many links.", default=500),
+    limit: int = option("Number of links, at most.", default=500),
     no_visit: bool = option("Only take the captures that are there."),
     hand_over: bool = option(
         "Leave the visits to who works on the collection: `weboid archive --stay`."
     ),
     lately: timedelta | None = option(
-        "Also hold what was captured so lately against its first copy: 7d.",
+        "Also compare captures of this last time with the first copy: 7d.",
         "--captures",
         type=DURATION,
         metavar="DURATION",
     ),
     every: timedelta | None = option(
-        "Again and again, so often: 6h.", type=DURATION, metavar="DURATION"
+        "Repeat at this interval: 6h.", type=DURATION, metavar="DURATION"
     ),
     dry_run: bool = option("List the links that wait, and do nothing."),
     collection: Path = COLLECTION,
@@ -107,7 +107,8 @@ def confirm_command(
             if not output.is_json:
                 count = len(task.recorded)
                 click.echo(
-                    f"{count} opinions booked; {len(left)} links still wait for one.", err=True
+                    f"{count} results stored; {len(left)} links still wait for confirmation.",
+                    err=True,
                 )
             task.recorded.clear()
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))

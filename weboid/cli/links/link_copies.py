@@ -81,7 +81,7 @@ _Opener = Callable[..., AbstractContextManager[_CopiesOptions]]
 
 
 def _opener(
-    front: str = option("Where readers find our own copies.", default="", metavar="ORIGIN"),
+    front: str = option("Public origin of our own copies.", default="", metavar="ORIGIN"),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -99,7 +99,7 @@ def _opener(
 
 
 _OPENER = made_by(_opener)
-_LIMIT = option("At most so many.", type=click.IntRange(1), default=100)
+_LIMIT = option("Number of links, at most.", type=click.IntRange(1), default=100)
 _DRY_RUN = option("Show what would be checked.")
 
 

@@ -81,7 +81,9 @@ def mark_command(
     *,
     words: tuple[str, ...] = argument("[STATE|KEY=VALUE] [PATTERN]..."),
     reason: str = option("Reason, for the history; required for a mark.", default=""),
-    until: str | None = option("After so long (90d), or then (2027-01-31).", metavar="WHEN"),
+    until: str | None = option(
+        "Ends after this time (90d), or on this day (2027-01-31).", metavar="WHEN"
+    ),
     is_removal: bool = option(
         "Remove marks, by NUMBER or PATTERN; they stay in the history.", "--remove"
     ),
@@ -309,7 +311,9 @@ def replace_command(
     address: str | None = argument("[NEW]"),
     is_removal: bool = option("Remove what is proposed for URL.", "--remove"),
     is_test: bool = option("Test proposals that wait or are due again.", "--test"),
-    limit: int = option("With --test: at most so many.", type=click.IntRange(min=1), default=500),
+    limit: int = option(
+        "With --test: number of proposals, at most.", type=click.IntRange(min=1), default=500
+    ),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,

@@ -50,7 +50,7 @@ def search_command(
     ),
     state: str | None = option("Only links in that state.", type=_STATES),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
-    after: str = option("Go on where an answer ended.", default="", metavar="PLACE"),
+    after: str = option("Continue where an earlier answer ended.", default="", metavar="PLACE"),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -151,7 +151,7 @@ _WORDS = {form: word for word, form in _FORMS.items()}
 def exclude_command(
     *,
     texts: tuple[str, ...] = argument("[ENTRY]..."),
-    wiki: str = option("Whose list it is.", required=True, metavar="DBNAME@FARM"),
+    wiki: str = option("The wiki whose list it is.", required=True, metavar="DBNAME@FARM"),
     word: str = option(
         "Patterns of link search, or bare domains.",
         "--as",
@@ -161,12 +161,12 @@ def exclude_command(
     is_removal: bool = option("Remove the entries; searches show such links again.", "--remove"),
     suggest: bool = option("Show hosts to exclude, with their figures."),
     share: float = option(
-        "With --suggest: of all pages, so many at least link to the host.",
+        "With --suggest: least share of all pages that link to the host.",
         type=click.FloatRange(0.001, 1),
         default=0.1,
     ),
     most_urls: int = option(
-        "With --suggest: different links to it at most.",
+        "With --suggest: number of different links to it, at most.",
         "--urls",
         type=click.IntRange(1, 100_000),
         default=50,

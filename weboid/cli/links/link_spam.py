@@ -36,7 +36,7 @@ from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki
 _CLOCK = SystemClock()
 _PROBLEMS_SHOWN = 10
 _URLS_AT_ONCE = 2_000
-_WIKI_OPTION = option("Whose.", required=True, metavar="DBNAME@FARM")
+_WIKI_OPTION = option("The wiki.", required=True, metavar="DBNAME@FARM")
 
 
 _OWNER_OPTIONS: dict[str, Any] = {
@@ -158,7 +158,7 @@ def show_command(
     urls: tuple[str, ...] = argument("[URL]..."),
     wiki: str = _WIKI_OPTION,
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
-    after: str = option("Go on where an answer ended.", metavar="PLACE", default=""),
+    after: str = option("Continue where an earlier answer ended.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -290,13 +290,13 @@ def additions_command(
     domain: str | None = option("Each link to that domain, with its page.", metavar="DOMAIN"),
     account: str | None = option("Each link by that account.", "--user", metavar="NAME"),
     least_wikis: int = option(
-        "Without --domain and --user: on so many wikis of a farm at least.",
+        "Without --domain and --user: least number of wikis of a farm.",
         "--wikis",
         type=click.IntRange(1),
         default=2,
     ),
     days: int = option(
-        "Of the last so many days.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS
+        "Number of days back from today.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS
     ),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     stores: CollectionStores = STORES,

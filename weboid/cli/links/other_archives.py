@@ -144,11 +144,11 @@ _AGAIN = timedelta(hours=1)  # visits may become known a little late
 def mirror_command(
     *,
     since: timedelta = option(
-        "Of what was visited so lately.", type=DURATION, default="7d", metavar="DURATION"
+        "Visits of this last time.", type=DURATION, default="7d", metavar="DURATION"
     ),
-    limit: int = option("Ask about so many links at most.", default=100),
+    limit: int = option("Number of links, at most.", default=100),
     every: timedelta | None = option(
-        "Again and again, so often: 10m.", type=DURATION, metavar="DURATION"
+        "Repeat at this interval: 10m.", type=DURATION, metavar="DURATION"
     ),
     dry_run: bool = option("Show the links, without querying archives."),
     profile: str = PROFILE,

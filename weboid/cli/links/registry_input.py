@@ -187,7 +187,9 @@ _BAD_SHOWN = 20  # bad lines reported individually
 def import_command(
     *,
     file: str = argument("FILE|-"),
-    wiki_name: str | None = option("Whose links these are: dewiki@WMF.", "--wiki", metavar="NAME"),
+    wiki_name: str | None = option(
+        "The wiki that has these links: dewiki@WMF.", "--wiki", metavar="NAME"
+    ),
     restart: bool = option("From the first page, although a run was interrupted."),
     dry_run: bool = option("Show the content of the file, without writing it."),
     stores: CollectionStores = STORES,

@@ -72,7 +72,7 @@ def list_command(
     ),
     as_pages: bool = option("The wiki's pages instead of links.", "--pages"),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
-    after: str = option("Go on where an earlier answer ended.", metavar="PLACE", default=""),
+    after: str = option("Continue where an earlier answer ended.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -254,8 +254,8 @@ def show_command(
             raise fault
         if found is None:
             raise InputError(
-                f"The registry does not know {clean(identity)[:500]}; `weboid links add-page` makes it known "
-                "with a page that has it."
+                f"The registry does not know {clean(identity)[:500]}; `weboid wiki add` or "
+                "`weboid links import` adds the links of a wiki."
             )
         facts = url_facts(reader, [found.id], day=today)[found.id]
         uses = uses_anywhere(reader, found.id, limit=limit)

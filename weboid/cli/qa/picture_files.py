@@ -44,7 +44,7 @@ def compare_files(seen: Path, shown: Path, heat: Path | None, output: CommandOut
         except OSError as error:
             raise InputError(
                 f"{clean(str(heat))} cannot be written: {error.strerror or error}."
-                " Give --heat a file in a folder that is there."
+                " Give --heat a file in an existing folder."
             ) from error
     document = {**asdict(comparison), "sentence": describe_differences(comparison)}
     del document["heat"]

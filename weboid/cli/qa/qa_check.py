@@ -18,7 +18,7 @@ from crawler.worker.crawl_events import Event, PageRepaired
 from links.registry.database import open_registry_store
 from net.backoff import WaitStarted
 from playback.access.levels import DEFAULT_LEVEL, Level
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from qa.check_records import RecordsSummary, write_checks
 from qa.local_replay import ENGINE
 from qa.repair import OPEN_REPAIRS_LIMIT
@@ -62,13 +62,13 @@ def check_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
     sample: int = option(
-        "Check so many pages: those that are likeliest to be broken, and some of every host.",
+        "Number of pages to check: those most likely to be broken, and some of every host.",
         type=click.IntRange(1),
         default=100,
     ),
     every: bool = option("Check every page, the suspect ones first.", "--all"),
     since: str = option(
-        "Check what was captured from then on: 2026-11-01, 3d. Without --sample: all of it.",
+        "Check captures from this moment on: 2026-11-01, 3d. Without --sample: all of them.",
         metavar="MOMENT|DURATION",
         default="",
     ),
@@ -79,7 +79,7 @@ def check_command(
     full: bool = option(
         "Check copies at level full, too, where the levels allow it; the default without --level."
     ),
-    again: bool = option("Check also what was checked already."),
+    again: bool = option("Check again what was checked already."),
     jobs: int = CHECK_JOBS,
     seed: int | None = option("Draw the same sample as with this number."),
     fonts: bool = option(
@@ -155,7 +155,7 @@ def check_command(
 def repair_command(
     *,
     limit: int = option(
-        "Capture so many again at most.",
+        "Number of pages to capture again, at most.",
         type=click.IntRange(1, OPEN_REPAIRS_LIMIT),
         default=OPEN_REPAIRS_LIMIT,
     ),
@@ -246,7 +246,7 @@ class RepairReporter:
 command = LazyGroupWithDefault(
     "qa",
     commands_at=COMMANDS["qa"],
-    rare="baseline diff marks",
+    rare="baseline marks",
     callback=check_command.callback,
     params=check_command.params,
     help=check_command.help,

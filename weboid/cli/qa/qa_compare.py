@@ -62,19 +62,21 @@ class ComparedCaptures:
 
 _DRIFT_OPTIONS: dict[str, Any] = {
     "since": option(
-        "Without URL: pages that were captured again so lately: 30d.",
+        "Without URL: pages captured again in this last time: 30d.",
         type=DURATION,
         metavar="DURATION",
     ),
-    "sample": option("Without URL: so many pages, chosen by chance.", type=click.IntRange(1)),
+    "sample": option("Without URL: number of pages, chosen at random.", type=click.IntRange(1)),
     "seed": option(
         "Of the sample: the same number chooses the same pages.",
         type=int,
         default=0,
         show_default=False,
     ),
-    "limit": option("Without URL: show so many.", type=click.IntRange(1, 100_000), default=100),
-    "jobs": option("Without URL: at once.", type=click.IntRange(1, 64), default=2),
+    "limit": option(
+        "Without URL: number of pages to show.", type=click.IntRange(1, 100_000), default=100
+    ),
+    "jobs": option("Without URL: pages at the same time.", type=click.IntRange(1, 64), default=2),
 }
 
 

@@ -225,7 +225,7 @@ def _replacing(path: Path) -> Iterator[Path]:
         except OSError as error:
             reason = error.strerror or str(error)
             raise InputError(
-                f"{clean(str(path))} cannot be written: {reason}. Give --out a file in a folder that is there."
+                f"{clean(str(path))} cannot be written: {reason}. Give --out a file in an existing folder."
             ) from error
         yield partial
         partial.replace(path)

@@ -97,7 +97,7 @@ TARGET = _target_option(PROFILE, unattended=False)
 WIKI_TARGET = _target_option(WIKI_PROFILE, unattended=True)
 HOST = option("Only this host's.", type=host_name, metavar="HOST")
 JOB = option("Only this crawl's; '': of plain lists.", metavar="NAME")
-REASON = option("Only those whose reason holds this.", default="", metavar="TEXT")
+REASON = option("Only those whose reason contains this.", default="", metavar="TEXT")
 MATCH = option("Only URLs in which this pattern (RE2) is found.", metavar="PATTERN")
 DRY_RUN = option("Show what would be done.")
 

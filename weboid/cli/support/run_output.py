@@ -138,7 +138,7 @@ def summary_lines(summary: RunSummary) -> list[str]:
         f" {summary.seconds:.1f} s, {rate:.0f} pages/min."
     ]
     if summary.links:
-        lines.append(f"Links that joined: {summary.links}.")
+        lines.append(f"Links added to the queue: {summary.links}.")
     if summary.skipped:
         why = ", ".join(f"{count} {word}" for word, count in summary.skipped.most_common(10))
         lines.append(f"Skipped: {summary.skipped.total()} ({why}).")

@@ -91,7 +91,7 @@ def list_command(
         type=click.Choice(_STATES),
         metavar="STATE",
     ),
-    limit: int = option("At most so many.", type=click.IntRange(1, 10_000), default=50),
+    limit: int = option("Number of edits, at most.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -116,7 +116,7 @@ def review_command(
     ),
     reason: str = option("In a few words.", default="", metavar="TEXT"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
-    limit: int = option("At most so many.", type=click.IntRange(1, 10_000), default=50),
+    limit: int = option("Number of edits, at most.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:

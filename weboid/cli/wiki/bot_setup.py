@@ -139,9 +139,7 @@ def on_command(
     ),
     password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),
     values: dict[str, Any] = option_dict(_SETTING_OPTIONS),
-    front: str | None = option(
-        "Where readers find our own copies; - for nowhere.", metavar="ORIGIN"
-    ),
+    front: str | None = option("Public origin of our own copies; - for none.", metavar="ORIGIN"),
     messages_read: bool = option("What people wrote to the bot was read."),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,

@@ -93,7 +93,7 @@ def command(
     ),
     not_pages: tuple[str, ...] = option("Never this page.", "--not-page", metavar="TITLE"),
     grace_h: float | None = option(
-        f"Archive a new link when it is still there after so long ({_GRACE_H}, or any).",
+        f"Archive a new link when it is still there after this time ({_GRACE_H}, or any).",
         "--grace",
         type=click.FloatRange(0, 8760),
         metavar="HOURS",
@@ -112,7 +112,7 @@ def command(
         metavar="ADDRESS",
     ),
     recrawl: str | None = option(
-        "Archive living pages of this collection again after so long: 90d; - for never. Asked for"
+        "Archive living pages of this collection again after this time: 90d; - for never. Asked for"
         " at a terminal.",
         metavar="DURATION",
     ),

@@ -97,7 +97,7 @@ def command(
         "Use a change stream for notifications, too: EventStreams of Wikimedia's wikis.",
         metavar="URL",
     ),
-    once: bool = option("Do what there is to do now, and end: for cron."),
+    once: bool = option("Do what is due now, then stop: for cron."),
     serve: str | None = option(
         "Serve readers there, too: `weboid serve` with its defaults.",
         "--listen",
@@ -159,6 +159,8 @@ def command(
         watch = WikiWatcher(
             shared, wiki_opener(where.settings), names=wanted, on_report=show.report
         )
+        if not select_wikis(store, wanted):
+            show.notice("No wiki is known yet: add one with `weboid wiki add URL`.")
         if once:
             is_well = asyncio.run(watch.once())
             return ExitCode.OK if is_well else ExitCode.SOME_FAILED
@@ -214,7 +216,9 @@ async def _run(
                 serve_webhook(webhook.host, webhook.port, options)
             )
             show.notice(f"Listening for change notifications on {host}:{port}.")
-        stop = stack.enter_context(StopSignals(lambda: show.notice("Ending what was begun …")))
+        stop = stack.enter_context(
+            StopSignals(lambda: show.notice("Stopping: work in progress finishes."))
+        )
         with stop.cut_short():
             try:
                 async with asyncio.TaskGroup() as group:

@@ -253,7 +253,7 @@ def test_a_collection_in_use_by_another_process_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "given", "words"),
     [
-        ((), "", "Say what to archive"),
+        ((), "", "Name what to archive"),
         (("--list", "-"), "", "empty"),
         (("--list", "-"), "# only a comment\n", ""),
         (("--list", "nowhere.txt"), "", "nowhere.txt"),
