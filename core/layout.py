@@ -1,5 +1,6 @@
-"""Paths of files inside a collection, and valid names of path components."""
+"""Paths of files inside a collection, valid names of path components, and URIs of SQLite files."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,3 +85,14 @@ class Layout:
         """Return the possible paths of the WARC of that final name: closed, and still open."""
         closed = self.archive / filename
         return closed, closed.with_name(closed.name + OPEN_SUFFIX)
+
+
+def is_frozen(path: Path) -> bool:
+    """Return True for a file in a folder that is not writable, unless a log file shows a writer."""
+    return not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+
+
+def read_only_uri(path: Path) -> str:
+    """Return SQLite's URI of the file for reading; immutable where no lock file for WAL mode can be made."""
+    how = "mode=ro&immutable=1" if is_frozen(path) else "mode=ro"
+    return f"{path.absolute().as_uri()}?{how}"

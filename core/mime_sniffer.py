@@ -8,14 +8,10 @@ Invariants: only the first `SNIFF_BYTES` count, nothing raises, and time is line
 import re
 from itertools import islice
 
+from core.media_types import BINARY, OLE, TEXT, XML, ZIP
+
 SNIFF_BYTES = 4096
 HEADER_BYTES = 1445  # all that MIME Sniffing, 5.2, looks at
-
-TEXT = "text/plain"
-BINARY = "application/octet-stream"
-ZIP = "application/zip"
-OLE = "application/x-ole-storage"
-XML = "application/xml"
 
 # (offset, bytes, type); of one first byte the longer ones first. All at offset 0 are looked up by it.
 _MAGIC: tuple[tuple[bytes, str], ...] = (

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from starlette.applications import Starlette
 
-from core.config.database_urls import INDEX_URL
+from core.config.settings import INDEX_URL
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from net.http_server import ConnectionLimits, HttpServer, connection_limit, open_listener

@@ -16,7 +16,7 @@ from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from proxy.archiving_proxy import LOOPBACK, ArchivingProxy, ListenAddress
 from proxy.byte_counter import ByteCounter
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from proxy.control.server import ControlServer, TcpControlServer
 from proxy.exchange import now_ms
 from warc.local_storage import ScratchKind, scratch_folder

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from core.config.database_urls import IndexAddress, is_frozen, parse_index_url
+from core.config.database_urls import IndexAddress, parse_index_url
 from core.config.settings import IndexSettings, ProxySettings
 from core.errors import (
     CollectionInUseError,
@@ -19,7 +19,7 @@ from core.errors import (
     IndexUnavailableError,
     InputError,
 )
-from core.layout import OPEN_SUFFIX, Layout
+from core.layout import OPEN_SUFFIX, Layout, is_frozen
 from warc.artifact_reader import read_manifest_at
 from warc.checksums import add_missing_sums
 from warc.dedup.payloads import PayloadIndex, PayloadKey

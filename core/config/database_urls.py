@@ -1,4 +1,4 @@
-"""Addresses of databases: PostgreSQL and Redis URLs, and URIs for read-only SQLite files.
+"""Addresses of databases: PostgreSQL and Redis URLs.
 
     postgresql://user:password@host:5432/name?index=NAME       TCP; without a password ``~/.pgpass``
     postgresql://host/name?sslmode=verify-full&sslrootcert=…    TLS, as libpq knows it
@@ -11,16 +11,13 @@ NAME is the schema of the tables, or the prefix of the keys; the parameter befor
 `[frontier] url`, ``frontier``. Machines with the same address and name share the data.
 """
 
-import os
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from core.errors import ConfigError
 
-INDEX_URL = "WEBOID_DATABASE"  # environment variable with the address of a shared index
 DEFAULT_INDEX = "weboid"
 DEFAULT_POSTGRES_PORT = 5432
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
@@ -200,18 +197,22 @@ def parse_redis_url(url: str, use: RedisUse) -> RedisAddress:
     )
 
 
+def check_store_urls(dedup_url: str, frontier_url: str, index_url: str, *, source: str) -> None:
+    """Check the addresses of shared stores, of which any may be empty; ConfigError names `source`."""
+    if dedup_url:
+        parse_redis_url(dedup_url, RedisUse.DEDUP)
+    if frontier_url:
+        parse_redis_url(frontier_url, RedisUse.FRONTIER)
+    if index_url:
+        parse_index_url(index_url)
+        if not dedup_url:
+            raise ConfigError(
+                f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
+                " share a dedup index, which is in Redis."
+            )
+
+
 def error_words(error: Exception, password: str) -> str:
     """Return a client library's error on one line, without the password."""
     words = " ".join(str(error).split()).rstrip(".")
     return words.replace(password, "***") if password else words
-
-
-def is_frozen(path: Path) -> bool:
-    """Return True for a file in a folder that is not writable, unless a log file shows a writer."""
-    return not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
-
-
-def read_only_uri(path: Path) -> str:
-    """Return SQLite's URI of the file for reading; immutable where no lock file for WAL mode can be made."""
-    how = "mode=ro&immutable=1" if is_frozen(path) else "mode=ro"
-    return f"{path.absolute().as_uri()}?{how}"

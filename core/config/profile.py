@@ -16,7 +16,6 @@ from difflib import get_close_matches
 from typing import Any
 
 from core.captures import check_login_name
-from core.config.database_urls import RedisUse, parse_index_url, parse_redis_url
 from core.config.settings import (
     LINK_MIRRORS,
     LINK_PRESETS,
@@ -300,10 +299,11 @@ def check_settings(settings: Settings, *, source: str) -> None:
             wrong = _fault(f"{name}.{each.name}", getattr(group, each.name))
             if wrong:
                 raise ConfigError(f"{source} [{name}] {each.name} must be {wrong}.")
-    if settings.proxy.dedup_url:
-        parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
-    if settings.frontier.url:
-        parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
+    stores = settings.proxy.dedup_url, settings.frontier.url, settings.index.url
+    if any(stores):
+        from core.config.database_urls import check_store_urls
+
+        check_store_urls(*stores, source=source)
     PatternList(settings.scope.include, where=f"{source} [scope] include")
     PatternList(settings.scope.exclude, where=f"{source} [scope] exclude")
     every = settings.recrawl.every
@@ -320,13 +320,6 @@ def check_settings(settings: Settings, *, source: str) -> None:
     if is_short:
         raise ConfigError(f"{source} [recrawl] every must be a second at least.")
     link_user_agent(settings.links)
-    if settings.index.url:
-        parse_index_url(settings.index.url)
-        if not settings.proxy.dedup_url:
-            raise ConfigError(
-                f"{source} [index] url needs [proxy] dedup_url: machines that share an index also"
-                " share a dedup index, which is in Redis."
-            )
     _check_egress(settings.egress, source)
 
 

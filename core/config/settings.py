@@ -148,6 +148,9 @@ class ProxySettings:
     description: str = ""  # of the same, in `warcinfo` records
 
 
+INDEX_URL = "WEBOID_DATABASE"  # environment variable with the address of a shared index
+
+
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
     """Captures index: captures and their WARC locations."""

@@ -1,6 +1,5 @@
 """Choice of the frontier backend: the collection's SQLite file or a shared Redis."""
 
-from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.frontier.base import Frontier
@@ -24,6 +23,7 @@ def open_frontier(
     """
     if not settings.url:
         return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)
+    from core.config.database_urls import RedisUse, parse_redis_url
     from crawler.frontier.redis_frontier import RedisFrontier  # loads the Redis client
 
     address = parse_redis_url(settings.url, RedisUse.FRONTIER)

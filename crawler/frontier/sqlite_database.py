@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.config.database_urls import is_frozen, read_only_uri
 from core.errors import (
     CollectionVersionError,
     DiskFullError,
@@ -15,6 +14,7 @@ from core.errors import (
     TransientError,
     UnavailableError,
 )
+from core.layout import is_frozen, read_only_uri
 from crawler.frontier.base import ItemState
 from warc.local_storage import locked_folder
 

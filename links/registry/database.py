@@ -37,9 +37,9 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from core.config.database_urls import IndexAddress, is_frozen, parse_index_url, read_only_uri
+from core.config.database_urls import IndexAddress, parse_index_url
 from core.errors import CollectionVersionError, TransientError, WeboidError
-from core.layout import Layout
+from core.layout import Layout, is_frozen, read_only_uri
 from links.registry.schema import metadata
 from links.registry.statements import DatabaseSnapshot
 

@@ -15,9 +15,9 @@ from enum import EnumType, StrEnum
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from core.config.database_urls import is_frozen, parse_index_url
+from core.config.database_urls import parse_index_url
 from core.errors import TransientError
-from core.layout import Layout
+from core.layout import Layout, is_frozen
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
 
 TABLES = Path(__file__).with_name("decisions.sql").read_text("utf-8")

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import gevent
 
 from core.clock import SystemClock
-from core.config.database_urls import INDEX_URL
+from core.config.settings import INDEX_URL
 from core.errors import UnavailableError
 from core.layout import Layout
 from playback.access.control import AccessControl

@@ -1,5 +1,7 @@
 """Client of the control socket, for workers."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -7,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from core import errors
 from core.captures import RecordLocation
@@ -19,14 +21,15 @@ from net.timeouts import enable_keepalive
 from proxy.control.frames import (
     HEAD_LIMIT_BYTES,
     UNTAGGED,
-    ClusterSecret,
     FrameTags,
     Message,
-    introduce,
     pack_frame,
     receive_frame_async,
 )
 from proxy.request_log import RefetchRequest, RequestLogEntry, from_table
+
+if TYPE_CHECKING:
+    from proxy.control.handshake import ClusterSecret
 
 CONNECT_LIMIT_S = 5.0
 # A proxy elsewhere that has not answered for so long hangs. It may wait for others' payloads, for the
@@ -60,7 +63,7 @@ class ContextCredentials(NamedTuple):
     password: str
 
     @classmethod
-    def random(cls) -> "ContextCredentials":
+    def random(cls) -> ContextCredentials:
         """Return new credentials, which no page can guess."""
         return cls(token_hex(8), token_hex(16))
 
@@ -68,7 +71,7 @@ class ContextCredentials(NamedTuple):
 class ProxyVisit:
     """One visit at the proxy. Created by `ProxyClient.visit`, which also ends it."""
 
-    def __init__(self, connection: "_ControlConnection", credentials: ProxyEndpoint) -> None:
+    def __init__(self, connection: _ControlConnection, credentials: ProxyEndpoint) -> None:
         self._connection = connection
         # Set by the seal: number of requests beyond the limit, which have no log entry.
         self.refused = 0
@@ -185,7 +188,7 @@ class ProxyClient:
             return bool(answer["reached"])
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator["_ControlConnection"]:
+    async def _connected(self) -> AsyncIterator[_ControlConnection]:
         try:
             if isinstance(self._address, Path):
                 reader, writer = await asyncio.open_unix_connection(
@@ -203,6 +206,8 @@ class ProxyClient:
             if self._secret is None:
                 yield _ControlConnection(reader, writer, UNTAGGED, None)
             else:
+                from proxy.control.handshake import introduce
+
                 tags = await introduce(reader, writer, self._secret)
                 yield _ControlConnection(reader, writer, tags, ANSWER_LIMIT_S)
         finally:

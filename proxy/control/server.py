@@ -34,15 +34,14 @@ from proxy.archivist_jobs import PendingArtifact
 from proxy.control.frames import (
     BODY_LIMIT_BYTES,
     UNTAGGED,
-    ClusterSecret,
     DirectionTags,
     ForgedFrameError,
     FrameTags,
     Message,
-    admit_worker,
     pack_frame,
     receive_frame,
 )
+from proxy.control.handshake import ClusterSecret, admit_worker
 from proxy.refetch import refetch
 from proxy.request_log import BRIEF_FIELDS, RefetchRequest, to_table
 from proxy.visit_registry import VisitSession

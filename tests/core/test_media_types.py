@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.media_types import effective_type, format_name, identified_type, types_agree
-from core.mime_sniffer import BINARY, OLE, TEXT, ZIP
+from core.media_types import (
+    BINARY,
+    OLE,
+    TEXT,
+    ZIP,
+    effective_type,
+    format_name,
+    identified_type,
+    types_agree,
+)
 
 OPENXML = "application/vnd.openxmlformats-officedocument."
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import core.media_types
 import core.mime_sniffer
-from core.mime_sniffer import BINARY, OLE, SNIFF_BYTES, TEXT, ZIP, sniff
+from core.media_types import BINARY, OLE, TEXT, ZIP
+from core.mime_sniffer import SNIFF_BYTES, sniff
 
 
 def archive(*names: str, mimetype: str = "") -> bytes:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from core.config.database_urls import read_only_uri
-from core.layout import Layout
+from core.layout import Layout, read_only_uri
 from warc.index.schema import SCHEMA_VERSION
 from warc.local_storage import closed_warcs
 

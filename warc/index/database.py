@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from core.config.database_urls import is_frozen, parse_index_url, read_only_uri
 from core.errors import TransientError
-from core.layout import Layout
+from core.layout import Layout, is_frozen, read_only_uri
 from core.page_manifest import VisitOutcome
 from warc.index.schema import KEY_CHARACTERS, SCHEMA_VERSION
 
@@ -103,9 +102,9 @@ def open_database(layout: Layout, url: str) -> IndexDatabase:
     """Return the index at `url`, or the collection's own when empty. No connection is made yet."""
     if not url:
         return SqliteDatabase(layout.captures_db)
-    from warc.index.postgres_database import (
-        PostgresDatabase,  # imported only when a server is configured
-    )
+    # Imported only when a server is configured.
+    from core.config.database_urls import parse_index_url
+    from warc.index.postgres_database import PostgresDatabase
 
     return PostgresDatabase(parse_index_url(url))
 

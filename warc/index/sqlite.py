@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from core.config.database_urls import is_frozen, read_only_uri
 from core.errors import CollectionVersionError
+from core.layout import is_frozen, read_only_uri
 from core.page_manifest import VisitOutcome
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
 from warc.index.protocol import ROW_TYPES, CaptureIndex, columns

@@ -20,7 +20,7 @@ from crawler.run.crawl_run import RunConfig, perform_run
 from crawler.worker.crawl_events import Event, PageRepaired
 from links.registry.database import RegistryStore
 from playback.access.levels import DEFAULT_LEVEL, Level
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from qa.check_table import CheckedPage, RepairState
 from qa.live_checks import check_capture
 from qa.repair import RepairContext, RepairManager

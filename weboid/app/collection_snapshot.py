@@ -16,9 +16,8 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from core.clock import SystemClock
-from core.config.database_urls import read_only_uri
 from core.errors import ConfigError, DiskFullError, InputError, UnavailableError
-from core.layout import CONFIG_FILE, Layout
+from core.layout import CONFIG_FILE, Layout, read_only_uri
 from core.timestamps import warc_date
 from crawler.collection import make_collection, trial_mark_path
 from crawler.frontier.redis_frontier import RedisFrontier

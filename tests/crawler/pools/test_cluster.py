@@ -36,7 +36,7 @@ from crawler.pools.cluster import (
 )
 from crawler.pools.resource_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, run_proxy
 from weboid.cli.crawl.cluster_processes import ProxyDescription, check_same_collection
 

@@ -41,7 +41,7 @@ from crawler.worker.crawl_events import FileRecovered
 from net.backoff import StoreRetry, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals
 from proxy.archiving_proxy import ListenAddress
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from proxy.presence import join_collection
 from proxy.process import RunningProxy, TcpControl, run_proxy, tune_interpreter
 from warc.rebuild import complete_index

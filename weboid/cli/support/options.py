@@ -1,25 +1,28 @@
 """Options and parameter types that several commands share."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from core.config.database_urls import INDEX_URL, RedisUse, parse_index_url, parse_redis_url
 from core.config.profile import check_settings, parse_size
-from core.config.settings import Settings
+from core.config.settings import INDEX_URL, Settings
 from core.errors import BadUrlError, ConfigError, InputError
 from core.timestamps import parse_duration, parse_moment, warc_date
 from core.urls import host_of
 from crawler.collection import check_trial_clock, check_trial_stores
-from proxy.control.frames import ClusterSecret
 from weboid.app.operator_identity import contact_notice
 from weboid.cli.support.commands import made_by, option
+
+if TYPE_CHECKING:
+    from proxy.control.handshake import ClusterSecret
 
 
 class ParsedType(click.ParamType[Any]):
@@ -110,6 +113,8 @@ def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> Clu
             "A secret is needed: name its file with --secret-file, or put it into WEBOID_SECRET; "
             "`openssl rand -hex 32` makes one."
         )
+    from proxy.control.handshake import ClusterSecret
+
     try:
         return ClusterSecret.of(text)
     except ConfigError as error:
@@ -211,12 +216,8 @@ DATABASE = _address(
     show_envvar=True,
 )
 DEDUP = _address("A dedup index in Redis, redis://host:port/number?index=NAME", "WEBOID_DEDUP")
-SECRET = _secret_file(
-    "What workers and proxies know each other by, at least 32 characters", _secret
-)
-CLUSTER_SECRET = _secret_file(
-    "What the proxies of a cluster know us by, with --frontier", _secret_if_any
-)
+SECRET = _secret_file("Shared secret of workers and proxies, at least 32 characters", _secret)
+CLUSTER_SECRET = _secret_file("The cluster's shared secret, with --frontier", _secret_if_any)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +260,8 @@ def with_frontier(settings: Settings, url: str) -> Settings:
     """Return the settings with the frontier of `--frontier`; unchanged without it."""
     if not url:
         return settings
+    from core.config.database_urls import RedisUse, parse_redis_url
+
     parse_redis_url(url, RedisUse.FRONTIER)
     return replace(settings, frontier=replace(settings.frontier, url=url))
 
@@ -266,6 +269,8 @@ def with_frontier(settings: Settings, url: str) -> Settings:
 def with_database(settings: Settings, url: str) -> Settings:
     """Return the settings with the index of `--database`; unchanged without it."""
     if url:
+        from core.config.database_urls import parse_index_url
+
         parse_index_url(url)
         settings = replace(settings, index=replace(settings.index, url=url))
     check_trial_stores(settings)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.clock import SystemClock
-from core.config.database_urls import INDEX_URL
-from core.config.settings import Settings
+from core.config.settings import INDEX_URL, Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
@@ -35,7 +34,7 @@ STORE = option(
     type=STORED_LEVELS,
 )
 SCAN = option(
-    "Show what is archived to clamd, where one is found (docs/how-to/scanning.md).  [default: scan]",
+    "Scan archived payloads with clamd, if one is running (docs/how-to/scanning.md).  [default: scan]",
     "--scan/--no-scan",
     default=True,
     show_default=False,

@@ -17,8 +17,7 @@ import click
 from sqlalchemy import Connection
 
 from core.clock import CLOCK_OFFSET, SystemClock
-from core.config.database_urls import INDEX_URL
-from core.config.settings import Settings
+from core.config.settings import INDEX_URL, Settings
 from core.errors import ConfigError
 from core.layout import Layout
 from core.timestamps import format_duration, warc_date
