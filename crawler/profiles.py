@@ -280,7 +280,8 @@ def _faults_of(layer: ProfileLayer) -> Iterator[ProfileFinding]:
             text = f"There is no table {group!r}.{hint} Tables are: {', '.join(names)}."
             line = _line(layer, group, "")
             yield ProfileFinding(_place(layer, line), text, line)
-        elif group not in known or not isinstance(table, dict):
+            continue
+        if group not in known or not isinstance(table, dict):
             yield from _tried(layer, {group: table}, group, "")
             continue
         for key, value in table.items():

@@ -443,7 +443,7 @@ def option_dict(options: dict[str, Any]) -> Any:
 
 def made_by(make: Callable[..., Any]) -> Any:
     """Return a parameter's default: what `make` returns, whose parameters are options themselves."""
-    return _OptionGroup(dict(inspect.signature(make).parameters), make)
+    return _OptionGroup(dict(inspect.signature(make, eval_str=True).parameters), make)
 
 
 def cli_command(
