@@ -36,10 +36,9 @@ from crawler.profiles import (
     chain_settings,
     load_chain,
     load_profile,
-    profile_faults,
-    profile_warnings,
     source_of_key,
 )
+from crawler.profile_check import profile_faults, profile_warnings
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
