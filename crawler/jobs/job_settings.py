@@ -25,13 +25,13 @@ from core.errors import BadUrlError, ConfigError, InputError, TransientError
 from core.layout import check_name
 from core.urls import fetch_key, identity_key
 from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem, Lane
-from crawler.jobs.crawl_job import Job, overlay_job, parse_job
-from crawler.jobs.scope import Scope, SeedTerritory
 from crawler.profiles import overlay_profile
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import CaptureResult
+    from crawler.jobs.crawl_job import Job
+    from crawler.jobs.scope import Scope, SeedTerritory
     from net.backoff import StoreRetry
     from render.site_session import SiteLogins
 
@@ -166,7 +166,8 @@ class _EffectiveSettings:
     sheets: SurtPrefixMap[Sheet]  # by prefix, the live ones included
     territory: SeedTerritory | None = None  # the URLs that the job's seeds span; None for lists
     # Cached for each combination of sheets.
-    by_sheets: dict[tuple[str, ...], tuple[Settings, Scope]] = field(default_factory=dict)
+    by_sheets: dict[tuple[str, ...], Settings] = field(default_factory=dict)
+    scopes: dict[tuple[str, ...], Scope] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +215,24 @@ class JobSettings:
 
         While the frontier does not answer, the last known orders apply.
         """
-        return self._for(url, job)[0]
+        return self._for(url, job)[2]
 
     def scope_for(self, url: str, job: str) -> Scope:
         """Return the scope for a fetch key as a link of the job; for a list, only the exclusions."""
-        return self._for(url, job)[1]
+        settled, key, settings = self._for(url, job)
+        scope = settled.scopes.get(key)
+        if scope is None:
+            from crawler.jobs.scope import Scope, SeedTerritory
+
+            territory = settled.territory or SeedTerritory("any", ())
+            scope = settled.scopes[key] = Scope(territory, settings.scope)
+        return scope
+
+    def excluding(self, url: str, job: str) -> str | None:
+        """Return the exclude pattern that the fetch key matches; None when there is none."""
+        if not self.settings_for(url, job).scope.exclude:
+            return None
+        return self.scope_for(url, job).excluded(url)
 
     def job(self, name: str) -> Job | None:
         """Return the job of that name; None when there is none, or it cannot be read."""
@@ -262,27 +276,27 @@ class JobSettings:
             self._looked_at = float("-inf")
             self.look()
 
-    def _for(self, url: str, job: str) -> tuple[Settings, Scope]:
+    def _for(self, url: str, job: str) -> tuple[_EffectiveSettings, tuple[str, ...], Settings]:
+        """Return the job's settings, the prefixes of the URL's sheets, and the settings with these."""
         self._look_if_it_answers()
         known = self._known
         name = job if job in known.jobs else ""
         settled = known.settled.get(name)
         if settled is None:
-            owner = known.jobs.get(name)
-            sheets = (self.local if owner is None else owner.settings).sheets
-            settled = known.settled[name] = _EffectiveSettings(
-                self.local if owner is None else overlay_job(self.local, owner.settings),
-                SurtPrefixMap((each.prefix, each) for each in (*sheets, *known.live)),
-                None if owner is None else self._territory(owner, known.moved.get(name, {})),
-            )
+            base, territory, owner = self.local, None, known.jobs.get(name)
+            if owner is not None:
+                from crawler.jobs.crawl_job import overlay_job
+
+                base = overlay_job(self.local, owner.settings)
+                territory = self._territory(owner, known.moved.get(name, {}))
+            sheets = SurtPrefixMap((each.prefix, each) for each in (*base.sheets, *known.live))
+            settled = known.settled[name] = _EffectiveSettings(base, sheets, territory)
         applied = settled.sheets.of(surt(url)) if settled.sheets else ()
         key = tuple(sheet.prefix for sheet in applied)
-        cached = settled.by_sheets.get(key)
-        if cached is None:
-            settings = with_sheets(settled.base, applied)
-            territory = settled.territory or SeedTerritory("any", ())
-            cached = settled.by_sheets[key] = (settings, Scope(territory, settings.scope))
-        return cached
+        settings = settled.by_sheets.get(key)
+        if settings is None:
+            settings = settled.by_sheets[key] = with_sheets(settled.base, applied)
+        return settled, key, settings
 
     def _look_if_it_answers(self) -> None:
         try:
@@ -294,6 +308,8 @@ class JobSettings:
         """Return the job's territory; the last one is cached, as many seeds make it costly."""
         last = self._territories.get(job.name)
         if last is None or last[0] is not job or last[1] != moved:
+            from crawler.jobs.scope import SeedTerritory
+
             seeds = (*job.seeds, *moved.values())
             last = job, moved, SeedTerritory(job.settings.scope.kind, seeds)
             self._territories[job.name] = last
@@ -304,14 +320,17 @@ class JobSettings:
         jobs: dict[str, Job] = {}
         faults: dict[str, str] = {}
         before, texts = self._known, self.frontier.orders(JOB_ORDER)
-        for name, text in texts.items():
-            try:
-                same = before.texts.get(name) == text and name in before.jobs
-                jobs[name] = before.jobs[name] if same else parse_job(name, text)
-            except ConfigError as error:
-                faults[name] = str(error)
-                if before.faults.get(name) != str(error):
-                    log.warning("job.unreadable error=%s", error)
+        if texts:
+            from crawler.jobs.crawl_job import parse_job
+
+            for name, text in texts.items():
+                try:
+                    same = before.texts.get(name) == text and name in before.jobs
+                    jobs[name] = before.jobs[name] if same else parse_job(name, text)
+                except ConfigError as error:
+                    faults[name] = str(error)
+                    if before.faults.get(name) != str(error):
+                        log.warning("job.unreadable error=%s", error)
         moved: dict[str, dict[str, str]] = {}  # targets of redirected seeds, by job and seed
         for key, target in self.frontier.orders(SEED_ORDER).items():
             job, _, seed = key.partition(" ")
@@ -336,7 +355,7 @@ class ExclusionRule(VisitRule):
         fault = self.jobs.fault(item.job)
         if fault:
             return RuleDecision(RuleAction.LATER, f"job: {fault}", until=now + UNREADABLE_JOB_WAIT)
-        excluded = self.jobs.scope_for(item.url, item.job).excluded(item.url)
+        excluded = self.jobs.excluding(item.url, item.job)
         if excluded is not None:
             return RuleDecision(RuleAction.SKIP, f"scope: exclude {excluded}")
         return ALLOW_VISIT

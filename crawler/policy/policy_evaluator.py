@@ -24,13 +24,13 @@ from core.errors import BadUrlError
 from core.url_patterns import PatternTarget, pattern_target
 from core.urls import identity_key
 from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.policy.blocklists import BlocklistCache
 from crawler.policy.policy_entries import Ask, PolicyEntry, PolicyEntryCache
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from net.address_policy import EgressPolicy
 from net.connect_errors import BlockedError
 
 if TYPE_CHECKING:
+    from crawler.policy.blocklists import BlocklistCache
     from crawler.policy.robots_cache import OriginRobots, RobotsRecord
 
 
@@ -66,7 +66,9 @@ _SETTING_TYPES: dict[str, Callable[[str], Any]] = {
 }
 MANY_RULES = 300
 NOT_KNOWN = "not known yet; it is asked for before a visit"
-ROBOTS_UNAVAILABLE = "robots: robots.txt cannot be fetched ("  # how the reason begins; why not, and ")", follow
+ROBOTS_UNAVAILABLE = (
+    "robots: robots.txt cannot be fetched ("  # how the reason begins; why not, and ")", follow
+)
 FAILED_LINK_NOTE = "failed-link"  # the kind of note that a 404 leaves (A06)
 
 
@@ -91,7 +93,7 @@ class PolicyEvaluator:
 
     frontier: Frontier
     book: PolicyEntryCache
-    lists: BlocklistCache
+    lists: BlocklistCache | None  # None when no lists are configured
     make_robots: Callable[[], OriginRobots]
     _: KW_ONLY
     ask: Ask
@@ -161,11 +163,13 @@ class PolicyEvaluator:
         return None, _opinion_against("entries", str(entry))
 
     def _lists(self, target: PatternTarget) -> PolicyOpinion:
+        if self.lists is None:
+            return _neutral_opinion("lists", "there are none")
         line = self.lists.lists.refusing(target)
         if line is not None:
             return _opinion_against("lists", f"list: {line}")
         names = ", ".join(self.lists.lists.sources)
-        return _neutral_opinion("lists", f"not named in {names}" if names else "there are none")
+        return _neutral_opinion("lists", f"not named in {names}")
 
     def _address(self, target: PatternTarget, egress: EgressSettings) -> PolicyOpinion:
         """Return the opinion on host and port without name resolution; the proxy checks the rest."""

@@ -27,7 +27,6 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.url_patterns import pattern_target
 from core.urls import host_of, identity_key
 from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.policy.blocklists import BlocklistCache
 from crawler.policy.policy_entries import FAILING_SITE, Ask, PolicyEntryCache
 from crawler.policy.policy_evaluator import (
     FAILED_LINK_NOTE,
@@ -109,7 +108,8 @@ class PolicyRule(VisitRule):
     async def refresh(self) -> None:
         """Read entries and lists that have changed; raises as `before`."""
         await self.judge.book.refresh()
-        await self.judge.lists.refresh(monotonic=self.clock.monotonic())
+        if self.judge.lists is not None:
+            await self.judge.lists.refresh(monotonic=self.clock.monotonic())
 
     def forbids(self, item: FrontierItem) -> Callable[[Visit], str]:
         """Return a function for `crawler.capture.page_capture.capture`: why a visit must not be archived."""
@@ -241,5 +241,10 @@ def make_policy(  # noqa: PLR0913 dependencies
         fetch = None if fetcher is None else fetcher()
         return OriginRobots(frontier, fetch, ask=ask, judge=judge_network)
 
-    judge = PolicyEvaluator(frontier, book, BlocklistCache(policy.lists), make_robots, ask=ask)
+    lists = None
+    if policy.lists:
+        from crawler.policy.blocklists import BlocklistCache
+
+        lists = BlocklistCache(policy.lists)
+    judge = PolicyEvaluator(frontier, book, lists, make_robots, ask=ask)
     return PolicyRule(judge, frontier, settings_for=settings_for, clock=clock, ask=ask)
