@@ -28,7 +28,7 @@ CONFIG_TABLES = ("operator", "seed", "archive", "crawl", "serve", "watch")  # no
 CHAIN_LIMIT = 5
 SIZE_LIMIT_BYTES = 10_000_000
 _SHEETS = ("sheets", "sheet")
-_FILES = (("behaviours", "scripts"), ("login", "key_file"))
+_FILES = (("behaviours", "scripts"), ("behaviours", "flows"), ("login", "key_file"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from core.errors import TransientError
 from core.hosts import ProxyEndpoint
 from render.browser import BrowserContext, ProxyLogin
 from render.cdp import CommandError
+from render.cdp_relay import CdpRelay
 from render.child_targets import (
     AUTO_ATTACH,
     NETWORK_LIMITS,
@@ -296,6 +297,8 @@ class BrowserPage:
 
     def other_target(self, session_id: str, info: dict[str, Any]) -> None:
         """Handle a target of this context that is no child of the tab, such as a popup."""
+        if info["targetId"] == self.target_id:
+            return  # a session of `relay`
         if info["type"] in ("shared_worker", "service_worker"):
             if info["type"] == "service_worker":
                 self.workers.started(session_id, info["targetId"])
@@ -331,6 +334,10 @@ class BrowserPage:
             self._connection.forget(self._session, reason)
             self.children.forget(reason)
             self.changed.set()
+
+    def relay(self) -> CdpRelay:
+        """Return an endpoint through which another DevTools client drives this page."""
+        return CdpRelay(self._connection, self.target_id, self._context.id, self.url)
 
     async def world(self) -> int:
         """Return the isolated world's execution context in the main document, created if missing."""

@@ -23,6 +23,7 @@ from render.behaviours.catalog import BehaviourSet, load_behaviours
 from render.behaviours.runner import run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
 from render.cdp import CommandError
+from render.flows import run_flows
 from render.identity import page_options
 from render.machine_load import stretched
 from render.network_log import DocumentResponse, RequestLog
@@ -257,9 +258,11 @@ class _VisitRun:
     async def _leave(self, page: BrowserPage) -> None:
         """Close the tab within the visit, so that what its unload handlers send is the visit's own.
 
-        A service worker outlives its page, and could send requests during the next: its context ends.
+        A service worker outlives its page, and could send requests during the next: its context ends. So
+        does that of a flow, which may have filled a cart.
         """
-        if page.workers.exist:
+        has_acted = any(each.name.startswith("flow ") for each in self._done)
+        if page.workers.exist or has_acted:
             return
         with self.steps.step("close"):
             if origin := origin_of(page.url):
@@ -309,11 +312,16 @@ class _VisitRun:
         elif not page.dom_ready:
             fall_short("unfinished")
             page.post("Page.stopLoading")
-        if steps.shortfall or self._rest.inert:
+        if not steps.shortfall and self._behaviours.flows:
+            with steps.step("flow"):
+                self._done, failure = await run_flows(page, self._behaviours.flows, steps.share_s)
+            if self._done:
+                await self._settle(page, settings.settle_limit_s)
+            fall_short(failure)
+        if steps.shortfall or (self._rest.inert and not self._done):
             return
-        self._done, is_loading = await run_behaviours(
-            page, self._behaviours, steps, self._browser.icons
-        )
+        done, is_loading = await run_behaviours(page, self._behaviours, steps, self._browser.icons)
+        self._done += done
         if is_loading:
             await self._settle(page, RESETTLE_LIMIT_S)
 

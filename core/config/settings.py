@@ -84,6 +84,8 @@ class BehaviourSettings:
     limit_s: float = 30.0  # maximum time for all behaviours together
     # files with behaviours of your own, run after these; relative to the profile
     scripts: tuple[str, ...] = ()
+    # Python files that act on pages through Playwright, with `async def flow(page)`; relative to the profile
+    flows: tuple[str, ...] = ()
     accept_cookies: bool = False  # accept cookies where a banner offers no way to refuse
     scroll_rounds: int = 10  # maximum number of times that a growing page is scrolled to its end
     scroll_px: int = 60_000  # maximum distance that a page is scrolled, in CSS pixels

@@ -19,6 +19,7 @@ from typing import Any
 from core.config.settings import BehaviourSettings
 from core.errors import ConfigError
 from core.hosts import HostPatterns
+from render.flows import Flow, load_flow
 
 SCRIPT_LIMIT_BYTES = 1_000_000
 _HOSTS = re.compile(r"\s*//\s*hosts:([^\n]{0,2000})")
@@ -51,6 +52,7 @@ class BehaviourSet:
     chosen: tuple[BehaviourScript, ...]
     limit_s: float
     limits: BehaviourSettings = field(default_factory=BehaviourSettings)
+    flows: tuple[Flow, ...] = ()  # of the operator, run before them
 
 
 NO_BEHAVIOURS = BehaviourSet((), 0.0)
@@ -95,7 +97,8 @@ def load_behaviours(settings: BehaviourSettings) -> BehaviourSet:
     """
     chosen = [_own(name) for name in settings.run]
     chosen += [_users(Path(path)) for path in settings.scripts]
-    return BehaviourSet(tuple(chosen), settings.limit_s, settings)
+    flows = tuple(load_flow(Path(path)) for path in settings.flows)
+    return BehaviourSet(tuple(chosen), settings.limit_s, settings, flows)
 
 
 def _own(name: str) -> BehaviourScript:

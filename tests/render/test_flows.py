@@ -1,0 +1,199 @@
+"""Flows of the operator: what they open is archived, and bad ones cost a visit their own time at most."""
+
+import textwrap
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from core.captures import ArtifactKind
+from core.clock import SystemClock
+from core.config.settings import BehaviourSettings, VisitSettings
+from core.errors import ConfigError
+from core.hosts import ProxyEndpoint
+from core.page_manifest import VisitOutcome
+from render.behaviours.catalog import load_behaviours
+from render.browser import Browser
+from render.cdp_relay import CdpRelay
+from render.flows import load_flow
+from render.identity import page_options
+from render.page import open_page
+from render.visit import Visit, VisitRequest, visit
+from tests.render.conftest import PASSWORD, USER
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+QUICK = VisitSettings(
+    timeout_s=40.0, settle_s=0.1, settle_limit_s=5.0, full_page=False, thumbnail=False
+)
+SHOP = """
+    match = "http://shop.example/shop.html*"
+
+    async def flow(page):
+        await page.click("#enter")
+        await page.click("#yes")
+        await page.fill("[name=code]", "12345")
+        await page.click("text=Show prices")
+        await page.wait_for_selector("#prices h2")
+"""
+Walk = Callable[..., Awaitable[Visit]]
+
+
+def written(folder: Path, text: str, name: str = "shop.py") -> Path:
+    """Return a file with the flow."""
+    path = folder / name
+    path.write_text(textwrap.dedent(text).lstrip())
+    return path
+
+
+@pytest.fixture
+def walk(browser: Browser, proxy: Any, clock: SystemClock, tmp_path: Path) -> Walk:
+    """Visit the shop with one flow and no other behaviour, by a proxy that wants credentials."""
+    endpoint = ProxyEndpoint("127.0.0.1", proxy.port, USER, PASSWORD, "token-1")
+
+    async def walk(text: str, **changes: Any) -> Visit:
+        flows = (str(written(tmp_path, text)),)
+        behaviours = load_behaviours(BehaviourSettings(run=(), flows=flows))
+        request = VisitRequest("http://shop.example/shop.html", endpoint)
+        settings = replace(QUICK, **changes)
+        return await visit(browser, request, settings, behaviours=behaviours, clock=clock)
+
+    return walk
+
+
+def artifact(seen: Visit, kind: ArtifactKind) -> str:
+    """Return the artifact's text."""
+    (found,) = [each.data.decode() for each in seen.artifacts if each.kind is kind]
+    return found
+
+
+def flow(body: str, match: str = '"re:.*"') -> str:
+    """Return a file with that body."""
+    return f"match = {match}\n\nasync def flow(page):\n" + textwrap.indent(
+        textwrap.dedent(body).strip() + "\n", "    "
+    )
+
+
+async def test_what_a_flow_opens_is_archived(walk: Walk, site: Any, proxy: Any) -> None:
+    """Two clicks and a form; the text and every request are the visit's."""
+    seen = await walk(SHOP)
+
+    assert (seen.outcome, seen.reason) == (VisitOutcome.COMPLETE, "")
+    (done,) = seen.behaviours
+    assert (done.name, done.done, done.error) == ("flow shop.py", 1, "")
+    assert "Prices in 12345" in artifact(seen, ArtifactKind.TEXT)
+    assert "Prices in 12345" in artifact(seen, ArtifactKind.DOM)
+    asked = {each.url.partition("?")[2] for each in seen.requests}
+    assert {"prices-12345", "shelf"} <= asked
+    assert {"/text.txt?prices-12345", "/image.png?shelf"} <= set(site.paths())
+    assert {each.headers.get("content-language") for each in proxy.asked} == {"token-1"}
+
+
+async def test_a_flow_is_for_the_pages_that_it_names(walk: Walk) -> None:
+    """Others are visited as ever."""
+    seen = await walk(flow("raise RuntimeError", match='["other.example", "re:/shop[.]php"]'))
+    assert (seen.outcome, seen.behaviours) == (VisitOutcome.COMPLETE, ())
+
+
+BAD = {
+    "raises": ('x = 1\nraise ValueError("no such shelf")', "shop.py:5: ValueError: no such shelf"),
+    "misses": ('await page.click("#nothing", timeout=200)', "shop.py:4: TimeoutError: "),
+    "hangs": ("import asyncio\nawait asyncio.Event().wait()", "shop.py:5: stopped after "),
+    "opens a tab": ("await page.context.new_page()", "shop.py:4: Error: "),
+    "leaves the site": (
+        'await page.goto("http://other.example/plain.html")',
+        "shop.py: it ended on another site",
+    ),
+    "closes the page": ("await page.close()", "shop.py:4: stopped after "),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_bad_flow_leaves_a_partial_page(kind: str, walk: Walk) -> None:
+    """The reason names file and line; the artifacts are there, and nothing else was opened."""
+    body, reason = BAD[kind]
+    timeout_s = 12.0 if "stopped" in reason else 40.0
+    seen = await walk(flow(body), timeout_s=timeout_s)
+
+    assert seen.outcome is VisitOutcome.PARTIAL
+    assert seen.reason.startswith(f"flow: {reason}"), seen.reason
+    (done,) = seen.behaviours
+    assert (done.done, f"flow: {done.error}") == (0, seen.reason)
+    assert artifact(seen, ArtifactKind.DOM)
+
+
+async def test_a_popup_of_a_flow_loads_nothing(walk: Walk, site: Any) -> None:
+    """A visit has one page, in a flow as well."""
+    seen = await walk(flow('await page.click("#popup")'))
+    assert seen.outcome is VisitOutcome.COMPLETE
+    assert "/plain.html?popup" not in site.paths()
+
+
+async def test_a_flow_changes_nothing_that_the_visit_emulates(walk: Walk, proxy: Any) -> None:
+    """Size, scheme, language and the token of its requests stay, whatever a flow sets."""
+    seen = await walk(
+        flow("""
+            await page.set_viewport_size({"width": 333, "height": 444})
+            await page.set_extra_http_headers({"X-Flow": "1"})
+            await page.evaluate("fetch('/text.txt?own')")
+            await page.emulate_media(color_scheme="dark")
+            await page.evaluate('''() => {
+              const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+              document.title = [innerWidth, dark, navigator.language].join();
+            }''')
+        """)
+    )
+    assert seen.reason == ""
+    assert seen.title == "1280,false,en-US"
+    (own,) = [each for each in proxy.asked if each.path.endswith("/text.txt?own")]
+    assert (own.headers.get("content-language"), own.headers.get("x-flow")) == ("token-1", "1")
+
+
+async def test_the_relay_serves_one_client_with_the_path_and_no_browser(
+    browser: Browser, clock: SystemClock
+) -> None:
+    """A page or another program of the machine does not reach the visit through it."""
+    options = page_options(QUICK, browser_said=browser.user_agent, version=browser.version)
+    async with browser.context() as context, aiohttp.ClientSession() as session:
+        page = await open_page(context, None, options, clock)
+        relay: CdpRelay = page.relay()
+        async with relay as endpoint:
+            address, _, _ = endpoint.rpartition("/")
+            for url, headers, status in (
+                (f"{address}/guess", {}, 404),
+                (endpoint, {"Origin": "http://shop.example"}, 403),
+            ):
+                with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                    await session.ws_connect(url, headers=headers)
+                assert refused.value.status == status
+            async with session.ws_connect(endpoint) as client:
+                with pytest.raises(aiohttp.WSServerHandshakeError):
+                    await session.ws_connect(endpoint)
+                for number, method in enumerate(
+                    ("Target.createTarget", "Target.getTargets", "Storage.getUsageAndQuota")
+                ):
+                    await client.send_json({"id": number, "method": method, "params": {}})
+                    answer = await client.receive_json()
+                    assert answer["id"] == number
+                    assert "not possible" in answer["error"]["message"]
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.ws_connect(endpoint)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("match = 'a.example'\ndef flow(page): ...", 'has no "async def flow'),
+        ("async def flow(page): ...", "must name its pages"),
+        ("match = ['ftp://a.example/']\nasync def flow(page): ...", "only http and https"),
+        ("match = 'a.example'\nasync def flow(page)\n    pass", "shop.py:2: SyntaxError"),
+        ("import nothing_of_that_name", "shop.py:1: ModuleNotFoundError"),
+    ],
+)
+async def test_a_file_that_is_no_flow_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+    """Before the run begins, with the file's name."""
+    with pytest.raises(ConfigError, match=r"shop\.py") as error:
+        load_flow(written(tmp_path, text))
+    assert reason in str(error.value)
