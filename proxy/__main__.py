@@ -18,7 +18,7 @@ from pathlib import Path
 from core.config.profile import settings_from
 from core.errors import WeboidError
 from core.layout import Layout
-from proxy.byte_counter import ByteCounter
+from proxy.limits import ByteCounter
 from proxy.process import run_proxy, tune_interpreter
 
 

@@ -16,11 +16,10 @@ from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from net.egress import Egress
 from proxy.archivist import Archivist
-from proxy.byte_counter import ByteCounter
 from proxy.certificate_authority import RecorderAuthority
 from proxy.exchange import ExchangeContext
 from proxy.handler import ArchivingHandler
-from proxy.limits import ReceiveLimits, SpoolSpace
+from proxy.limits import ByteCounter, ReceiveLimits, SpoolSpace
 from proxy.stored_responses import StoredResponses
 from proxy.upstream import UpstreamConnector
 from proxy.visit_registry import VisitRegistry

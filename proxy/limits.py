@@ -3,6 +3,7 @@
 Bytes are counted while they arrive, since responses that matter here may never end.
 """
 
+import mmap
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -12,12 +13,50 @@ from typing import BinaryIO
 
 from core.config.settings import ProxySettings
 from core.errors import DiskFullError, WeboidError
-from proxy.byte_counter import ByteCounter
 from proxy.visit_registry import VisitSession
 from warc.local_storage import DiskReserve
 
 _VISIT = "limit: visit_limit_bytes"
 _CRAWL = "limit: crawl_limit_bytes"
+
+_SLOT_BYTES = 8
+
+
+def create_counter_file(path: Path, proxies: int) -> None:
+    """Create the counter file for that number of proxies."""
+    path.write_bytes(bytes(_SLOT_BYTES * proxies))
+
+
+class ByteCounter:
+    """Counter of the bytes that a run's proxies receive, a number each in a mapped file, without locks between them.
+
+    Without a file it counts on its own. Thread-safe; `close` it.
+    """
+
+    def __init__(self, path: Path | None = None, slot: int = 0) -> None:
+        self._slot = slot
+        self._lock = threading.Lock()
+        if path is None:
+            self._map = mmap.mmap(-1, _SLOT_BYTES)
+        else:
+            with path.open("r+b") as file:
+                self._map = mmap.mmap(file.fileno(), 0)
+        self._numbers = memoryview(self._map).cast("Q")
+
+    def add(self, count: int) -> int:
+        """Add bytes; return the total of all proxies."""
+        with self._lock:
+            self._numbers[self._slot] += count
+        return self.total()
+
+    def total(self) -> int:
+        """Return the bytes received by all proxies."""
+        return sum(self._numbers)
+
+    def close(self) -> None:
+        """Release the memory map."""
+        self._numbers.release()
+        self._map.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from core.errors import IndexUnavailableError
 from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from proxy.archiving_proxy import LOOPBACK, ArchivingProxy, ListenAddress
-from proxy.byte_counter import ByteCounter
 from proxy.control.handshake import ClusterSecret
 from proxy.control.server import ControlServer, TcpControlServer
 from proxy.exchange import now_ms
+from proxy.limits import ByteCounter
 from warc.local_storage import ScratchKind, scratch_folder
 from warc.recovery import WarcRecovery, recover_collection
 

@@ -28,8 +28,8 @@ from net.http1 import (
     parse_request_head,
     parse_response_head,
 )
-from warc.index.database import IndexDatabase, key_values
 from warc.dedup.payloads import OriginalRecord
+from warc.index.database import IndexDatabase, key_values
 from warc.record_reader import LONGEST_HEAD, Record, dechunked, holds_payload, open_record
 
 log = logging.getLogger(__name__)

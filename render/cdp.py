@@ -48,6 +48,19 @@ UNREAD = tuple(
 )
 
 
+STRETCH_LIMIT = 4.0
+
+
+def stretched(limit_s: float) -> float:
+    """Return the limit times the load of each processor in the last minute, between once and four times.
+
+    Limits of single answers are chosen for an idle processor: a page that computes for two seconds answers after
+    eight where four processes share its processor. Deadlines of visits do not grow.
+    """
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return limit_s * min(max(load, 1.0), STRETCH_LIMIT)
+
+
 class CommandError(TransientError):
     """Command refused by the browser with message `detail`, or target detached before it answered."""
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from render.cdp import CommandError
-from render.machine_load import stretched
+from render.cdp import CommandError, stretched
 from render.page import BrowserPage, load_script
 
 DOCUMENT_LIMIT = 100

@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from PIL import Image
 
 from core.config.settings import VisitSettings
-from render.cdp import CommandError
-from render.machine_load import stretched
+from render.cdp import CommandError, stretched
 from render.page import BrowserPage
 
 # A sheet of our own is no concern of the page's Content-Security-Policy, as a <style> would be.

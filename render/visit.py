@@ -20,12 +20,11 @@ from core.page_facts import PageFact
 from core.page_manifest import PageBehaviour, PageLink, PagePicture, PageScreen, VisitOutcome
 from render.artifacts import ArtifactSet, PageArtifact, make_artifacts
 from render.behaviours.catalog import BehaviourSet, load_behaviours
+from render.behaviours.flows import run_flows
 from render.behaviours.runner import run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
-from render.cdp import CommandError
-from render.flows import run_flows
+from render.cdp import CommandError, stretched
 from render.identity import page_options
-from render.machine_load import stretched
 from render.network_log import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
 from render.service_workers import SynthesisedResponse, origin_of

@@ -25,8 +25,8 @@ from core.errors import BrowserUnavailableError, ProxyUnavailableError
 from crawler.collection import Collection
 from crawler.pools.shared_contexts import SharedContextPool
 from crawler.worker.crawl_events import FileRecovered
-from proxy.byte_counter import create_counter_file
 from proxy.control.client import ProxyClient
+from proxy.limits import create_counter_file
 from render.browser import Browser
 from render.chromium import BrowserExecutable, find_browser
 from warc.local_storage import ScratchKind, scratch_folder

@@ -19,7 +19,7 @@ from typing import Any
 from core.config.settings import BehaviourSettings
 from core.errors import ConfigError
 from core.hosts import HostPatterns
-from render.flows import Flow, load_flow
+from render.behaviours.flows import Flow, load_flow
 
 SCRIPT_LIMIT_BYTES = 1_000_000
 _HOSTS = re.compile(r"\s*//\s*hosts:([^\n]{0,2000})")

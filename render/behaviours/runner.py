@@ -19,8 +19,7 @@ from core.page_manifest import PageBehaviour
 from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
 from render.behaviours.script_run import BehaviourAnswer, run_script, step_through, wait_reaction
 from render.behaviours.scroll import scroll
-from render.cdp import CommandError
-from render.machine_load import stretched
+from render.cdp import CommandError, stretched
 from render.page import BrowserPage
 from render.page_frames import PageFrame, child_frames, main_frame, run_in
 from render.settle import VisitSteps

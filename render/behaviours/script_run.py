@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render.machine_load import stretched
+from render.cdp import stretched
 from render.page import BrowserPage
 from render.page_frames import PageFrame, main_frame, run_in
 

@@ -15,8 +15,7 @@ from render.behaviours.script_run import (
     run_script,
     step_through,
 )
-from render.cdp import CommandError
-from render.machine_load import stretched
+from render.cdp import CommandError, stretched
 from render.page import BrowserPage
 from render.page_frames import main_frame
 

@@ -115,6 +115,17 @@ def test_a_profile_s_own_files_are_seen_from_its_folder(tmp_path: Path) -> None:
     assert load_profile(mine).login.key_file == "/etc/my.key"
 
 
+def test_a_flow_is_looked_for_beside_the_profile_that_names_it(tmp_path: Path) -> None:
+    """No other file is read; one that is no flow is refused with the profile."""
+    flow = tmp_path / "shop.py"
+    flow.write_text('match = "shop.example"\nasync def flow(page): ...')
+    mine = written(tmp_path, '[behaviours]\nflows = ["shop.py"]')
+    assert load_profile(mine).behaviours.flows == (str(flow),)
+    wrong = written(tmp_path, '[behaviours]\nflows = ["other.py"]', "wrong.toml")
+    with pytest.raises(ConfigError, match=r"flows: .*other\.py cannot be read"):
+        load_profile(wrong)
+
+
 def test_a_script_is_looked_for_beside_the_profile_that_names_it(tmp_path: Path) -> None:
     """Also when another profile, in another folder, extends that one; one that is not there is said."""
     (tmp_path / "base").mkdir()

@@ -12,10 +12,10 @@ import pytest
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
 from proxy.archiving_proxy import ArchivingProxy
-from proxy.byte_counter import ByteCounter
 from proxy.control.frames import Message, pack_frame, receive_frame
 from proxy.control.server import ControlServer
 from proxy.exchange import now_ms
+from proxy.limits import ByteCounter
 from tests.support.proxy_fixtures import Browser
 
 PATIENCE_S = 20.0

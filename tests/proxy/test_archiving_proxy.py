@@ -23,11 +23,11 @@ from core.config.settings import EgressSettings, Settings
 from core.layout import Layout
 from net.egress import Egress
 from proxy.archiving_proxy import ArchivingProxy
-from proxy.byte_counter import ByteCounter
 from proxy.certificate_authority import RecorderAuthority
 from proxy.control.client import ProxyClient
 from proxy.control.server import ControlServer
 from proxy.exchange import now_ms
+from proxy.limits import ByteCounter
 from render.browser import Browser as Chromium
 from render.chromium import BrowserKind, find_browser
 from tests.proxy.chromium import Seen, endpoint, evaluate, go, launch, look, unguarded

@@ -10,8 +10,7 @@ import pytest
 
 from core.errors import LimitReachedError
 from core.layout import Layout
-from proxy.byte_counter import ByteCounter, create_counter_file
-from proxy.limits import HELD_BYTES, BodySpool, SpoolSpace
+from proxy.limits import HELD_BYTES, BodySpool, ByteCounter, SpoolSpace, create_counter_file
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
 

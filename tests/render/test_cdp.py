@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import BrowserUnavailableError
-from render.cdp import CdpConnection, CommandError
+from render.cdp import CdpConnection, CommandError, stretched
 from tests.support.examples import examples
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -235,3 +235,14 @@ async def test_a_cancelled_command_is_forgotten(peer: Peer) -> None:
     peer.say({"id": 1, "result": {}}, {"id": 2, "result": {"late": False}})
 
     assert await after == {"late": False}
+
+
+@pytest.mark.parametrize(("wanted", "limit_s"), [(0.5, 8.0), (2.0, 16.0), (50.0, 32.0)])
+async def test_a_limit_grows_with_the_processes_on_each_processor(
+    monkeypatch: pytest.MonkeyPatch, wanted: float, limit_s: float
+) -> None:
+    """Never shorter than on a machine of one's own, never longer than four times that."""
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    monkeypatch.setattr("os.getloadavg", lambda: (wanted * 3, 0.0, 0.0))
+
+    assert stretched(8.0) == limit_s

@@ -21,8 +21,8 @@ from warcio.archiveiterator import ArchiveIterator
 from bench.certificate import write_certificate
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
-from proxy.byte_counter import ByteCounter
 from proxy.control.client import ProxyClient
+from proxy.limits import ByteCounter
 from proxy.process import run_proxy
 
 ROOT = Path(__file__).resolve().parents[2]

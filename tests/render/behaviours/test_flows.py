@@ -16,9 +16,9 @@ from core.errors import ConfigError
 from core.hosts import ProxyEndpoint
 from core.page_manifest import VisitOutcome
 from render.behaviours.catalog import load_behaviours
+from render.behaviours.flows import load_flow
 from render.browser import Browser
 from render.cdp_relay import CdpRelay
-from render.flows import load_flow
 from render.identity import page_options
 from render.page import open_page
 from render.visit import Visit, VisitRequest, visit
@@ -108,6 +108,22 @@ BAD = {
     ),
     "closes the page": ("await page.close()", "shop.py:4: stopped after "),
 }
+
+
+async def test_a_flow_ends_the_context_of_its_site(
+    browser: Browser, proxy: Any, clock: SystemClock, tmp_path: Path
+) -> None:
+    """What it put into a cart is not the next page's."""
+    endpoint = ProxyEndpoint("127.0.0.1", proxy.port, USER, PASSWORD, "token-1")
+    context = await browser.open_context(endpoint)
+    reusable = []
+    for flows in ((), (str(written(tmp_path, SHOP)),)):
+        behaviours = load_behaviours(BehaviourSettings(run=(), flows=flows))
+        request = VisitRequest("http://shop.example/shop.html", endpoint, context=context)
+        await visit(browser, request, QUICK, behaviours=behaviours, clock=clock)
+        reusable.append(context.reusable)
+    await browser.close_context(context)
+    assert reusable == [True, False]
 
 
 @pytest.mark.parametrize("kind", BAD)
