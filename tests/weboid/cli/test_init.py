@@ -184,7 +184,7 @@ def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
         ("--behaviors", "Use run in [behaviours] of weboid.toml."),
         ("--blockAds", "Use block in [egress] of weboid.toml."),
         ("--lang", "Use language in [visit] of weboid.toml."),
-        ("--generateWACZ", "It is not there yet; Weboid writes WARC files."),
+        ("--generateWACZ", "Use `weboid export FILE.wacz`, after the crawl."),
     ],
 )
 def test_options_of_browsertrix_are_answered_with_ours(own: Weboid, option: str, hint: str) -> None:

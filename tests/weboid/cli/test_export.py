@@ -1,0 +1,265 @@
+"""`weboid export`: WACZ files that hold what was chosen, and nothing that readers may not see."""
+
+import gzip
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from warcio.archiveiterator import ArchiveIterator
+
+from core.errors import InputError
+from core.layout import COLLECTION_VERSION, Layout
+from core.page_manifest import PageResource, VisitOutcome
+from core.timestamps import warc_date
+from tests.support.playback_fixtures import NOW, CollectionBuilder, png
+from warc.index.sqlite import SqliteCaptureIndex
+from weboid.cli.main import weboid
+
+ONE, OTHER = "https://a.example/one", "https://b.example/other"
+PICTURE, SHEET = "https://a.example/i.png", "https://a.example/s.css"
+FORM = ("application/json", b'{"q": 1}')
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Iterator[CollectionBuilder]:
+    """Two pages that share a picture; the second had its style sheet from the cache."""
+    with closing(CollectionBuilder(tmp_path / "collection")) as builder:
+        builder.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
+        one = builder.page(ONE, "<p>One", title="One", text="First words", shot=png())
+        builder.response(ONE, b"<p>One", page_id=one, posted=FORM)
+        picture = builder.response(PICTURE, png(), mime="image/png", page_id=one, posted=FORM)
+        builder.response(SHEET, b"p{}", mime="text/css", page_id=one)
+        cached = PageResource(SHEET, kept="cached", recorded_at=warc_date(NOW))
+        other = builder.page(OTHER, "<p>Other", title="Other", text="More", resources=(cached,))
+        builder.response(OTHER, b"<p>Other", page_id=other)
+        builder.revisit("https://b.example/i.png", replace(picture, page_id=other))
+        yield builder
+
+
+@pytest.fixture
+def layout(builder: CollectionBuilder) -> Layout:
+    """Its collection."""
+    return builder.layout
+
+
+def export(layout: Layout, *arguments: str) -> Any:
+    """Run `weboid export` of the collection; its JSON."""
+    out = str(layout.root.parent / "out.wacz")
+    words = ["export", out, *arguments, "--collection", str(layout.root), "--json", "--force"]
+    result = CliRunner().invoke(weboid, words, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return json.loads(result.stdout)
+
+
+def take_down(layout: Layout, *arguments: str) -> None:
+    """Run `weboid takedown add`."""
+    words = ["takedown", "add", *arguments, "--collection", str(layout.root)]
+    assert CliRunner().invoke(weboid, words).exit_code == 0
+
+
+def entries(layout: Layout) -> dict[str, bytes]:
+    """Return the entries of the file, each stored uncompressed."""
+    with zipfile.ZipFile(layout.root.parent / "out.wacz") as wacz:
+        assert {each.compress_type for each in wacz.infolist()} == {zipfile.ZIP_STORED}
+        return {name: wacz.read(name) for name in wacz.namelist()}
+
+
+def index_lines(found: dict[str, bytes]) -> list[tuple[str, dict[str, str]]]:
+    """Return the lines of the index: key and timestamp, facts."""
+    lines = gzip.decompress(found["indexes/index.cdx.gz"]).decode().splitlines()
+    parts = [line.partition(" {") for line in lines]
+    return [(key, json.loads("{" + facts)) for key, _, facts in parts]
+
+
+def records(found: dict[str, bytes]) -> list[tuple[str, str]]:
+    """Return (type, URL) of all records but `warcinfo`."""
+    return [
+        (record.rec_type, record.rec_headers.get_header("WARC-Target-URI"))
+        for name, data in found.items()
+        if name.startswith("archive/")
+        for record in ArchiveIterator(io.BytesIO(data))
+        if record.rec_type != "warcinfo"
+    ]
+
+
+def pages(found: dict[str, bytes]) -> list[dict[str, Any]]:
+    """Return the lines of the list of pages, without the first."""
+    head, *rows = map(json.loads, found["pages/pages.jsonl"].splitlines())
+    assert head["format"] == "json-pages-1.0"
+    return rows
+
+
+def test_a_whole_collection_has_its_warcs_byte_for_byte(layout: Layout) -> None:
+    """And both pages with their text."""
+    told = export(layout, "--title", "All of it")
+    found = entries(layout)
+
+    for path in layout.archive.glob("*.warc.gz"):
+        assert found[f"archive/{path.name}"] == path.read_bytes()
+    assert told["pages"] == 2
+    assert [(each["url"], each["title"], each["text"]) for each in pages(found)] == [
+        (ONE, "One", "First words"),
+        (OTHER, "Other", "More"),
+    ]
+
+
+@pytest.mark.parametrize("chosen", [(), (OTHER,)])
+def test_each_line_of_the_index_names_its_record(layout: Layout, chosen: tuple[str, ...]) -> None:
+    """The lines are sorted, and the offset is that of a record with the URL and digest."""
+    told = export(layout, *chosen)
+    found = entries(layout)
+    lines = index_lines(found)
+
+    assert len(lines) == told["records"]
+    assert [key for key, _ in lines] == sorted(key for key, _ in lines)
+    for _, facts in lines:
+        start, length = int(facts["offset"]), int(facts["length"])
+        member = found[f"archive/{facts['filename']}"][start : start + length]
+        (record,) = ArchiveIterator(io.BytesIO(member))
+        assert record.rec_headers.get_header("WARC-Target-URI") == facts["url"]
+        assert record.rec_headers.get_header("WARC-Payload-Digest") == facts["digest"]
+        assert (facts["mime"] == "warc/revisit") == (record.rec_type == "revisit")
+
+
+def test_the_package_has_the_digest_of_each_entry(layout: Layout) -> None:
+    """And its own digest is beside it."""
+    export(layout)
+    found = entries(layout)
+    package = json.loads(found["datapackage.json"])
+
+    own = {"datapackage.json", "datapackage-digest.json"}
+    assert {each["path"] for each in package["resources"]} == set(found) - own
+    for each in package["resources"]:
+        data = found[each["path"]]
+        assert each["hash"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
+        assert each["bytes"] == len(data)
+    digest = hashlib.sha256(found["datapackage.json"]).hexdigest()
+    assert json.loads(found["datapackage-digest.json"])["hash"] == f"sha256:{digest}"
+
+
+def test_a_page_comes_with_what_it_shares(layout: Layout) -> None:
+    """The payload of its revisit with its request, the style sheet it had from the cache; no other page's records."""
+    export(layout, OTHER)
+    found = entries(layout)
+    web = {each for each in records(found) if not each[1].startswith("urn:")}
+
+    assert [each["url"] for each in pages(found)] == [OTHER]
+    assert web == {
+        ("response", OTHER),
+        ("revisit", "https://b.example/i.png"),
+        ("response", PICTURE),
+        ("request", PICTURE),
+        ("response", SHEET),
+    }
+    assert not [url for _, url in records(found) if url.endswith(ONE)]
+
+
+@pytest.mark.parametrize("chosen", [("--host", "example"), ("https://a.example/*",), (ONE,)])
+def test_pages_are_chosen_by_host_and_url(layout: Layout, chosen: tuple[str, ...]) -> None:
+    """A host means its subdomains, too."""
+    export(layout, *chosen)
+
+    urls = [each["url"] for each in pages(entries(layout))]
+    assert urls == ([ONE, OTHER] if chosen[0] == "--host" else [ONE])
+
+
+def test_pages_are_chosen_by_time(builder: CollectionBuilder) -> None:
+    """From a moment on, and before one."""
+    later = NOW + timedelta(days=2)
+    builder.page(ONE, "<p>Later", at=later, title="Later")
+
+    export(builder.layout, "--since", warc_date(NOW + timedelta(days=1))[:10])
+    assert [each["title"] for each in pages(entries(builder.layout))] == ["Later"]
+    export(builder.layout, "--until", warc_date(NOW + timedelta(days=1))[:10])
+    assert [each["title"] for each in pages(entries(builder.layout))] == ["One", "Other"]
+
+
+def test_pages_are_chosen_by_a_list(layout: Layout) -> None:
+    """Its comments and empty lines are no URLs."""
+    listing = layout.root.parent / "urls.txt"
+    listing.write_text(f"# pages\n\n{OTHER}\n")
+
+    export(layout, "--list", str(listing))
+
+    assert [each["url"] for each in pages(entries(layout))] == [OTHER]
+
+
+@pytest.mark.parametrize("chosen", [(), ("--host", "example")])
+def test_nothing_of_a_page_that_was_taken_down(layout: Layout, chosen: tuple[str, ...]) -> None:
+    """Neither records, nor requests, nor its text; with --withheld all of it."""
+    take_down(layout, ONE)
+
+    told = export(layout, *chosen)
+    found = entries(layout)
+
+    assert told["withheld_pages"] == 1
+    assert not [url for _, url in records(found) if url.endswith(ONE)]
+    assert b"First words" not in b"".join(found.values())
+    export(layout, *chosen, "--withheld")
+    assert ("response", ONE) in records(entries(layout))
+
+
+def test_nothing_that_was_captured_with_a_login(builder: CollectionBuilder) -> None:
+    """Personal pages stay in the collection."""
+    private = "https://c.example/mail"
+    page = builder.page(private, "<p>Mail", login="me")
+    builder.response(private, b"<p>Mail", page_id=page, login="me")
+
+    told = export(builder.layout)
+
+    assert told["withheld_pages"] == 1
+    assert not [url for _, url in records(entries(builder.layout)) if private in url]
+
+
+def test_nothing_to_export_leaves_no_file(layout: Layout) -> None:
+    """The error says so."""
+    with pytest.raises(InputError, match="Nothing to export"):
+        export(layout, "https://unknown.example/")
+
+    assert {each.name for each in layout.root.parent.iterdir()} == {"collection"}
+
+
+def test_an_existing_file_is_kept(layout: Layout) -> None:
+    """Unless --force is given."""
+    out = layout.root.parent / "out.wacz"
+    out.write_text("mine")
+    words = ["export", str(out), "--collection", str(layout.root)]
+
+    result = CliRunner().invoke(weboid, words, standalone_mode=False)
+
+    assert isinstance(result.exception, InputError)
+    assert "--force" in str(result.exception)
+    assert out.read_text() == "mine"
+
+
+def test_nothing_of_a_visit_that_was_skipped(builder: CollectionBuilder) -> None:
+    """Its records are in a WARC of which the rest is exported."""
+    forbidden = "https://c.example/excluded"
+    page = builder.page(forbidden, outcome=VisitOutcome.SKIPPED)
+    record = builder.response(forbidden, b"<p>Excluded", page_id=page)
+    with closing(SqliteCaptureIndex(builder.layout.captures_db)) as index:
+        index.forget(record.location.filename, record.location.offset, record.location.offset + 1)
+
+    export(builder.layout)
+
+    assert ("response", forbidden) not in records(entries(builder.layout))
+
+
+def test_a_missing_warc_is_named(layout: Layout) -> None:
+    """The rest is exported."""
+    (layout.archive / "captures-00001.warc.gz").unlink()
+
+    told = export(layout)
+
+    assert told["missing_warcs"] == ["captures-00001.warc.gz"]
+    assert ("response", OTHER) in records(entries(layout))
