@@ -3,6 +3,7 @@
 Each context is created once; a new connection to an origin resumes the last session, which saves signatures.
 """
 
+import base64
 import hashlib
 import socket
 import ssl
@@ -12,6 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from core.errors import ConfigError
 from core.hosts import canonical_host
@@ -252,3 +258,20 @@ def for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
     # A body that ends with the connection often ends without TLS's farewell.
     context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
     return context
+
+
+def public_key_pin(key: PublicKeyTypes) -> str:
+    """Return the base64 SHA-256 of a public key, as browsers take it."""
+    encoded = key.public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return base64.b64encode(hashlib.sha256(encoded).digest()).decode()
+
+
+def trusted_pins(ca_file: str) -> tuple[str, ...]:
+    """Return the pins of the file's certificates; empty without a file, or when it cannot be read."""
+    try:
+        certificates = x509.load_pem_x509_certificates(Path(ca_file).read_bytes())
+    except (OSError, ValueError):
+        return ()  # the proxy has reported it
+    return tuple(public_key_pin(each.public_key()) for each in certificates)

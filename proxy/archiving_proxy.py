@@ -15,6 +15,7 @@ from core.errors import PermanentError, TransientError, UnavailableError
 from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from net.egress import Egress
+from net.tls_decoder import TlsSecrets
 from proxy.archivist import Archivist
 from proxy.certificate_authority import RecorderAuthority
 from proxy.exchange import ExchangeContext
@@ -68,6 +69,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.stats_db = None
         PooledMitmProxy.__init__(self, self.options)
         self.visits = VisitRegistry()
+        self.secrets = TlsSecrets()  # of connections that browsers make themselves
         layout.archive.mkdir(parents=True, exist_ok=True)
         self.disk = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
         self.limits = ReceiveLimits(settings.proxy, tally, self.disk)

@@ -4,9 +4,7 @@ Keys are on P-256 (a signature costs a tenth of RSA's), one leaf key serves all 
 exactly that key (`spki`), and each host's TLS context is cached, so that browser sessions can be resumed.
 """
 
-import base64
 import fcntl
-import hashlib
 import ipaddress
 import ssl
 import tempfile
@@ -20,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from warcprox.certauth import CertificateAuthority
 
+from net.tls_client import public_key_pin
 from warc.local_storage import replace_file
 
 CONTEXT_LIMIT = 2000
@@ -41,10 +40,7 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
                 ca_name="Weboid archiving proxy",
             )
             self._leaf_key = _leaf_key(folder / "weboid-leaf.pem")
-        public = self._leaf_key.public_key().public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-        self.spki = base64.b64encode(hashlib.sha256(public).digest()).decode()
+        self.spki = public_key_pin(self._leaf_key.public_key())
         self.certificate = self.cert.public_bytes(serialization.Encoding.PEM).decode()
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._making = threading.Lock()

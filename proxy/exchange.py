@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -80,7 +81,7 @@ _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 # Available data is hashed and relayed together, up to this size.
 GATHER_BYTES = 1 << 18
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))  # RFC 9110, 15.4
-_NO_CONTENT = _REDIRECTS | {101, 204, 304}  # their type is of no content that is recorded
+NO_CONTENT = _REDIRECTS | {101, 204, 304}  # their type is of no content that is recorded
 MAX_INTERIM = 20  # responses with 1xx before the one that counts
 
 
@@ -272,14 +273,14 @@ class Exchange:
             connection.close()
             raise NoResponseError(502, f"malformed: {error}") from error
         # Refuse a response whose type the visit's stored level leaves out.
-        if head.status not in _NO_CONTENT and self.visit.stored.excludes_type(head.mime):
+        if head.status not in NO_CONTENT and self.visit.stored.excludes_type(head.mime):
             connection.close()
             raise self.leave_out(head, head.mime)
         stored_head = head
         if self.visit.login:
             request, stored_head = redact_request(request), redact_response(head)
         spool = BodySpool(self._tools.space)
-        relay = _ResponseRelay(self, spool, self._browser, coded=framing is BodyFraming.CHUNKED)
+        relay = ResponseRelay(self, spool, self._browser, coded=framing is BodyFraming.CHUNKED)
         keep_alive = keep_alive and framing is not BodyFraming.CLOSE
         body = BodyParser(framing, length)
         try:
@@ -290,18 +291,29 @@ class Exchange:
             connection.close()
             raise
         self._settle(connection, head, body, relay)
-        keep_alive = keep_alive and body.done and relay.browser_listens
+        self.record(request, stored_head, body, framing, relay)
+        return keep_alive and body.done and relay.browser_listens
+
+    def record(
+        self,
+        request: bytes,
+        stored_head: ResponseHead,
+        body: BodyParser,
+        framing: BodyFraming,
+        relay: "ResponseRelay",
+    ) -> None:
+        """Hand the finished exchange over, unless the visit's stored level excludes it."""
         if relay.is_excluded:
-            spool.close()
-            return keep_alive
-        plain = head.is_plain
+            relay.spool.close()
+            return
+        plain = stored_head.is_plain
         self._tools.hand_over(
             RecordedExchange(
                 entry=self.entry,
                 visit=self.visit,
                 request=request,
                 head=stored_head,
-                spool=spool,
+                spool=relay.spool,
                 block=relay.block,
                 # A chunked body cut short has no payload that two readers would agree on.
                 payload=relay.payload
@@ -311,7 +323,6 @@ class Exchange:
                 payload_size=relay.payload_size,
             )
         )
-        return keep_alive
 
     def leave_out(self, head: ResponseHead, mime: str) -> NoResponseError:
         """Mark the response as left out for its type; return the error for the browser."""
@@ -482,9 +493,19 @@ class Exchange:
         connection: OriginConnection,
         head: ResponseHead,
         body: BodyParser,
-        relay: "_ResponseRelay",
+        relay: "ResponseRelay",
     ) -> None:
         """Complete the log entry and return the connection to the pool."""
+        self.complete_entry(head, body, relay)
+        self._connection = None  # from here on it may be another's
+        whole = body.done and not self.entry.truncated and not relay.surplus
+        if whole and reusable(head):
+            self._tools.upstream.give_back(connection)
+        else:
+            connection.close()
+
+    def complete_entry(self, head: ResponseHead, body: BodyParser, relay: "ResponseRelay") -> None:
+        """Complete the log entry after the last byte."""
         entry = self.entry
         entry.status = head.status
         entry.mime = head.mime
@@ -496,15 +517,9 @@ class Exchange:
             entry.truncated, entry.reason = "unspecified", "malformed: its chunks make no sense"
         if relay.is_excluded:
             self.leave_out(head, entry.identified)
-        self._connection = None  # from here on it may be another's
-        whole = body.done and not entry.truncated and not relay.surplus
-        if whole and reusable(head):
-            self._tools.upstream.give_back(connection)
-        else:
-            connection.close()
 
 
-class _ResponseRelay:
+class ResponseRelay:
     """Relay of one response to browser and spool, with counting and hashing."""
 
     def __init__(
@@ -516,7 +531,7 @@ class _ResponseRelay:
         coded: bool,
     ) -> None:
         self._exchange = exchange
-        self._spool = spool
+        self.spool = spool
         self._browser = browser
         self._held = b""  # the head, sent together with the first bytes of the body
         self.browser_listens = browser is not None
@@ -532,12 +547,14 @@ class _ResponseRelay:
         self._head: ResponseHead | None = None
 
     def start(self, head: ResponseHead, stored: ResponseHead, *, keep_alive: bool) -> None:
+        """Begin with the head, and its form for the record."""
         self._head = head
         self.block = hashlib.sha256(stored.raw)
         self._held = _browser_head(head, keep_alive=keep_alive, ranged=self._exchange.ranged)
         self._exchange.count(len(head.raw))
 
     def body(self, body: BodyParser, piece: Bytes, connection: OriginConnection) -> None:
+        """Read the body from the connection to its end, after a first piece."""
         left = body.left
         short = left is not None and 0 < len(piece) < left <= GATHER_BYTES
         if short and connection.readable():
@@ -545,7 +562,7 @@ class _ResponseRelay:
             piece += self._exchange.read_more(connection, body, 0)
         while True:
             if piece:
-                self._take(body, piece)
+                self.take(body, piece)
             if body.done or body.malformed or self.is_excluded:
                 break
             if self._held and not connection.readable():
@@ -557,7 +574,8 @@ class _ResponseRelay:
         if self._held:
             self._send(b"")
 
-    def _take(self, body: BodyParser, piece: Bytes) -> None:
+    def take(self, body: BodyParser, piece: Bytes) -> int:
+        """Count, check, hash and store a piece; return how many of its bytes belong to the body."""
         taken, payload = body.feed(piece)
         if taken != len(piece):
             self.surplus = True
@@ -569,13 +587,23 @@ class _ResponseRelay:
         self._exchange.count(taken)
         self._check_level(is_over=body.done)
         if self.is_excluded:
-            return
+            return taken
         self._send(piece)
-        self._spool.add(piece)
+        self.spool.add(piece)
         self.block.update(piece)
         self.payload.update(payload)
         if self.coded is not None:
             self.coded.update(piece)
+        return taken
+
+    def exclude(self) -> None:
+        """Store nothing of the response: its declared type is excluded by the visit's stored level."""
+        self.is_excluded = self._is_sniffed = True
+
+    def end(self) -> None:
+        """Decide about a body too short to be identified before its end."""
+        with suppress(NoResponseError):
+            self._check_level(is_over=True)
 
     def _check_level(self, *, is_over: bool) -> None:
         """Check once there are enough bytes whether the payload's type is excluded (NoResponseError)."""

@@ -108,11 +108,13 @@ def _common(kind: RecordType, recorded: RecordedExchange) -> str:
     if entry.truncated and kind is RecordType.RESPONSE:
         truncated = f"WARC-Truncated: {entry.truncated}\r\n"
     if entry.tls_version:  # protocol, cipher (as in the WARC proposals) and certificate (C-14)
+        http = f"WARC-Protocol: {entry.protocol}\r\n" if entry.protocol else ""
         tls = (
-            f"WARC-Protocol: {_TLS_VERSIONS.get(entry.tls_version, entry.tls_version)}\r\n"
+            f"{http}WARC-Protocol: {_TLS_VERSIONS.get(entry.tls_version, entry.tls_version)}\r\n"
             f"WARC-Cipher-Suite: {entry.tls_cipher}\r\n"
-            f"WARC-TLS-Certificate: sha256:{entry.tls_certificate}\r\n"
         )
+        if entry.tls_certificate:
+            tls += f"WARC-TLS-Certificate: sha256:{entry.tls_certificate}\r\n"
     if entry.tls_error:
         tls += f"WARC-TLS-Verification: failed; {one_line(entry.tls_error)}\r\n"
     return (

@@ -27,6 +27,7 @@ from net.http1 import (
 )
 from proxy.browser_connection import BrowserConnection, ConnectionLostError
 from proxy.exchange import Exchange, NoResponseError, left_out_reason
+from proxy.observed_tunnel import REQUEST_BODY_LIMIT_BYTES, ObservedTunnel, open_tunnel
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.request_target import (
     Origin,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ERROR_HEADER = "Weboid-Proxy-Error"
-REQUEST_BODY_LIMIT_BYTES = 64 << 20
 IDLE_TIMEOUT_S = 120.0
 
 
@@ -130,6 +130,8 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             self._tunnel = (host, port, self._wire.speaks_tls())
             if not self._tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
                 return True
+            if visit.is_observed(host) and self._observe(visit, host, port):
+                return False
             context = self.server.ca.context_for(host)
             try:
                 secured = context.wrap_socket(self._wire.sock, server_side=True)
@@ -139,6 +141,21 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             self._wire = BrowserConnection(secured)
             return True
         return self._forward(head, visit, keep_alive=keep_alive)
+
+    def _observe(self, visit: VisitSession, host: str, port: int) -> bool:
+        """Relay and record the browser's own TLS connection; return False when there is none to the host."""
+        connection = open_tunnel(self.server.exchanges.upstream, host, port)
+        if connection is None:  # the request fails in the same way, and is answered with the reason
+            return False
+        ObservedTunnel(
+            self.server.exchanges,
+            visit,
+            (host, port, True),
+            connection,
+            self._wire,
+            self.server.secrets,
+        ).run()
+        return True
 
     def _forward(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
         # (origin, request target in origin form, URL) of a request.

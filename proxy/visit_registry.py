@@ -59,6 +59,8 @@ class VisitSession:
     stored: StoredLevel = DEFAULT_STORED_LEVEL
     # Captures no older may be confirmed by their origins instead of being fetched again; 0: none.
     confirm_within_ms: int = 0
+    # Hosts that the browser connects to itself, "*" for all: their tunnels are observed, not intercepted.
+    browser_hosts: frozenset[str] = frozenset()
     received: int = field(default=0, init=False)  # bytes received from origins
     # Number of requests over the limit, which are not logged one by one.
     refused: int = field(default=0, init=False)
@@ -93,6 +95,10 @@ class VisitSession:
             self._in_flight.add(exchange)
             self.entries.append(entry)
             return ""
+
+    def is_observed(self, host: str) -> bool:
+        """Return whether the browser's own TLS connections reach the host."""
+        return host in self.browser_hosts or "*" in self.browser_hosts
 
     def receive(self, count: int) -> None:
         """Count bytes from an origin."""

@@ -85,34 +85,32 @@ class WebSocketExchange(Exchange):
         return False
 
     def _relay(self, connection: OriginConnection, browser: BrowserConnection, rest: bytes) -> None:
-        def count(sent: int, received: int) -> str:
-            self.entry.sent += sent
-            self.entry.size += received
-            self.count(received)
+        def count(sent: bytes, received: bytes) -> str:
+            self.entry.sent += len(sent)
+            self.entry.size += len(received)
+            self.count(len(received))
             seconds = self._tools.monotonic() - self._started
             excess = self._tools.limits.excess(self.visit, self.entry.size, seconds)
             return "" if excess is None else excess.reason
 
-        relay = WebSocketRelay(
-            browser.sock, connection.sock, count, monotonic=self._tools.monotonic
-        )
+        relay = SocketRelay(browser.sock, connection.sock, count, monotonic=self._tools.monotonic)
         reason = relay.run(early=browser.read_piece() if browser.has_unread else b"", rest=rest)
         self.entry.reason = "cut: the visit ended" if self._cut_for else reason
 
 
-class WebSocketRelay:
+class SocketRelay:
     """Relay between two sockets until one ends; one thread, since a TLS object allows no two."""
 
     def __init__(
         self,
         browser: socket.socket,
         origin: socket.socket,
-        count: Callable[[int, int], str],
+        count: Callable[[bytes, bytes], str],
         *,
         idle_s: float = IDLE_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set up the sides; `count`, given the bytes of each, returns the limit that is reached."""
+        """Set up the sides; `count`, given the data of each, returns why the relay ends before it is passed on; or empty."""
         self._browser = _RelaySide(browser)
         self._origin = _RelaySide(origin)
         self._count = count
@@ -123,7 +121,7 @@ class WebSocketRelay:
         """Run the relay to its end, after data received already; return the limit that ended it."""
         self._origin.unsent += early
         self._browser.unsent += rest
-        reason = self._count(len(early), len(rest))
+        reason = self._count(early, rest)
         active_at = self._monotonic()
         while not reason:
             now = self._monotonic()
@@ -133,9 +131,11 @@ class WebSocketRelay:
                 active_at = now
             from_browser = self._browser.read(self._origin)
             from_origin = self._origin.read(self._browser)
+            reason = self._count(from_browser, from_origin)
+            if reason:
+                break
             self._origin.unsent += from_browser
             self._browser.unsent += from_origin
-            reason = self._count(len(from_browser), len(from_origin))
             self._origin.flush()
             self._browser.flush()
             # Data received before a side closed is still sent to the other.

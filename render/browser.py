@@ -23,6 +23,7 @@ from render.browser_process import (
     BrowserGuardian,
     BrowserHome,
     BrowserProcess,
+    KeyLogPipe,
     privilege_prefix,
     shared_memory_suffices,
 )
@@ -78,12 +79,14 @@ class Browser:
         process: BrowserProcess,
         home: BrowserHome,
         guardian: BrowserGuardian,
+        key_log: KeyLogPipe,
         clock: Clock,
     ) -> None:
         self._settings = settings
         self._process = process
         self._home = home
         self._guardian = guardian
+        self.key_log = key_log  # secrets of its TLS connections
         self._clock = clock
         self._started = clock.monotonic()
         self._contexts: dict[str, BrowserContext] = {}
@@ -130,13 +133,16 @@ class Browser:
         root = os.geteuid() == 0
         prefix = privilege_prefix(root=root, executable=executable.path)
         home = BrowserHome(owner=NOBODY if root else None)
+        key_log = None
         try:
+            key_log = KeyLogPipe(home.inside, owner=NOBODY if root else None)
             line = command_line(
                 executable,
                 profile=home.profile,
                 ca_spki=ca_spki,
                 hosts=hosts,
                 shared_memory=shared_memory_suffices(),
+                key_log=key_log.path,
             )
             process = BrowserProcess([*prefix, *line], home=home.inside)
             try:
@@ -150,9 +156,11 @@ class Browser:
                 await process.close()
                 raise
         except BaseException:
+            if key_log is not None:
+                key_log.close()
             home.close()
             raise
-        browser = cls(settings, process, home, guardian, clock)
+        browser = cls(settings, process, home, guardian, key_log, clock)
         try:
             await browser._greet()
             browser._watching = asyncio.create_task(browser._watch())
@@ -271,6 +279,7 @@ class Browser:
             await asyncio.shield(self._process.close())
             await self._guardian.close()
         finally:
+            self.key_log.close()
             self._home.close()
         await asyncio.gather(*self._disposing)
 

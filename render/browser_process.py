@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -30,6 +30,15 @@ PIPE_BYTES = 1 << 20
 KILL_ROUNDS = 20
 KILL_WAIT_S = 5.0
 SHARED_MEMORY_NEEDED_BYTES = 512 * 1024 * 1024
+# Labels of a key log's secrets that decode a connection (RFC 9850, 2).
+_SECRETS = frozenset(
+    ["CLIENT_RANDOM"]
+    + [
+        f"{side}_{stage}"
+        for side in ("CLIENT", "SERVER")
+        for stage in ("HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC_SECRET_0")
+    ]
+)
 # The debugging pipe is descriptors 3 and 4 of the browser; a shell puts them there, so that no
 # Python code runs between fork and exec.
 _PLUMBING = 'exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
@@ -99,6 +108,57 @@ def _is_setuid(path: Path) -> bool:
         return bool(path.stat().st_mode & 0o4000)
     except OSError:
         return False
+
+
+class KeyLogPipe:
+    """Named pipe by which a browser tells the secrets of its TLS connections, and nobody else can read.
+
+    Lines go to the listeners at once, and are dropped where there is none.
+    """
+
+    def __init__(self, folder: Path, *, owner: int | None) -> None:
+        """Create the pipe in the folder, for a browser that runs as `owner` (None: as this user)."""
+        self.path = folder / "tls-secrets"
+        os.mkfifo(self.path, 0o600)
+        if owner is not None:
+            os.chown(self.path, owner, owner)
+        self._listeners: set[Callable[[list[str]], None] | None] = set()
+        # Open for writing, too: without a writer, a pipe is at its end for ever.
+        self._fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
+        self._unread = b""
+        asyncio.get_running_loop().add_reader(self._fd, self._read)
+
+    @contextlib.contextmanager
+    def sent_to(self, listener: Callable[[list[str]], None] | None) -> Iterator[None]:
+        """Send lines to the listener within the block; None: to nobody."""
+        if listener is not None:
+            self._listeners.add(listener)
+        try:
+            yield
+        finally:
+            self._listeners.discard(listener)
+
+    def close(self) -> None:
+        """Close the pipe. Idempotent."""
+        if self._fd >= 0:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._fd, PIPE_BYTES)
+        except BlockingIOError:
+            return
+        whole, _, self._unread = (self._unread + data).rpartition(b"\n")
+        lines = [
+            each
+            for each in whole.decode("ascii", "replace").splitlines()
+            if each.partition(" ")[0] in _SECRETS
+        ]
+        for listener in self._listeners if lines else ():
+            if listener is not None:
+                listener(lines)
 
 
 class BrowserProcess:

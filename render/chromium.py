@@ -170,6 +170,8 @@ DISABLED_FEATURES = (
     "BackForwardCache",
     "CertificateTransparencyComponentUpdater",
     "DialMediaRouteProvider",
+    # Requests in the first flight have secrets of their own.
+    "EnableTLS13EarlyData",
     # The browser's own word across the top of a page that a style sheet made of XML.
     "GenerateXSLTWarningBanner",
     "HttpsFirstBalancedModeAutoEnable",
@@ -252,10 +254,12 @@ def command_line(
     ca_spki: str | None,
     hosts: Mapping[str, str] | None = None,
     shared_memory: bool = True,
+    key_log: Path | None = None,
 ) -> list[str]:
     """Return the program and its switches; arguments as of `Browser.launch`.
 
-    `shared_memory` is False when ``/dev/shm`` is too small, as in a container with defaults.
+    `shared_memory` is False when ``/dev/shm`` is too small, as in a container with defaults;
+    `key_log` is where the secrets of TLS connections are written.
     """
     # The first rule that fits is the one that holds.
     known = "".join(f"MAP {host} {address}, " for host, address in (hosts or {}).items())
@@ -272,6 +276,8 @@ def command_line(
         line.append("--headless=new")
     if ca_spki is not None:
         line.append(f"--ignore-certificate-errors-spki-list={ca_spki}")
+    if key_log is not None:
+        line.append(f"--ssl-key-log-file={key_log}")
     if not shared_memory:
         line.append("--disable-dev-shm-usage")
     return line

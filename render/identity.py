@@ -36,6 +36,10 @@ class PageOptions:
     timezone: str = ""  # IANA time zone name; empty: the browser's own
     media: tuple[tuple[str, str], ...] = ()  # overridden CSS media features, by name
     token: str = ""  # sent with each request, for the proxy; empty: none
+    # headers that the browser itself adds to each request, and whether it limits the codings that it accepts,
+    # for hosts whose requests no proxy changes
+    headers: tuple[tuple[str, str], ...] = ()
+    limits_codings: bool = False
 
     def identity(self) -> dict[str, Any]:
         """Return the parameters of ``Emulation.setUserAgentOverride``."""
@@ -65,8 +69,12 @@ class PageOptions:
     def commands(self, kind: str) -> Iterator[Command]:
         """Yield the commands to send to a target of a CDP type (page, iframe, worker) before it runs."""
         yield "Emulation.setUserAgentOverride", self.identity()
+        headers = dict(self.headers)
         if self.token:
-            headers = {"Content-Language": self.token}  # `proxy.visit_registry.TOKEN_HEADER`
+            headers["Content-Language"] = self.token  # `proxy.visit_registry.TOKEN_HEADER`
+        if self.limits_codings:  # to those that readers of WARCs decode
+            yield "Network.setAcceptedEncodings", {"encodings": ["deflate", "gzip", "br"]}
+        if headers:
             yield "Network.setExtraHTTPHeaders", {"headers": headers}
         if kind == "page":
             yield (

@@ -94,6 +94,8 @@ class VisitRequest:
     proxy: ProxyEndpoint | None = None
     session: SiteSession | None = None
     context: BrowserContext | None = None
+    # Whether the proxy leaves connections to the browser: it cannot change their requests.
+    own_connections: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,8 @@ class _VisitRun:
         self._options = replace(
             page_options(settings, browser_said=browser.user_agent, version=browser.version),
             token=request.proxy.token if request.proxy is not None else "",
+            headers=tuple(settings.headers.items()) if request.own_connections else (),
+            limits_codings=request.own_connections,
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:

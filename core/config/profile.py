@@ -17,6 +17,7 @@ from typing import Any
 
 from core.captures import check_login_name
 from core.config.settings import (
+    CONNECTION_KINDS,
     LINK_MIRRORS,
     LINK_PRESETS,
     PICTURE_FORMATS,
@@ -102,6 +103,7 @@ VIEWPORT_LIMIT_PX = 10_000
 # ignore robots.txt or noarchive, and a text must not inject a header line.
 _CHOICES: dict[str, Sequence[str]] = {
     "visit.colour_scheme": ("light", "dark"),
+    "visit.connections": CONNECTION_KINDS,
     "visit.picture_format": PICTURE_FORMATS,
     "visit.store": ("", *StoredLevel),
     "frontier.order": ("fifo", "random"),

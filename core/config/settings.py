@@ -12,6 +12,7 @@ PICTURE_FORMATS = ("png", "jpeg", "webp")
 LINK_MIRRORS = ("never", "failed", "always")
 LINK_PRESETS = ("default", "iabot", "dewiki")
 PURPOSE_PAGE = "https://www.mediawiki.org/wiki/Extension:Weboid"  # what Weboid is, for sites
+CONNECTION_KINDS = ("auto", "recorder", "browser")
 SCOPE_KINDS = ("page", "prefix", "host", "domain", "any")
 
 
@@ -63,6 +64,8 @@ class VisitSettings:
     contact: str = ""  # page or mail address of the operator, added to the User-Agent as "(+…)"
     # page that explains the visits, added to the User-Agent as "Weboid/0.1 (+…)"; unattended runs use the default of [links] purpose_page
     purpose_page: str = ""
+    # connections to https sites: "recorder", the browser's own ("browser"), or those of the browser for hosts that refuse the recorder ("auto")
+    connections: str = "auto"
     # headers sent with every request of a page, to every host; not for secrets
     headers: dict[str, str] = field(default_factory=dict)
 

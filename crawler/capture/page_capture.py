@@ -24,6 +24,7 @@ from core.config.settings import BehaviourSettings, Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.page_classes import REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
+from core.urls import host_of
 from core.web_dates import parse_retry_after
 from crawler.capture.reconciliation import CompletenessResult, build_page_info, check_completeness
 from crawler.frontier.base import Frontier, FrontierItem
@@ -109,6 +110,9 @@ def _without(behaviours: BehaviourSettings, names: frozenset[str]) -> BehaviourS
     return replace(behaviours, run=tuple(each for each in behaviours.run if each not in names))
 
 
+# RFC 9110, 15.5.20, 15.5.22 and 15.6.6: another connection, or protocol, may be answered.
+CONNECTION_STATUSES = (421, 426, 505)
+_REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
 # Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
 # Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
@@ -137,6 +141,9 @@ class CaptureRequest:
     first_attempt: bool = False  # try once more where the capture is partial by chance
     stored: StoredLevel = DEFAULT_STORED_LEVEL
     context: ContextKey | None = None  # names the browser context to share; None: a fresh one
+    # Hosts that the browser connects to itself ("*": all), where the proxy is on this machine: the secrets
+    # of its connections go to the proxy.
+    browser_hosts: tuple[str, ...] = ()
 
     @property
     def login_name(self) -> str:
@@ -175,6 +182,7 @@ async def capture(
             )
             shared = await stack.enter_async_context(lending)
         proxy = await stack.enter_async_context(supervisor.proxies.lend())
+        own = wanted.browser_hosts if wanted.plain is None and proxy.is_local else ()
         opening = proxy.visit(
             wanted.page_id,
             bucket=settings.proxy.dedup_bucket,
@@ -184,6 +192,7 @@ async def capture(
             stored=wanted.stored,
             shared=shared.credentials if shared is not None else None,
             confirm_within_s=settings.visit.confirm_s if shared is not None else 0.0,
+            browser_hosts=own,
         )
         recording = await stack.enter_async_context(opening)
         settings = limit_settings(settings, wanted.stored)
@@ -235,22 +244,25 @@ async def _render(
 ) -> Visit:
     if wanted.plain is not None:
         return await wanted.plain.visit(recording, wanted.url, settings.visit)
-    async with supervisor.browsers.lend(shared.browser if shared else None) as browser:
+    lending = supervisor.browsers.lend(shared.browser if shared else None)
+    async with lending as browser:
         context = None
         if shared is not None:
             context = await shared.in_browser(browser, recording.credentials)
-        return await visit(
-            browser,
-            VisitRequest(
-                wanted.url,
-                recording.credentials,
-                wanted.login.session if wanted.login else None,
-                context,
-            ),
-            settings.visit,
-            behaviours=load_behaviours(settings.behaviours),
-            clock=clock,
-        )
+        with browser.key_log.sent_to(recording.send_secrets):
+            return await visit(
+                browser,
+                VisitRequest(
+                    wanted.url,
+                    recording.credentials,
+                    wanted.login.session if wanted.login else None,
+                    context,
+                    own_connections=recording.send_secrets is not None,
+                ),
+                settings.visit,
+                behaviours=load_behaviours(settings.behaviours),
+                clock=clock,
+            )
 
 
 async def _finish_capture(
@@ -321,7 +333,7 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
     """
     # A check for robots may let the next visitor pass, or the same one later.
     is_challenge = seen.classification.kind is PageClass.CHALLENGE
-    if seen.status in REFUSAL_STATUSES or is_challenge:
+    if seen.status in (*REFUSAL_STATUSES, *CONNECTION_STATUSES) or is_challenge:
         return True, retry_moment(seen.headers, now=now)
     if (
         first
@@ -331,6 +343,17 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
         return True, None
     permanent = seen.reason.startswith(_PERMANENT)
     return seen.outcome is VisitOutcome.FAILED and not permanent, None
+
+
+def host_refusing_recorder(page: PageInfo) -> str:
+    """Return the https host whose answer may be due to the recorder's connection; empty for none.
+
+    A challenge or a firewall's refusal, a failed TLS handshake, or an answer that is no HTTP/1.1.
+    """
+    failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(_REFUSED_CONNECTIONS)
+    refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES
+    url = page.final_url or page.url
+    return host_of(url) if (failed or refused) and url.startswith("https:") else ""
 
 
 def retry_moment(headers: Mapping[str, str], *, now: datetime) -> datetime | None:

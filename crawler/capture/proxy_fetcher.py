@@ -10,20 +10,25 @@ import ssl
 import uuid
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import KW_ONLY, dataclass, field
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urljoin
 
 import httpcore
 
-from core.config.settings import VisitSettings
+from core.captures import ArtifactKind
+from core.clock import Clock
+from core.config.settings import Settings, VisitSettings
 from core.errors import BadUrlError
+from core.page_manifest import VisitOutcome
 from core.urls import authority_of, fetch_key
 from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyVisit
+from render.behaviours.catalog import NO_BEHAVIOURS
 from render.identity import visit_user_agent
+from render.visit import VisitRequest, visit
 
 ERROR_HEADER = "weboid-proxy-error"  # marks responses made by the proxy itself
 SEAL_GRACE_S = 0.0  # what we did not want to read to its end is cut, and marked as cut
@@ -42,6 +47,10 @@ _BROKEN = (
     httpcore.TimeoutException,
     ValueError,
 )
+
+# Answers that may be due to the recorder's connection (`page_capture.host_refusing_recorder`).
+_REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
+_REFUSED_STATUSES = (421, 426, 503, 505)
 
 Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
@@ -225,6 +234,50 @@ class _FetchAttempt:
             final_url=self.url,
             truncated=self._truncated,
             error=self._error,
+        )
+
+
+@dataclass(eq=False, repr=False)
+class BrowserFetcher:
+    """`FileFetcher` of texts that asks once more by a browser where the host refuses the recorder's connections."""
+
+    plain: ProxyFetcher
+    lender: ResourcePool
+    settings: Settings
+    clock: Clock
+
+    async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
+        """See `ProxyFetcher.get`; may raise BrowserUnavailableError, too."""
+        fetched = await self.plain.get(url, limit_bytes=limit_bytes, timeout_s=timeout_s)
+        refused = fetched.error.startswith(_REFUSED_CONNECTIONS)
+        if not url.startswith("https:") or not (refused or fetched.status in _REFUSED_STATUSES):
+            return fetched
+        text_only = replace(
+            self.settings.visit, timeout_s=timeout_s,
+            view=False, full_page=False, thumbnail=False, dom=False, text=True, pdf=False, favicon=False,
+        )  # fmt: skip
+        bucket, headers = self.settings.proxy.dedup_bucket, text_only.headers
+        async with AsyncExitStack() as stack:
+            proxy = await stack.enter_async_context(self.lender.proxies.lend())
+            if not proxy.is_local:
+                return fetched
+            opening = proxy.visit(
+                str(uuid.uuid4()), bucket=bucket, headers=headers, browser_hosts=["*"]
+            )
+            recording = await stack.enter_async_context(opening)
+            browser = await stack.enter_async_context(self.lender.browsers.lend())
+            stack.enter_context(browser.key_log.sent_to(recording.send_secrets))
+            request = VisitRequest(url, recording.credentials, own_connections=True)
+            seen = await visit(
+                browser, request, text_only, behaviours=NO_BEHAVIOURS, clock=self.clock
+            )
+            await recording.seal(grace_s=SEAL_GRACE_S)
+        if seen.status is None:
+            return fetched
+        text = next((each.data for each in seen.artifacts if each.kind is ArtifactKind.TEXT), b"")
+        is_cut = len(text) > limit_bytes or seen.outcome is not VisitOutcome.COMPLETE
+        return FetchedFile(
+            seen.status, seen.headers, text[:limit_bytes], seen.final_url, truncated=is_cut
         )
 
 

@@ -25,6 +25,7 @@ from core.errors import BrowserUnavailableError, ProxyUnavailableError
 from crawler.collection import Collection
 from crawler.pools.shared_contexts import SharedContextPool
 from crawler.worker.crawl_events import FileRecovered
+from net.tls_client import trusted_pins
 from proxy.control.client import ProxyClient
 from proxy.limits import create_counter_file
 from render.browser import Browser
@@ -46,7 +47,9 @@ _PACKAGES = str(Path(__file__).resolve().parents[2])
 class ProxyAccess:
     """Parameters that browsers need for the available proxies."""
 
-    spki: str = ""  # of their authority's leaf key, as `render.chromium` takes it
+    spki: str = (
+        ""  # of their authority's leaf key and others, with commas, as `render.chromium` takes it
+    )
     # "host:port" of each that is not on a loopback address -> its "address:port"
     hosts: Mapping[str, str] = field(default_factory=dict)
 
@@ -171,6 +174,8 @@ class LocalProxyPool:
             ProxyProcess(slot, collection, settings, folder, report)
             for slot in range(settings.proxy.processes)
         ]
+        # Of certificates that the profile trusts: for connections that browsers make themselves.
+        self._pins = trusted_pins(settings.egress.ca_file) if settings.egress.ca_file else ()
         create_counter_file(folder / BYTE_COUNTER_FILE, settings.proxy.processes)
         self._ready = {proxy: asyncio.Event() for proxy in self._proxies}
         self._watchers: set[asyncio.Task[None]] = set()
@@ -194,8 +199,8 @@ class LocalProxyPool:
 
     @property
     def needs(self) -> ProxyAccess:
-        """Return their authority alone: they are on a loopback address."""
-        return ProxyAccess(self._proxies[0].spki)
+        """Return the keys that browsers trust: the proxies are on a loopback address."""
+        return ProxyAccess(",".join((self._proxies[0].spki, *self._pins)))
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[ProxyClient]:

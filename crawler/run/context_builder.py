@@ -35,7 +35,7 @@ from warc.local_storage import DiskReserve
 
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
-    from crawler.capture.proxy_fetcher import ProxyFetcher
+    from crawler.capture.proxy_fetcher import FileFetcher, ProxyFetcher
 
 SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
@@ -97,6 +97,13 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         visits = proxy_visits(run.supervisor, bucket=bucket, headers=visit.headers)
         return ProxyFetcher(visits, ca=run.ca, agent=user_agent_lookup(run.supervisor, visit))
 
+    def robots_fetcher() -> FileFetcher:
+        from crawler.capture.proxy_fetcher import BrowserFetcher
+
+        if settings.visit.connections == "recorder":
+            return fetcher()
+        return BrowserFetcher(fetcher(), run.supervisor, settings, clock)
+
     @cache
     def plain_visits() -> PlainVisits:
         from crawler.capture.plain_visit import PlainVisits
@@ -118,7 +125,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
     policy = make_policy(
         frontier,
         settings.policy,
-        fetcher=fetcher if fetches else None,
+        fetcher=robots_fetcher if fetches else None,
         settings_for=settings_for,
         clock=clock,
         ask=patience.ask,

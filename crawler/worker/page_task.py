@@ -39,7 +39,13 @@ from core.hosts import registrable
 from core.page_classes import WITHHELD
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import host_of, identity_key
-from crawler.capture.page_capture import CaptureRequest, CaptureResult, StoredLevelLookup, capture
+from crawler.capture.page_capture import (
+    CaptureRequest,
+    CaptureResult,
+    StoredLevelLookup,
+    capture,
+    host_refusing_recorder,
+)
 from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.politeness import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
@@ -79,6 +85,10 @@ NO_REST = timedelta(0)  # the host was not asked
 RUN_ERRORS = (DiskFullError, LimitReachedError, DedupUnavailableError)
 HOST_DOWN = "host down:"  # how the reason of an item begins that ended unvisited
 ONE_ATTEMPT = "one-attempt"  # the kind of the notes on URLs, by identity key, that are visited once
+# The kind of the notes on hosts, "browser" or "recorder": whose connections reach them.
+CONNECTIONS_NOTE = "connections"
+HELPED_FOR = timedelta(days=7)  # before the recorder's connections are tried again
+UNHELPED_FOR = timedelta(days=1)  # before the browser's are, where they were refused as well
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 
 _T = TypeVar("_T")
@@ -258,7 +268,17 @@ class PageTask:
                 raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
 
         login, key = context.logins.of(item.url), None
-        if not (settings.visit.fresh or only_attempt or login is not None or plain is not None):
+        ways: dict[str, str] = {}  # connections by host, as earlier visits found out
+        own: tuple[str, ...] = ("*",) if settings.visit.connections == "browser" else ()
+        if settings.visit.connections == "auto":
+            now, site = self._now(), registrable(host_of(item.url))
+            ways = await self._retrying(lambda: context.frontier.notes(CONNECTIONS_NOTE, now=now))
+            own = tuple(
+                host for host, way in ways.items() if way == "browser" and registrable(host) == site
+            )
+        # The proxy can tell requests of one visit from another's by its own connections only.
+        is_fresh = settings.visit.fresh or only_attempt or bool(own)
+        if not (is_fresh or login is not None or plain is not None):
             # Visits that differ in a setting, such as the language or the device, share nothing.
             differing = repr((settings.visit, settings.proxy.dedup_bucket, stored))
             digest = sha256(differing.encode()).hexdigest()
@@ -273,6 +293,7 @@ class PageTask:
                 first_attempt=item.attempts <= 1,
                 stored=stored,
                 context=key,
+                browser_hosts=own,
             ),
             supervisor=context.supervisor,
             settings=settings,
@@ -281,6 +302,15 @@ class PageTask:
             forbids=context.policy.forbids(item),
         )
         page = captured.page
+        refusing = host_refusing_recorder(page) if settings.visit.connections == "auto" else ""
+        if refusing and plain is None and (refusing in own or refusing not in ways):
+            way, kept = ("recorder", UNHELPED_FOR) if refusing in own else ("browser", HELPED_FOR)
+            now = self._now()
+            await self._retrying(
+                lambda: context.frontier.put_note(
+                    CONNECTIONS_NOTE, refusing, way, now=now, until=now + kept
+                )
+            )
         if captured.again:
             await self._carry_out(captured)
             is_withheld = page.page_class in WITHHELD

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -71,11 +71,18 @@ class ContextCredentials(NamedTuple):
 class ProxyVisit:
     """One visit at the proxy. Created by `ProxyClient.visit`, which also ends it."""
 
-    def __init__(self, connection: _ControlConnection, credentials: ProxyEndpoint) -> None:
+    def __init__(
+        self,
+        connection: _ControlConnection,
+        credentials: ProxyEndpoint,
+        send_secrets: Callable[[list[str]], None] | None = None,
+    ) -> None:
         self._connection = connection
         # Set by the seal: number of requests beyond the limit, which have no log entry.
         self.refused = 0
         self.credentials = credentials  # for the visit's browser context
+        # Takes lines of the browser's key log; None where it makes no connections itself.
+        self.send_secrets = send_secrets
 
     async def write(
         self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime
@@ -150,11 +157,14 @@ class ProxyClient:
         stored: StoredLevel = DEFAULT_STORED_LEVEL,
         shared: ContextCredentials | None = None,
         confirm_within_s: float = 0.0,
+        browser_hosts: Sequence[str] = (),
     ) -> AsyncIterator[ProxyVisit]:
         """Open a visit and yield it; it is closed at the end of the block.
 
         `unverified_tls` allows the login at origins whose certificate does not verify; `shared`: a context whose visits
-        take turns; `confirm_within_s`: origins may confirm captures no older, instead of sending them again. Raises ConfigError for a header, DiskFullError, LimitReachedError, ProxyUnavailableError.
+        take turns; `confirm_within_s`: origins may confirm captures no older, instead of sending them again;
+        `browser_hosts`: hosts that the browser connects to itself ("*": all). Raises ConfigError for a header,
+        DiskFullError, LimitReachedError, ProxyUnavailableError.
         """
         async with self._connected() as connection:
             message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}
@@ -169,11 +179,14 @@ class ProxyClient:
                 message["confirm_within_s"] = confirm_within_s
             if shared is not None:
                 message |= shared._asdict()
+            if browser_hosts:
+                message["browser_hosts"] = list(browser_hosts)
             answer = await connection.ask(message)
             credentials = ProxyEndpoint(
                 *(answer[name] for name in ("host", "port", "username", "password", "token"))
             )
-            yield ProxyVisit(connection, credentials)
+            async with self._sending_secrets() if browser_hosts else nullcontext() as send:
+                yield ProxyVisit(connection, credentials, send)
             await connection.ask({"verb": "close"})
 
     async def status(self) -> Message:
@@ -186,6 +199,28 @@ class ProxyClient:
         async with self._connected() as connection:
             answer = await connection.ask({"verb": "reach", "host": host, "port": port})
             return bool(answer["reached"])
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether it is reached by a socket of this machine, which nobody else can read."""
+        return isinstance(self._address, Path)
+
+    @asynccontextmanager
+    async def _sending_secrets(self) -> AsyncIterator[Callable[[list[str]], None]]:
+        """Open a connection for a browser's TLS secrets; yield the function that sends lines of its key log."""
+        queue: asyncio.Queue[list[str]] = asyncio.Queue()
+        async with self._connected() as connection:
+
+            async def send() -> None:
+                while True:
+                    await connection.ask({"verb": "secrets", "lines": await queue.get()})
+
+            sending = asyncio.create_task(send())
+            try:
+                yield queue.put_nowait
+            finally:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[_ControlConnection]:

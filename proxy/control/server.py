@@ -169,6 +169,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
             "close": self._close,
             "status": self._status,
             "reach": self._reach,
+            "secrets": self._secrets,
         }
         try:
             return verbs[message["verb"]](message, body)
@@ -223,6 +224,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
             strict_tls=bool(login) and message.get("unverified_tls") is not True,
             stored=stored,
             confirm_within_ms=int(confirm_s * 1000) if not login and keeps_all else 0,
+            browser_hosts=frozenset(map(str, message.get("browser_hosts", ()))),
             **shared,
         )
         proxy.visits.add(visit, shared=bool(shared))
@@ -310,6 +312,11 @@ class _ControlSession(socketserver.BaseRequestHandler):
         if type(port) is not int or not 0 < port < 65_536:
             raise InputError("A port is a number from 1 to 65535.")
         return {"reached": self.server.proxy.reaches(host, port)}
+
+    def _secrets(self, message: Message, _: bytes) -> Message:
+        """Take secrets of TLS connections that a browser makes itself, as lines of its key log."""
+        self.server.proxy.secrets.add(map(str, message["lines"]))
+        return {}
 
     def _current(self) -> VisitSession:
         if self._visit is None:

@@ -25,7 +25,7 @@ from core.layout import Layout
 from net.http1 import parse_request_head
 from proxy.control.client import ProxyVisit
 from proxy.request_log import RequestLogEntry
-from proxy.websocket import WebSocketRelay, upgrade_request
+from proxy.websocket import SocketRelay, upgrade_request
 from render.browser import Browser as RealBrowser
 from render.chromium import find_browser
 from render.visit import VisitRequest, visit
@@ -268,7 +268,7 @@ async def test_a_websockets_bytes_count_against_the_visit(
 def test_a_relay_ends_when_neither_side_says_a_word() -> None:
     """Whatever is left open by both."""
     ours, theirs = socket.socketpair(), socket.socketpair()
-    reason = WebSocketRelay(ours[0], theirs[0], lambda _sent, _received: "", idle_s=0.05).run()
+    reason = SocketRelay(ours[0], theirs[0], lambda _sent, _received: "", idle_s=0.05).run()
     for end in (*ours, *theirs):
         end.close()
 
@@ -286,7 +286,7 @@ def test_a_relay_loses_nothing_when_one_side_reads_slowly() -> None:
         with theirs[1]:
             theirs[1].sendall(data)
 
-    relay = WebSocketRelay(ours[0], theirs[0], lambda _sent, _received: "", idle_s=20)
+    relay = SocketRelay(ours[0], theirs[0], lambda _sent, _received: "", idle_s=20)
     running = [threading.Thread(target=say), threading.Thread(target=relay.run)]
     for thread in running:
         thread.start()

@@ -237,6 +237,7 @@ class Proxy:
                 layout, settings, control=self.control, tally=lambda: ByteCounter(*(tally or ()))
             )
         )
+        self.secrets = started.proxy.secrets
         self.port = started.proxy.server_address[1]
         self.spki = started.proxy.ca.spki
         self.recovered = [each.to_dict() for each in started.recovered]

@@ -1,0 +1,163 @@
+"""Pages by the browser's own connections: a real Chromium, a real proxy, origins that refuse the recorder."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from core.clock import SystemClock
+from core.config.settings import BehaviourSettings, BrowserSettings, Settings, VisitSettings
+from core.layout import Layout
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.capture.page_capture import CaptureRequest, capture
+from net.tls_client import trusted_pins
+from render.browser import Browser
+from render.chromium import find_browser
+from tests.support.fixed_pool import fixed_pool
+from tests.support.http2_origin import Http2Origin
+from tests.support.proxy_fixtures import Proxy, check, records
+
+pytestmark = [pytest.mark.browser, pytest.mark.proxy]
+SITE = "https://secure.example"
+CLOCK = SystemClock()
+HTML = {"content-type": "text/html; charset=utf-8"}
+Take = Callable[..., Awaitable[PageInfo]]
+
+
+@pytest.fixture
+def http2(certificate: Path) -> Iterator[Http2Origin]:
+    """An origin that refuses HTTP/1.1."""
+    origin = Http2Origin(certificate)
+    yield origin
+    origin.close()
+
+
+@pytest_asyncio.fixture
+async def take(
+    http2: Http2Origin, layout: Layout, settings: Settings, tmp_path: Path
+) -> AsyncIterator[Take]:
+    """Captures a path of the origin as the worker does; the manifest."""
+    egress = replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"})
+    quick = VisitSettings(timeout_s=120.0, settle_limit_s=90.0, full_page=False, thumbnail=False)
+    chosen = replace(settings, egress=egress, visit=quick, behaviours=BehaviourSettings(run=()))
+    proxy = Proxy(layout, chosen, "own", tmp_path)
+    pins = ",".join((proxy.spki, *trusted_pins(settings.egress.ca_file)))
+    patient = BrowserSettings(hang_limit_s=86_400.0)
+
+    async def nothing(_page: PageInfo) -> None:
+        return None
+
+    async with await Browser.launch(patient, find_browser(), ca_spki=pins, clock=CLOCK) as browser:
+
+        async def take(path: str, hosts: tuple[str, ...] = ("secure.example",)) -> PageInfo:
+            captured = await capture(
+                CaptureRequest(SITE + path, "p", last_attempt=True, browser_hosts=hosts),
+                supervisor=fixed_pool(proxy.client, browser),
+                settings=chosen,
+                clock=CLOCK,
+                before_manifest=nothing,
+            )
+            return captured.page
+
+        yield take
+    proxy.stop()
+
+
+async def test_a_page_of_an_origin_that_speaks_only_http2_is_recorded(
+    take: Take, http2: Http2Origin, layout: Layout
+) -> None:
+    """The recorder fails there; with the browser's connections document, image and script are stored."""
+    page = (
+        b"<!doctype html><title>Two</title><img src=/a.svg><script>"
+        b"fetch('/data', {method: 'POST', body: 'x'.repeat(100000)})"
+        b".then(r => r.text()).then(t => document.title = t)</script><p>Only by HTTP/2."
+    )
+    svg = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>'
+    http2.answers["/"] = (200, HTML, page)
+    http2.answers["/a.svg"] = (200, {"content-type": "image/svg+xml"}, svg)
+    http2.answers["/data"] = (200, {"content-type": "text/plain"}, b"answered")
+    refused = await take("/", ())
+    seen = await take("/")
+
+    assert (refused.outcome, refused.reason[:4]) == (VisitOutcome.FAILED, "disc")
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "answered")
+    kept = {each.url: each for each in records(layout) if each.kind == "response"}
+    assert kept[f"{SITE}/"].payload == page
+    assert kept[f"{SITE}/a.svg"].payload == svg
+    assert http2.bodies["/data"] == b"x" * 100_000
+    (posted,) = (r for r in records(layout) if r.kind == "request" and r.url.endswith("/data"))
+    assert posted.payload == b"x" * 100_000
+    assert {each.kept for each in seen.resources} == {"response"}
+    assert all("zstd" not in each["accept-encoding"] for each in http2.requests)
+    check(layout)
+
+
+GREASE = {0x0A0A + 0x1010 * step for step in range(16)}  # RFC 8701
+
+
+def is_chromium(hello: bytes) -> bool:
+    """Whether a ClientHello has Chromium's order of cipher suites, and offers HTTP/2."""
+    at = 5 + 4 + 2 + 32
+    at += 1 + hello[at]
+    size = int.from_bytes(hello[at : at + 2], "big")
+    raw = hello[at + 2 : at + 2 + size]
+    suites = [int.from_bytes(raw[each : each + 2], "big") for each in range(0, size, 2)]
+    return suites[0] in GREASE and suites[1:4] == [0x1301, 0x1302, 0x1303] and b"\x02h2" in hello
+
+
+async def test_an_origin_that_wants_chromiums_hello_gets_it(take: Take, http2: Http2Origin) -> None:
+    """GREASE, Chromium's suites in Chromium's order, and h2 by ALPN."""
+    http2.lets_in = is_chromium
+    http2.answers["/"] = (200, HTML, b"<!doctype html><title>Let in</title>")
+    refused = await take("/", ())
+    seen = await take("/")
+
+    assert refused.outcome is VisitOutcome.FAILED
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "Let in")
+    assert http2.refused >= 1
+
+
+async def test_a_clearance_cookie_that_a_script_sets_is_sent(
+    take: Take, http2: Http2Origin, layout: Layout
+) -> None:
+    """The check and the page behind it are both recorded."""
+    check_page = b"<!doctype html><script>document.cookie='clear=1';location.reload()</script>"
+
+    def answer(head: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        if "clear=1" in head.get("cookie", ""):
+            return 200, HTML, b"<!doctype html><title>Behind</title>"
+        return 403, HTML, check_page
+
+    http2.answers["/"] = answer
+    seen = await take("/")
+
+    assert (seen.status, seen.title) == (200, "Behind")
+    statuses = [r.status for r in records(layout) if r.kind == "response" and r.url == f"{SITE}/"]
+    assert statuses == ["403", "200"]
+
+
+async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> None:
+    """200 MB pass through proxy and origin, both in this process, which hold 16 MB of them."""
+    size = 200_000_000
+    http2.answers["/"] = (200, HTML, b"<!doctype html><title>.</title><link rel=stylesheet href=/long>")
+    http2.answers["/long"] = (200, {"content-type": "text/css"}, b" " * size)
+    process, highest = psutil.Process(), 0
+    before = process.memory_info().rss
+
+    async def watch() -> None:
+        nonlocal highest
+        while True:
+            highest = max(highest, process.memory_info().rss)
+            await asyncio.sleep(0.05)
+
+    watching = asyncio.create_task(watch())
+    seen = await take("/")
+    watching.cancel()
+
+    (long,) = (each for each in seen.resources if each.url.endswith("/long"))
+    assert (long.kept, long.reason) == ("response", "")
+    assert highest - before < size / 2
