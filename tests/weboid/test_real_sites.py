@@ -49,7 +49,7 @@ pytestmark = [
 # Of the grey picture's range. A played-back page that lost its styles or pictures is beyond it.
 DIFFERENCE_LIMIT = 0.12
 DIFFERENCE_MEDIAN = 0.03
-PAGES = 50
+PAGES = 24
 
 
 class Archived:
@@ -80,7 +80,7 @@ class Archived:
 
 @pytest.fixture(scope="module")
 def archived(real_web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Archived:
-    """`weboid archive --list` on fifty real pages and more, spread over all sites."""
+    """`weboid archive --list` on two dozen real pages and the PDFs, spread over all sites."""
     folder = tmp_path_factory.mktemp("real")
     patient = {"timeout_s": 240.0}  # a busy machine
     profile = profile_for(real_web, folder / "profile.toml", visit=patient)
@@ -93,8 +93,8 @@ def archived(real_web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Arc
 
 
 def test_every_page_is_complete(archived: Archived) -> None:
-    """Fifty pages and more, none partial, none given up."""
-    assert len(archived.urls) >= 50
+    """None is partial, none given up."""
+    assert len(archived.urls) > PAGES
     assert archived.ran.code == 0, archived.ran.err
     assert archived.ran.summary["outcomes"] == {"complete": len(archived.urls)}
     assert set(archived.manifests) == set(archived.urls)
@@ -278,12 +278,12 @@ async def test_pages_open_in_serve_and_look_as_they_were_captured(
 ) -> None:
     """The reader's page frames the copy; the copy's picture is near the capture's.
 
-    Every fourth page is opened: all sites are among them.
+    Every third page is opened: all sites are among them.
     """
     scores: dict[str, float] = {}
     pages = [url for url in archived.urls if archived.manifests[url].mime == "text/html"]
-    assert {host_of(url) for url in pages[::4]} == {host_of(url) for url in pages}
-    todo = iter(pages[::4])
+    assert {host_of(url) for url in pages[::3]} == {host_of(url) for url in pages}
+    todo = iter(pages[::3])
 
     async def read() -> None:
         for url in todo:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from core.errors import BrowserUnavailableError, UnavailableError
@@ -217,20 +218,31 @@ def _lock_digest() -> str:
 # ---------------------------------------------------------------------------------------- programs
 
 
-def _make_environment(folder: Path) -> Path:
-    """Make a virtual environment with pip, and return its interpreter."""
+def _pip_of_this_environment() -> list[str]:
+    """Return the command of our own pip if it can install elsewhere (since 22.3), else an empty list."""
     try:
-        _run([sys.executable, "-m", "venv", "--clear", str(folder)])
+        major, minor = map(int, version("pip").split(".")[:2])
+    except (PackageNotFoundError, ValueError):
+        return []
+    return [sys.executable, "-m", "pip", "--python"] if (major, minor) >= (22, 3) else []
+
+
+def _make_environment(folder: Path) -> Path:
+    """Make a virtual environment, with pip unless ours serves it, and return its interpreter."""
+    without = ["--without-pip"] if _pip_of_this_environment() else []
+    try:
+        _run([sys.executable, "-m", "venv", "--clear", *without, str(folder)])
     except _CommandError as error:
-        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        text = f"Python's venv does not work ({error}); as root, run: apt-get install python{version}-venv"
+        release = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        text = f"Python's venv does not work ({error}); as root, run: apt-get install python{release}-venv"
         raise _CommandError(text) from error
     return folder / "bin" / "python"
 
 
 def _pip(python: Path, *arguments: str) -> None:
-    pip = [str(python), "-m", "pip", "install", "-q", "--no-input", "--disable-pip-version-check"]
-    _run([*pip, *arguments])
+    own = _pip_of_this_environment()
+    pip = [*own, str(python)] if own else [str(python), "-m", "pip"]
+    _run([*pip, "install", "-q", "--no-input", "--disable-pip-version-check", *arguments])
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
