@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.http_listener import Heard, Listener, Said, front, told
 from tests.support.mediawiki_extension import Extended
+from tests.support.polling import wait_until
 from tests.wiki.mediawiki.conftest import Pure
 
 pytestmark = pytest.mark.slow
@@ -315,6 +316,16 @@ def test_a_browser_that_has_the_page_gets_the_new_state(extended: Extended, show
     assert extended.view("Held", If_Modified_Since=had).status == 200
     assert "Working again" in extended.view("Held").html
     assert extended.view("Held", If_Modified_Since=had).status == 200
+
+
+def test_an_edit_in_the_second_of_a_view_is_seen(extended: Extended) -> None:
+    """By the browser that has the page of that view: it came without a date of the future."""
+    for number in range(3):
+        extended.writer.write("Quick", f"https://e.org/quick {number}")
+        extended.view("Quick")
+        had = extended.view("Quick").headers["Last-Modified"]
+        extended.writer.write("Quick", f"https://e.org/quick {number}, edited")
+        wait_until(lambda had=had: extended.view("Quick", If_Modified_Since=had).status == 200)  # type: ignore[misc]
 
 
 def test_a_page_without_links_is_not_sent_again(extended: Extended) -> None:

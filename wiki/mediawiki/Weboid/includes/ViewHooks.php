@@ -61,8 +61,13 @@ class ViewHooks {
 			$title = $out->getTitle();
 			if ( $this->isCovered( $title ) ) {
 				$shown = $this->pages->get( $title->getArticleID(), $out->getLanguage()->getCode() );
-				$isOld = !$shown || $shown['until'] <= time();
-				$modifiedTimes['weboid'] = gmdate( 'YmdHis', $isOld ? time() : $shown['changed'] );
+				$now = time();
+				$touched = (int)wfTimestamp( TS_UNIX, $modifiedTimes['page'] ?? '19700101000000' );
+				// What was noted before an edit says nothing of the page as it is now.
+				$isOld = !$shown || $shown['until'] <= $now || $touched >= $shown['changed'];
+				// A date of the future would be later than that of an edit within this second.
+				$modified = $isOld ? $now : min( $shown['changed'], $now );
+				$modifiedTimes['weboid'] = gmdate( 'YmdHis', $modified );
 			}
 		} catch ( \Throwable $error ) {
 			$modifiedTimes['weboid'] = gmdate( 'YmdHis' );
@@ -90,13 +95,13 @@ class ViewHooks {
 	private function marked( $out, int $pageId, string $text ): string {
 		$links = Marker::of( $this->settings )->links( $text );
 		$lang = $out->getLanguage()->getCode();
+		$changed = (int)wfTimestamp( TS_UNIX, $out->getWikiPage()->getTouched() );
 		if ( !$links ) {
-			$this->pages->note( $pageId, $lang, '', PHP_INT_MAX );
+			$this->pages->note( $pageId, $lang, (string)$changed, PHP_INT_MAX );
 			return $text;
 		}
-		$changed = (int)wfTimestamp( TS_UNIX, $out->getWikiPage()->getTouched() );
 		$known = $this->front->ask( $pageId, array_column( $links, 'url' ), $lang, $changed );
-		$this->pages->note( $pageId, $lang, sha1( serialize( $known['links'] ) ), $known['until'] );
+		$this->pages->note( $pageId, $lang, sha1( serialize( [ $changed, $known['links'] ] ) ), $known['until'] );
 		if ( $known['waiting'] ) {
 			$out->lowerCdnMaxage( max( 1, $known['until'] - time() ) );
 		}
