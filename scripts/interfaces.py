@@ -1,9 +1,12 @@
-"""Reference pages of metrics, environment variables and the registry's API, made from the code."""
+"""Reference pages of metrics, environment variables and HTTP APIs, made from the code and its OpenAPI documents."""
 
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+
+import yaml  # type: ignore[import-untyped]
 
 from crawler.frontier.base import FrontierStats
 from crawler.status.collection_status import (
@@ -62,6 +65,8 @@ ENVIRONMENT = {
     "WEBOID_SECRET": "secret of a cluster, as hexadecimal digits, instead of `--secret-file`",
     "WEBOID_LOGIN_PASSPHRASE": "passphrase of [logins](../how-to/logins.md)",
     "WEBOID_REPLAY_PYTHON": "Python with pywb, for the level `full`",
+    "WEBOID_ORIGIN": "[container](../how-to/container.md): `--origin` of `weboid serve`",
+    "WEBOID_REPLAY_ORIGIN": "container: `--replay-origin` of `weboid serve`",
     "WEBOID_BROWSER": "browser, if `[browser] executable` names none: a path or a name",
     "WEBOID_FULL_SECRET": "internal: `weboid serve` gives it to its replay process",
 }
@@ -124,10 +129,33 @@ Made from the API's own description by `python -m scripts.reference`: [OpenAPI 3
 """
 
 
+_ARCHIVE = """\
+# Archive API: requests and responses
+
+Made from [OpenAPI 3.1](archive-openapi.yaml) by `python -m scripts.reference`. The APIs of `weboid serve` for captures and quality checks ([Memento and CDX](memento.md), [pages for readers](front.md), [quality](../how-to/quality.md)), and of `weboid monitor` ([metrics](metrics.md)). The link registry has [its own](registry-openapi.md).
+"""
+ARCHIVE_FILE = (
+    Path(__file__).resolve().parent.parent / "docs" / "reference" / "archive-openapi.yaml"
+)
+
+
+def archive_description() -> dict[str, Any]:
+    """Return the OpenAPI document of the archive's APIs."""
+    return dict(yaml.safe_load(ARCHIVE_FILE.read_bytes()))
+
+
+def archive_openapi_page() -> str:
+    """Return the archive's OpenAPI document as a page."""
+    return _openapi_page(_ARCHIVE, archive_description())
+
+
 def openapi_page() -> str:
     """Return the registry API's OpenAPI document as a page."""
-    document = api_description()
-    lines = [_OPENAPI]
+    return _openapi_page(_OPENAPI, api_description())
+
+
+def _openapi_page(head: str, document: dict[str, Any]) -> str:
+    lines = [head]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             lines += [f"## `{method.upper()} {path}`", "", f"{operation['summary']}.", ""]

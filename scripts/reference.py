@@ -217,6 +217,7 @@ def short_help_table() -> str:
 PAGES = {
     "how-to/archives.md": archive_services.page,
     "pictures/link-states.svg": link_state_diagram.picture,
+    "reference/archive-openapi.md": interfaces.archive_openapi_page,
     "reference/cli.md": cli_page,
     "reference/environment.md": interfaces.environment_page,
     "reference/json.md": json_outputs.page,

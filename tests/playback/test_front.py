@@ -12,6 +12,7 @@ from core.page_classes import PageClass
 from core.page_manifest import PageScreen, VisitOutcome
 from core.timestamps import timestamp14
 from playback.url_paths import escape_url
+from tests.support.archive_openapi import check_response
 from tests.support.playback_fixtures import (
     NOW,
     CollectionBuilder,
@@ -510,3 +511,28 @@ def test_a_good_capture_has_no_mark(served: Served, site: str) -> None:
 
     assert "better copy" not in text
     assert text.count('class="outcome') == 2
+
+
+def test_apis_answer_as_their_description_says(served: Served, site: str) -> None:
+    """Statuses and JSON fields of docs/reference/archive-openapi.yaml."""
+    served.builder.page(f"{site}/described", "<p>described</p>")
+    known, unknown = f"{site}/described", f"{site}/never"
+
+    for path, address in (
+        ("/healthz", "/healthz"),
+        ("/timegate/{url}", f"/timegate/{known}"),
+        ("/timegate/{url}", f"/timegate/{unknown}"),
+        ("/timemap/{form}/{url}", f"/timemap/link/{known}"),
+        ("/timemap/{form}/{url}", f"/timemap/cdxj/{unknown}"),
+        ("/cdx", f"/cdx?url={known}"),
+        ("/cdx", f"/cdx?url={known}&matchType=domain"),
+        ("/cdx", f"/cdx?url={known}&page=-1"),
+        ("/cdx/search/cdx", f"/cdx/search/cdx?url={known}"),
+    ):
+        check_response(path, served.get(address).status)
+    for path, address in (
+        ("/api/pages", f"/api/pages?q={site}"),
+        ("/timemap/{form}/{url}", f"/timemap/json/{known}"),
+    ):
+        reply = served.get(address)
+        check_response(path, reply.status, json.loads(reply.text))

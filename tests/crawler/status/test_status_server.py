@@ -21,6 +21,7 @@ from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
 from crawler.status.collection_status import StatusReader
 from crawler.status.status_server import parse_listen_address, serve_status
+from tests.support.archive_openapi import check_response
 
 SETTINGS = Settings()
 
@@ -96,6 +97,8 @@ async def test_stats_and_metrics_tell_the_same_numbers(monitored: Monitored) -> 
         sample.labels["state"]: sample.value for sample in families["weboid_frontier_items"].samples
     }
 
+    check_response("/stats.json", stats.status_code, stats.json())
+    check_response("/metrics", metrics.status_code)
     assert stats.json()["queued"] == items["queued"] == 1
     assert stats.headers["content-type"] == "application/json"
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")

@@ -26,6 +26,7 @@ from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from qa.check_table import RepairState
 from qa.web.check_pages import QualityContext
+from tests.support.archive_openapi import check_response
 from tests.support.playback_fixtures import NOW, decide, png
 from tests.support.quality_hall import (
     STRANGER,
@@ -448,7 +449,10 @@ def test_a_picture_outside_of_the_folder_is_not_read(hall: Hall, front: Front) -
 def test_programs_are_told_the_same(hall: Hall, front: Front) -> None:
     """Names of fields are those of the documentation."""
     page_id = hall.check(f"{SITE}/p", score=0.25, lost=(LostPart(f"{SITE}/a", "digest"),))
-    (told,) = front.get("/quality/api/results").json()["results"]
+    listed = front.get("/quality/api/results").json()
+    check_response("/quality/api/results", 200, listed)
+    check_response("/quality/api/summary", 200, front.get("/quality/api/summary").json())
+    (told,) = listed["results"]
     documented = Path("docs/how-to/quality.md").read_text()
 
     assert told["page_id"] == page_id
