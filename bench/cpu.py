@@ -48,7 +48,9 @@ def _role(child: psutil.Process) -> str:
     command = child.cmdline()
     if command[1:3] == ["-m", "proxy"]:
         return "proxy"
-    return "browser" if any(part.startswith("--user-data-dir") for part in command) else ""
+    is_driver = "run-driver" in command  # Playwright's, whose child the browser is
+    is_browser = any(part.startswith("--user-data-dir") for part in command)
+    return "browser" if is_driver or is_browser else ""
 
 
 def since(before: Mapping[str, float]) -> dict[str, float]:

@@ -49,7 +49,7 @@ _LOADED = """new Promise((done) => {
 })"""
 
 
-def _urls(count: int) -> list[str]:
+def manual_pages(count: int) -> list[str]:
     """Return pages of the manual that are documents of their own, in alphabetical order."""
     folder = kinds().root / MANUAL
     paths = [each for each in sorted(folder.rglob("*.html")) if each.stat().st_size > 4_000]
@@ -92,7 +92,7 @@ async def _look(browser: Browser, context: BrowserContext, url: str) -> None:
     await connection.send("Target.closeTarget", target)
 
 
-async def _unrecorded(load: Load, web: TestWeb) -> Took:
+async def unrecorded(load: Load, web: TestWeb) -> Took:
     """Make the same visits in one browser context, straight from the web."""
     behaviours = load_behaviours(load.behaviours)
     async with await Browser.launch(
@@ -160,7 +160,7 @@ async def _round(urls: Sequence[str], web: TestWeb, before: str) -> dict[str, fl
     else:
         fresh = replace(load, visit=replace(load.visit, fresh=True))
         before_s = (await archived(fresh, web, 1)).seconds
-    unrecorded = await _unrecorded(load, web)
+    direct = await unrecorded(load, web)
     recrawl_bytes_ratio, confirmed_share = await _recrawl(load, web)
     return {
         "recrawl_bytes_ratio": recrawl_bytes_ratio,
@@ -168,7 +168,7 @@ async def _round(urls: Sequence[str], web: TestWeb, before: str) -> dict[str, fl
         "requests_ratio": requests / plain_requests,
         "cpu_of_bare": sum(shared.cpu.values()) / sum(bare.cpu.values()),
         "pages_ratio": before_s / shared.seconds,
-        "archived_ratio": unrecorded.seconds / shared.seconds,
+        "archived_ratio": direct.seconds / shared.seconds,
         "requests": requests / len(urls),
         "plain_requests": plain_requests / len(urls),
         "pages_per_minute": len(urls) / shared.seconds * 60,
@@ -182,7 +182,7 @@ async def main() -> None:
     asking = report.parser(__doc__ or "")
     asking.add_argument("--before", metavar="FOLDER", default="", help="another checkout, set up")
     asked = asking.parse_args()
-    urls = _urls(QUICK_PAGES if asked.quick else PAGES)
+    urls = manual_pages(QUICK_PAGES if asked.quick else PAGES)
     with TestWeb.start(real=False, every_kind=True) as web:
         rounds = [await _round(urls, web, asked.before) for _ in range(1 if asked.quick else 3)]
     figures = {name: report.median([each[name] for each in rounds]) for name in rounds[0]}
