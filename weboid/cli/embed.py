@@ -171,7 +171,7 @@ def filter_command(
     keep: bool = option("Leave links as they are that were marked before."),
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Mark the links of HTML: from standard input to standard output, or of files and folders.
+    """Mark the links of HTML files, folders, or of standard input.
 
     \b
     weboid embed filter < page.html > marked.html --front URL --wiki NAME
@@ -366,7 +366,7 @@ def proxy_command(
         default=BODY_WAIT_S,
     ),
 ) -> None:
-    """Run a reverse proxy before a wiki of any engine, and mark the links of its pages.
+    """Run a reverse proxy that marks the links of any wiki's pages.
 
     Everything else passes unchanged, both ways. Pages do so too while the archive's front is down.
     Prints the address it listens on. Ctrl-C ends it.

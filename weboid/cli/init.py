@@ -15,8 +15,8 @@ from core.errors import ConfigError, InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from crawler.collection import make_collection
 from crawler.jobs.crawl_job import toml_value
-from crawler.profiles import builtin_profiles, load_chain, load_profile
 from crawler.profile_check import profile_faults
+from crawler.profiles import builtin_profiles, load_chain, load_profile
 from links.archives.adapters import check_archive_names
 from weboid.app.collection_config import COMMAND_TABLES, config_faults, read_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator
@@ -95,7 +95,7 @@ def _line(key: str, value: object, example: object) -> str:
 
 @click.group("config", cls=CommandGroup)
 def config_group() -> None:
-    """Show and check the configuration of a collection, and profiles, which configure crawls.
+    """Show and check the configuration of a collection.
 
     A profile is a TOML file with the tables of weboid.toml; docs/reference/settings.md has its
     keys. It may extend another one: extends = "thorough".

@@ -21,7 +21,7 @@ def setup_command(
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Install the browser, or what the level full needs; check that it works.
+    """Install the browser, or what the level full needs.
 
     `weboid doctor` says what is missing. See docs/how-to/install.md.
 

@@ -138,7 +138,7 @@ _OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(Leve
 
 @click.group("level", cls=CommandGroup)
 def command() -> None:
-    """Set how much of a copy readers are shown: text, limited, html, images or full.
+    """Set how much of a copy readers are shown.
 
     With --store: how much of a page is recorded from the next visit on: text, no-media or
     everything.
@@ -184,7 +184,9 @@ def set_command(
     subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
     options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
 ) -> None:
-    """Set what is shown, or with --store recorded, of links, domains, a wiki or everything.
+    """Set how much is shown, or with --store recorded.
+
+    It applies to links, domains, a wiki, or everything.
 
     With --wiki a link's or domain's level applies to that wiki's readers only, and a stored level
     to what that wiki's pages cite. Several are changed together, or none of them.
@@ -349,7 +351,10 @@ def list_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the current rules, or every decision: all, or those about the given subjects."""
+    """Show the current rules, or with --history every decision.
+
+    Without options all, else those about the given subjects.
+    """
     targets = None
     if links or domains or is_default or (history and wiki):
         targets = _targets(links, domains, wiki or "", is_default=is_default)

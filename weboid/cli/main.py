@@ -115,7 +115,7 @@ def weboid(
     log_format: str,
     clock_offset: str | None,
 ) -> None:
-    """Archive what a wiki cites, and play it back safely."""
+    """Archive web pages, or what a wiki cites; replay them safely; check links."""
     if clock_offset:
         os.environ[CLOCK_OFFSET] = clock_offset  # the processes that we start have the same time
     if moved := offset_now():

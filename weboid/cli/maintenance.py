@@ -52,7 +52,10 @@ _MARKS = {
 def doctor_command(
     *, collection: Path = COLLECTION, profile: str = PROFILE, output: CommandOutput = OUTPUT
 ) -> int:
-    """Check browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner, shared stores."""
+    """Check this machine and the collection, and name what to do.
+
+    It checks browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner and shared stores.
+    """
     findings = check_setup(collection, load_profile(profile))
     output.show([each.to_dict() for each in findings], map(finding_line, findings))
     bad = any(each.health is SetupHealth.BAD for each in findings)
@@ -223,7 +226,10 @@ def rebuild_command(
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Rebuild the index from the WARCs; the old one stays until the new one is complete."""
+    """Rebuild the index from the WARCs.
+
+    The old one stays until the new one is complete.
+    """
     read_collection(stores.root)
     settings = with_database(load_profile(profile), stores.database_url)
     if dedup_url:

@@ -29,7 +29,7 @@ from playback.web.registry.registry_service import LinkRegistry, RegistrySource,
 from playback.web.site_pages import Crawler
 from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
-from warc.index.coverage import covered_by_file, unindexed_warcs
+from warc.index.database import covered_by_file, unindexed_warcs
 from warc.rebuild import upgrade_index
 from weboid.app.operator_identity import known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus

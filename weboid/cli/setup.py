@@ -30,6 +30,7 @@ from crawler.capture.site_logins import (
     write_login,
 )
 from crawler.jobs.crawl_job import toml_value
+from crawler.profile_check import profile_faults, profile_warnings
 from crawler.profiles import (
     ProfileFinding,
     builtin_profiles,
@@ -38,7 +39,6 @@ from crawler.profiles import (
     load_profile,
     source_of_key,
 )
-from crawler.profile_check import profile_faults, profile_warnings
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
@@ -60,7 +60,7 @@ _SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
 
 @cli_command("ls")
 def presets_command(*, output: CommandOutput = OUTPUT) -> None:
-    """List the presets, profiles that come with the program, and their purpose."""
+    """List the presets: profiles that come with the program."""
     rows = []
     for name in builtin_profiles():
         comment = []
@@ -202,7 +202,7 @@ def login_group(
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Log in to a site in a browser window, and store the session for archiving.
+    """Log in to a site in a browser, and store the session.
 
     A window opens at URL. Log in, then close it, or press Enter here. Cookies and local storage of
     the hosts are stored in the collection, encrypted with a passphrase (WEBOID_LOGIN_PASSPHRASE, or

@@ -179,7 +179,10 @@ def remove_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Lift take-downs, by their numbers or by what they name; they stay in the history."""
+    """Lift take-downs, by their numbers or by what they name.
+
+    They stay in the history.
+    """
     now = _CLOCK.now()
     with stores.decisions() as decisions:
         standing = [each for each in book.list_takedowns(decisions) if each.lifted_at is None]

@@ -64,7 +64,7 @@ def erase_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Erase the payloads that take-down NUMBER covers from the WARCs, permanently.
+    """Erase what take-down NUMBER covers from the WARCs, permanently.
 
     Each record is replaced by a tombstone that states what was erased, when, why and by whom; every
     other record stays byte for byte. Revisits of an erased payload, at any URL, are erased with it,
@@ -231,9 +231,10 @@ def prove_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Request every route for withheld content of URL, and search the responses for it.
+    """Prove that no route returns withheld content of URL.
 
-    Withheld content is what was taken down, and what was captured with a login.
+    Each route is requested, and the responses are searched for the content. Withheld content is
+    what was taken down, and what was captured with a login.
 
     Routes are those that the applications themselves list. Each is requested for every covered
     capture, its artifacts, its payloads at other URLs, and pages in which it is framed; with GET,

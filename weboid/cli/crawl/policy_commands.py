@@ -54,7 +54,7 @@ def show_command(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the result of each rule for a URL, in their order, and which one decides.
+    """Show the result of each rule for a URL, and which one decides.
 
     Without --fetch no request is made: a robots.txt that no crawl has read yet is shown as unknown.
     """

@@ -264,7 +264,7 @@ def check_command(
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Check the links that are due, or the URLs that are named, and store the results.
+    """Check the links that are due, or the given URLs.
 
     Each host gets one request at a time with [links] host_gap_s between them, in random order.
     SIGINT ends it when the checks in progress are stored; the rest stays due. With a database that

@@ -162,7 +162,7 @@ def set_command(
     ),
     opened: _Opener = _OPENER,
 ) -> None:
-    """Choose the version in ARCHIVE that is shown for URL, or lock the choice.
+    """Choose the version in ARCHIVE that is shown for URL, or lock it.
 
     An empty ADDRESS, "", chooses no version of that archive.
     """

@@ -95,7 +95,7 @@ def mark_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Mark links as always alive, always dead, or never to be requested; list the marks.
+    """Mark links as alive, dead or never to be requested; list marks.
 
     \b
     mark                     list the marks
@@ -319,7 +319,7 @@ def replace_command(
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Propose another URL for a dead one, remove it, or show the proposals.
+    """Propose another URL for a dead one; show or test proposals.
 
     It is shown once a test has found it working; --test makes those tests, and repeats them each
     month. That both pages have the same content is the proposer's responsibility. A copy in a known

@@ -47,7 +47,7 @@ _OWNER_OPTIONS: dict[str, Any] = {
 
 @click.group("spam", cls=CommandGroup)
 def spam_group() -> None:
-    """Manage the spam lists of farms and wikis, and show which pages have listed links.
+    """Manage the spam lists of farms and wikis; show listed links.
 
     A listed link is never requested; it is stored with the page and the matching line. See
     docs/how-to/link-search.md.

@@ -232,7 +232,7 @@ def show_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show what is known of a URL: its state, its history, where it is cited, copies, quirks.
+    """Show a URL's state, history, citations and copies.
 
     For a link that is not watched, because it is invalid or its target is a missing page of the
     farm, the reason and the pages that have it are shown.

@@ -113,7 +113,9 @@ def compare_command(
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Compare two captures of a page: picture, words, title, address, links, resources, owner.
+    """Compare two captures of a page, or two pictures.
+
+    Captures are compared by picture, words, title, address, links, resources and owner.
 
     Classifies the newer state of URL: unchanged, changed a little, rewritten, another page, another
     owner, gone, hidden (behind a login or a check for robots), or unknown. A MOMENT is a date

@@ -43,7 +43,7 @@ def show_command(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show whether the bot is on, its account, and the outcomes of its edits."""
+    """Show whether the bot is on, its account, and its edits' outcomes."""
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         bot = settings_of_wiki(wiki).bot

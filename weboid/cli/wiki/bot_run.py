@@ -88,7 +88,9 @@ def command(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Repair citations of links that are confirmed dead, after a review of earlier edits.
+    """Repair citations of links that are confirmed dead.
+
+    Earlier edits are reviewed first.
 
     Each page is read right before it is edited. A run can be stopped and killed at any point: the
     next continues where it stopped, and does nothing twice. Ends with 1 when pages could not be

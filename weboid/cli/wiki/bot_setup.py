@@ -144,7 +144,9 @@ def on_command(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Switch on the bot for a wiki, with an account of its own, whose rights are checked.
+    """Switch on the bot for a wiki, with an account of its own.
+
+    The rights of the account are checked.
 
     Repeated, the given options change and the rest stays. Nothing is edited by this: `weboid wiki
     bot run --dry-run` shows the planned edits, `weboid wiki bot run` makes them.
@@ -190,7 +192,10 @@ def off_command(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Switch off the bot for a wiki; a run in progress stops at its next batch of pages."""
+    """Switch off the bot for a wiki.
+
+    A run in progress stops at its next batch of pages.
+    """
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         settings = settings_of_wiki(wiki)

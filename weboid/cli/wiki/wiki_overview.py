@@ -96,7 +96,7 @@ def list_command(
     frontier_url: str = FRONTIER,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """List the wikis: number of pages and links, the links' states, and the bot.
+    """List the wikis, with their pages, links, states and bot.
 
     Links that are queued, dead or without a copy are counted among the first 10,000 of a wiki.
     """
@@ -257,7 +257,9 @@ def check_command(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Check a wiki's set-up: API, front, copies, webhook, extension, archives, bot.
+    """Check a wiki's set-up, and name what to do.
+
+    It checks API, front, copies, webhook, extension, archives and bot.
 
     Nothing is changed: the webhook gets a signed test request. Addresses are those of the last
     `weboid wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
@@ -300,7 +302,7 @@ def trial_command(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Simulate the coming weeks of a wiki's links, and show the bot's edits at the end.
+    """Simulate the coming weeks of a wiki's links and the bot's edits.
 
     Every link is checked once, now; each later check that is due, and each browser confirmation, is
     assumed to have the same result. --gone simulates the loss of a host. All happens on a copy of the

@@ -117,7 +117,9 @@ def command(
     where: CommandTarget = WIKI_TARGET,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.
+    """Watch wikis: archive new links, and check all of them.
+
+    Links are archived as soon as their page is saved.
 
     Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each
     wiki is polled for its changes, and each of its pages is read again once a week, the first time
