@@ -23,7 +23,7 @@ from core.layout import OPEN_SUFFIX, Layout, is_frozen
 from warc.artifact_reader import read_manifest_at
 from warc.checksums import add_missing_sums
 from warc.dedup.payloads import PayloadIndex, PayloadKey
-from warc.index.coverage import covered_by_file, not_covered, schema_version
+from warc.index.database import covered_by_file, not_covered, schema_version
 from warc.index.indexer import IndexingResult, index_file
 from warc.index.opener import open_index, open_payloads
 from warc.index.protocol import CaptureIndex

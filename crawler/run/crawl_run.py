@@ -56,8 +56,7 @@ from crawler.worker.worker_pool import BACKOFF_MAX_S, WorkerPool, process_name
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals, first_error
 from render.site_session import NO_LOGINS, SiteLogins
-from warc.index.coverage import is_complete
-from warc.index.database import open_database
+from warc.index.database import is_complete, open_database
 from warc.local_storage import DiskReserve, open_warcs
 
 log = logging.getLogger(__name__)

@@ -39,7 +39,7 @@ from crawler.frontier.base import (
     pages_per_minute,
 )
 from crawler.rules.scope_rule import link_counts
-from warc.index.coverage import unindexed_warcs
+from warc.index.database import unindexed_warcs
 from warc.index.opener import open_index
 
 HOSTS_SHOWN = 20

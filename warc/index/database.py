@@ -1,4 +1,4 @@
-"""Read-only captures index: query interface and SQLite connections.
+"""Read-only captures index: query interface, SQLite connections, and coverage of the closed WARCs.
 
 Queries are SQL that both databases accept, with values as ``:name``. A collection without an index is empty.
 """
@@ -6,7 +6,8 @@ Queries are SQL that both databases accept, with values as ``:name``. A collecti
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +15,7 @@ from core.errors import TransientError
 from core.layout import Layout, is_frozen, read_only_uri
 from core.page_manifest import VisitOutcome
 from warc.index.schema import KEY_CHARACTERS, SCHEMA_VERSION
+from warc.local_storage import closed_warcs
 
 _BUSY_TIMEOUT_S = 2.0
 _MOST_IDLE = 4
@@ -223,3 +225,49 @@ def _require_new(path: Path) -> None:
             f"The captures index {path} is missing, though there are WARCs: run"
             " `weboid collection rebuild`."
         )
+
+
+OWN_PREFIXES = ("weboid-", "artifacts-")  # of the WARCs that our recorder names
+
+
+def covered_by_file(database: Path) -> dict[str, int]:
+    """Return the bytes that the index in that file covers, by WARC; {} when it cannot be read."""
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(read_only_uri(database), uri=True)) as old,
+    ):
+        return dict(old.execute("SELECT filename, indexed_to FROM files"))
+    return {}
+
+
+def schema_version(database: Path) -> int | None:
+    """Return the schema version of the index in that file; None when it cannot be read."""
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(read_only_uri(database), uri=True)) as db,
+    ):
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        return int(version)
+    return None
+
+
+def is_complete(layout: Layout) -> bool:
+    """Return True when the collection's own index is of this version, and covers our closed WARCs."""
+    if not layout.captures_db.exists():
+        return not any(each.name.startswith(OWN_PREFIXES) for each in closed_warcs(layout))
+    return schema_version(layout.captures_db) == SCHEMA_VERSION and not unindexed_warcs(layout)
+
+
+def unindexed_warcs(layout: Layout) -> list[Path]:
+    """Return our closed WARCs that the collection's own index does not cover completely."""
+    covered = covered_by_file(layout.captures_db)
+    return not_covered(layout, lambda name: covered.get(name, 0))
+
+
+def not_covered(layout: Layout, indexed_to: Callable[[str], int]) -> list[Path]:
+    """Return our closed WARCs that are longer than their `indexed_to`."""
+    return [
+        path
+        for path in closed_warcs(layout)
+        if path.name.startswith(OWN_PREFIXES) and indexed_to(path.name) < path.stat().st_size
+    ]
