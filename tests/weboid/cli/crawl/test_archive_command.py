@@ -321,13 +321,13 @@ def test_sigterm_to_the_process_group_finishes_the_pages_begun(weboid: Weboid) -
 
 
 def test_a_reader_that_closes_the_pipe_stops_the_run(weboid: Weboid) -> None:
-    """As Ctrl-C does, once and without a word: `weboid archive --json … | head -1`."""
+    """As Ctrl-C does, once and without a word: `weboid archive --json … | grep -m1 page`."""
     urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(16)]
     given = ("--json", "--profile", str(weboid.profile), "--workers", "2")
     with weboid.start("archive", *given, *urls) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert '"started"' in process.stdout.readline()
+        assert next(line for line in process.stdout if '"event": "page"' in line)
         process.stdout.close()
         errors = process.stderr.read()
         process.wait(timeout=60)

@@ -120,7 +120,10 @@ PORTS = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
 
 @pytest.mark.browser
 def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
-    weboid: Weboid, redis: RedisServer, start: Callable[..., Started]
+    weboid: Weboid,
+    redis: RedisServer,
+    start: Callable[..., Started],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Secrets by file, addresses by file; nothing secret is said; nothing is left open."""
     for name, text in {"secret": SECRET, "address": redis.url}.items():
@@ -134,7 +137,8 @@ def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
     with frontier_at(redis) as frontier:
         frontier.add([NewItem(url)], now=CLOCK.now())
     page = worker.until("page")
-    refused = weboid.run("archive", "--profile", str(weboid.profile), url)
+    monkeypatch.setattr(collections, "LOCK_WAIT_S", 0.1)
+    refused = weboid.call("archive", "--profile", str(weboid.profile), url)
     codes = worker.stop(), proxy.stop()
 
     (line,) = (weboid.folder / "logs" / "crawl.jsonl").read_text().splitlines()

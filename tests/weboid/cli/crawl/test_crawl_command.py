@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -49,6 +49,16 @@ WHOLE_FOLDER = {path for key in SITE if (path := key.removeprefix("a.example")).
 PLAIN_VISITS = {"rendered_share": 0.0}  # only seeds are rendered
 
 Start = Callable[..., tuple[Weboid, LinkedSite]]
+
+
+class Widened(NamedTuple):
+    """Three crawls of one collection."""
+
+    weboid: Weboid
+    site: LinkedSite
+    first: Ran
+    deeper: Ran
+    wider: Ran
 
 
 @pytest.fixture
@@ -233,44 +243,47 @@ def test_what_cannot_be_crawled_is_refused_with_a_sentence(
     assert not weboid.collection.exists()
 
 
-def test_a_list_that_was_archived_before_does_not_keep_a_crawl_from_its_seed(start: Start) -> None:
+@pytest.fixture(scope="module")
+def widened(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Widened]:
+    """Archive a page, crawl from it, then deeper, then wider; only seeds are rendered."""
+    with LinkedSite(SITE) as site:
+        weboid = weboid_for(site, web, tmp_path_factory.mktemp("widened"), visit=PLAIN_VISITS)
+        weboid.archive(SEED)
+        yield Widened(
+            weboid,
+            site,
+            crawl(weboid, SEED, "--depth", "1"),
+            crawl(weboid, SEED, "--depth", "2"),
+            crawl(weboid, SEED, "--depth", "2", "--scope", "host", "--exclude", "skip"),
+        )
+
+
+def test_a_list_that_was_archived_before_does_not_keep_a_crawl_from_its_seed(
+    widened: Widened,
+) -> None:
     """The crawl takes its seeds over from whoever has them."""
-    weboid, _ = start(SITE)
-    weboid.archive(SEED)
-
-    ran = crawl(weboid, SEED, "--depth", "1")
-
-    assert paths(ran) == FOLDER
+    assert paths(widened.first) == FOLDER
 
 
-def test_only_seeds_are_rendered_when_the_share_is_zero(start: Start) -> None:
-    """The other pages are fetched, kept and followed all the same, and nothing is asked for twice."""
-    weboid, site = start(SITE, visit=PLAIN_VISITS)
-
-    ran = crawl(weboid, SEED)
-    check(weboid.collection)
-
-    assert ran.code == 0, ran.err
-    assert paths(ran) == {
-        path for key in SITE if (path := key.removeprefix("a.example")).startswith("/docs")
-    }
-    assert {page["outcome"] for page in ran.pages.values()} == {"complete"}
-    doms = index(weboid.collection, "SELECT url FROM captures WHERE url LIKE 'urn:dom:%'")
-    assert doms == [(f"urn:dom:{SEED}",)]
-    assert max(count for key, count in site.asked.items() if "/docs/" in key) == 1
-
-
-def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(start: Start) -> None:
+def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(
+    widened: Widened,
+) -> None:
     """They are in the manifests: nothing is visited twice."""
-    weboid, site = start(SITE, visit=PLAIN_VISITS)
+    assert paths(widened.deeper) == {"/docs/deep/1", "/docs/deep/2", "/docs/skip-me"}
+    assert paths(widened.wider) == {"/top"}
+    visited = {*FOLDER, *paths(widened.deeper), "/top"} - {"/docs/"}
+    assert {widened.site.asked[f"a.example{path}"] for path in visited} == {1}
 
-    crawl(weboid, SEED, "--depth", "1")
-    deeper = crawl(weboid, SEED, "--depth", "2")
-    wider = crawl(weboid, SEED, "--depth", "2", "--scope", "host", "--exclude", "skip")
 
-    assert paths(deeper) == {"/docs/deep/1", "/docs/deep/2", "/docs/skip-me"}
-    assert paths(wider) == {"/top"}
-    assert {site.asked[f"a.example{path}"] for path in (*FOLDER, "/top")} == {1}
+def test_only_seeds_are_rendered_when_the_share_is_zero(widened: Widened) -> None:
+    """The other pages are fetched, kept and followed all the same."""
+    collection = widened.weboid.collection
+    check(collection)
+
+    done = [page for ran in widened[2:] for page in ran.pages.values()]
+    assert {page["outcome"] for page in done} == {"complete"}
+    doms = index(collection, "SELECT DISTINCT url FROM captures WHERE url LIKE 'urn:dom:%'")
+    assert doms == [(f"urn:dom:{SEED}",)]
 
 
 def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:

@@ -147,14 +147,18 @@ def test_copies_are_looked_at_in_full_where_rules_show_them_so(made: CollectionB
     assert (lines[-1]["checked"], lines[-1]["unchecked"]) == (3, 0)
 
 
-def test_records_are_written_when_nobody_else_writes(made: CollectionBuilder) -> None:
+def test_records_are_written_when_nobody_else_writes(
+    made: CollectionBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Until then the registry has what was found, and the command ends well all the same."""
+    monkeypatch.setattr("crawler.collection.LOCK_WAIT_S", 0.1)
     page_id = drawn_page(made, "https://one.example/")
     database = sqlite3.connect(made.layout.captures_db)
     with closing(database), made.layout.lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         ran, before = run(made)
         fcntl.flock(lock, fcntl.LOCK_UN)
+        monkeypatch.undo()
         unwritten = database.execute("SELECT count(*) FROM qualities").fetchone()
         _, after = run(made)
         written = database.execute("SELECT page_id FROM qualities").fetchall()
