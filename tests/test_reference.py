@@ -107,3 +107,18 @@ def test_the_help_of_every_command_fits_eighty_columns() -> None:
     ]
 
     assert wide == []
+
+
+def test_no_short_help_is_cut_in_eighty_columns() -> None:
+    """Lists of commands end no line with an ellipsis."""
+    cut = [
+        line
+        for path, command in walk_commands()
+        if isinstance(command, click.Group)
+        for line in command.get_help(
+            click.Context(command, info_name=path, terminal_width=80)
+        ).splitlines()
+        if line.endswith("...") and not line.startswith("Usage:")
+    ]
+
+    assert cut == []

@@ -48,7 +48,7 @@ def command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Export captures as a WACZ file, which other archives and ReplayWeb.page open.
+    """Export captures as a WACZ file, for other archives and replay.
 
     Without URL, --list and --host it is the whole collection. A URL that ends with * means all that
     begin with it. Records that a page shares with others are included. What readers may not see is

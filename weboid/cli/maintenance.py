@@ -211,7 +211,7 @@ def _positions(layout: Layout) -> dict[str, int]:
 
 @click.group("collection", cls=CommandGroup)
 def collection_group() -> None:
-    """Verify a collection, and rebuild what is derived from its WARCs."""
+    """Verify a collection; rebuild what is derived from its WARCs."""
 
 
 collection_group.add_command(verify_command)

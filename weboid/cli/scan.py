@@ -303,9 +303,9 @@ def scan_group(
     ),
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Scan payloads with clamd, newest first, and store its verdicts.
+    """Scan payloads with clamd, and store its verdicts.
 
-    Neither capture nor playback waits for it. Payloads with a verdict of the same signatures are
+    The newest are scanned first. Neither capture nor playback waits for it. Payloads with a verdict of the same signatures are
     skipped, so an interrupted scan continues where it stopped. Playback shows a notice for payloads
     with a threat. Exit code 1: a threat was found. See docs/how-to/scanning.md.
     """

@@ -186,7 +186,7 @@ def command(
     scan: bool = SCAN,
     no_replay: bool = option("Start no replay: another one serves the copies."),
 ) -> None:
-    """Serve the pages of a collection and the playback of its copies.
+    """Serve the pages of a collection and its copies.
 
     Prints one address. The copies are served on another port, which is another origin: archived
     content never shares one with these pages. Works while the collection is being written. Ctrl-C
