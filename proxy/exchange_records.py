@@ -71,9 +71,10 @@ def revisit_members(
 
     WARC/1.1, 6.7.2: the original's record identifier where known; WARC-Truncated, for the block is the response's head
     only. A 304 has the profile server-not-modified (6.7.3), and no original when it confirms another visit's copy;
-    with `CONFIRMED_HEADER` the browser received what it confirms.
+    with `CONFIRMED_HEADER`, and without a block, the browser received what it confirms.
     """
-    head = recorded.head.raw
+    # Readers show a block's status and headers with the payload: of a capture these are the original's.
+    head = recorded.head.raw if recorded.confirms is None else b""
     if recorded.head.status == 304:
         profile = f"WARC-Profile: {SERVER_NOT_MODIFIED}\r\n"
         if recorded.confirms is not None:

@@ -161,18 +161,17 @@ class StoredResponses:
     def _head(
         self, place: tuple[str, int, int], original: OriginalRecord, since_ms: int
     ) -> ResponseHead:
-        """Return the head of the capture; that of a confirmation updates its original's. PermanentError: none."""
+        """Return the head of the capture, of a confirmed one its original's. PermanentError: none."""
         with open_record(self._archive, *place) as record:
-            head = _response_head(record)
-        if head.status != 304:
-            return head
-        with open_record(
-            self._archive, original.filename, original.offset, original.length
-        ) as record:
+            if record.http is not None:
+                return parse_response_head(record.http.raw)
+        place = (original.filename, original.offset, original.length)
+        with open_record(self._archive, *place) as record:
             date = unix_milliseconds(parse_warc_date(record.warc.get("warc-date")))
-            if original.url != record.warc.get("warc-target-uri") or date < since_ms:
+            is_own = original.url == record.warc.get("warc-target-uri")
+            if record.http is None or not is_own or date < since_ms:
                 raise PermanentError("The whole response is another URL's, or too old.")
-            return updated_head(_response_head(record), head, size=record.size)
+            return parse_response_head(record.http.raw)
 
 
 def updated_head(
@@ -186,12 +185,6 @@ def updated_head(
     if size is not None:
         framing = (b"content-length", b"Content-Length", b"%d" % size)
     return replace(stored, headers=(*kept, *fresh, framing))
-
-
-def _response_head(record: Record) -> ResponseHead:
-    if record.http is None:
-        raise PermanentError("A capture without a response.")
-    return parse_response_head(record.http.raw)
 
 
 def _is_original(record: Record, original: OriginalRecord) -> bool:

@@ -284,6 +284,9 @@ def _read(source: _MemberSource, reading: Reading) -> WarcMember:
         block.feed(memoryview(piece))
     member.length = source.at - offset
     block.finish()
+    status, _, mime = headers.get(CONFIRMED_HEADER.lower(), "").partition(" ")
+    if member.kind == "revisit" and member.status is None and status == "200":
+        member.status, member.mime = 200, mime or "application/octet-stream"
     return member
 
 
@@ -361,11 +364,6 @@ class _BlockCheck:
         if self._reading is Reading.CONTENT:
             parsed = parse_head(head)
             self._member.mime = (parsed and parsed.mime) or "application/octet-stream"
-        if self._member.kind == "revisit" and self._member.status == 304:
-            status, _, mime = self._member.headers.get(CONFIRMED_HEADER.lower(), "").partition(" ")
-            if status == "200":
-                self._member.status = 200
-                self._member.mime = mime or "application/octet-stream"
         is_read = self._reading is not Reading.STRUCTURE and self._member.kind == "response"
         if is_read and b"transfer-encoding" in head.lower():
             with suppress(MalformedMessageError):  # of another tool: its payload is what is there
