@@ -15,7 +15,7 @@ from render.chromium import user_agent
 # The browser's defaults: it is started with LANG=C.UTF-8 and TZ=UTC.
 OWN_LOCALE = "en-US"
 OWN_TIMEZONE = "UTC"
-PRODUCT = "Weboid/0.1"  # RFC 9110, 10.1.5
+PRODUCT = "Weboid/0.2"  # RFC 9110, 10.1.5
 TOUCH_POINTS = 5  # as phones have
 
 Command = tuple[str, dict[str, Any]]

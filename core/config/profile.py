@@ -347,7 +347,7 @@ def _fault(key: str, value: object) -> str:
 def link_user_agent(links: LinksSettings) -> str:
     """Return the User-Agent of link checks; ConfigError for "link", which many sites refuse (links.md 5.5)."""
     pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)
-    name = links.user_agent or f"Mozilla/5.0 (compatible; Weboid/0.1{pages})"
+    name = links.user_agent or f"Mozilla/5.0 (compatible; Weboid/0.2{pages})"
     setting = "user_agent" if links.user_agent else "contact or purpose_page"
     if len(name) > 512 or name != name.strip() or not _AGENT.fullmatch(name):
         raise ConfigError(f"[links] {setting} must be printable ASCII on one line, 500 characters.")

@@ -62,7 +62,7 @@ class VisitSettings:
     timezone: str = ""  # time zone, such as "Europe/Berlin"; empty: UTC
     user_agent: str = ""  # User-Agent; empty: the browser's own, without the word Headless
     contact: str = ""  # page or mail address of the operator, added to the User-Agent as "(+…)"
-    # page that explains the visits, added to the User-Agent as "Weboid/0.1 (+…)"; unattended runs use the default of [links] purpose_page
+    # page that explains the visits, added to the User-Agent as "Weboid/0.2 (+…)"; unattended runs use the default of [links] purpose_page
     purpose_page: str = ""
     # connections to https sites: "recorder", the browser's own ("browser"), or those of the browser for hosts that refuse the recorder ("auto")
     connections: str = "auto"

@@ -75,7 +75,7 @@ def user_agent(contact: str = "", purpose_page: str = "") -> str:
         if len(text) > CONTACT_CHARS or not text.isascii() or not text.isprintable():
             raise ConfigError(f"The {name} must be an address of a page or for mail, in ASCII.")
     pages = "".join(f"; +{each}" for each in (purpose_page, contact) if each)
-    return f"Weboid/0.1 (wiki archiver{pages})"
+    return f"Weboid/0.2 (wiki archiver{pages})"
 
 
 def encode_params(params: Mapping[str, ParamValue]) -> dict[str, str]:

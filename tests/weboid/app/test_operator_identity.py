@@ -101,7 +101,7 @@ def test_unattended_runs_name_the_purpose_page_in_the_browsers_user_agent(tmp_pa
     """Unless the profile says otherwise; what a person archives keeps the browser's own."""
     named = collection_settings("default", unattended=True).visit
     agent = visit_user_agent(named, browser_said=BROWSER, version="140")
-    assert agent == f"Mozilla/5.0 Chrome/140.0.0.0 Weboid/0.1 (+{PURPOSE_PAGE})"
+    assert agent == f"Mozilla/5.0 Chrome/140.0.0.0 Weboid/0.2 (+{PURPOSE_PAGE})"
     attended = collection_settings("default").visit
     assert "Weboid" not in visit_user_agent(attended, browser_said=BROWSER, version="140")
     silent = collection_settings(profile_in(tmp_path, 'visit.purpose_page = ""'), unattended=True)

@@ -179,7 +179,9 @@ def _check_url_word(context: click.Context, text: str) -> None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z_-]+", text) or Path(text).exists():
         return
     near = _near_command(context.find_root().command, text.lower(), context.command_path)
-    hint = f" Did you mean `{near}`?" if near else ""
+    hint = (
+        f" Did you mean `{near}`?" if near else " Write it in full, such as https://example.org/."
+    )
     raise click.UsageError(f"{text[:100]} is neither a URL nor a file.{hint}", ctx=context)
 
 
