@@ -3,18 +3,22 @@
 Bytes are counted while they arrive, since responses that matter here may never end.
 """
 
+from __future__ import annotations
+
 import mmap
 import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from core.config.settings import ProxySettings
 from core.errors import DiskFullError, WeboidError
-from proxy.visit_registry import VisitSession
 from warc.local_storage import DiskReserve
+
+if TYPE_CHECKING:
+    from proxy.visit_registry import VisitSession
 
 _VISIT = "limit: visit_limit_bytes"
 _CRAWL = "limit: crawl_limit_bytes"

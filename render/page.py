@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.clock import Clock
 from core.errors import TransientError
 from core.hosts import ProxyEndpoint
 from render.browser import BrowserContext, ProxyLogin
 from render.cdp import CommandError
-from render.cdp_relay import CdpRelay
 from render.child_targets import (
     AUTO_ATTACH,
     NETWORK_LIMITS,
@@ -32,6 +31,9 @@ from render.child_targets import (
 from render.identity import PageOptions
 from render.network_log import NetworkLog
 from render.service_workers import BODY_LIMITS, ServiceWorkers
+
+if TYPE_CHECKING:
+    from render.cdp_relay import CdpRelay
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
@@ -335,8 +337,10 @@ class BrowserPage:
             self.children.forget(reason)
             self.changed.set()
 
-    def relay(self) -> CdpRelay:
+    def relay(self) -> "CdpRelay":
         """Return an endpoint through which another DevTools client drives this page."""
+        from render.cdp_relay import CdpRelay  # loads a WebSocket server, for flows alone
+
         return CdpRelay(self._connection, self.target_id, self._context.id, self.url)
 
     async def world(self) -> int:

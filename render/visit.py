@@ -20,7 +20,6 @@ from core.page_facts import PageFact
 from core.page_manifest import PageBehaviour, PageLink, PagePicture, PageScreen, VisitOutcome
 from render.artifacts import ArtifactSet, PageArtifact, make_artifacts
 from render.behaviours.catalog import BehaviourSet, load_behaviours
-from render.behaviours.flows import run_flows
 from render.behaviours.runner import run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
 from render.cdp import CommandError, stretched
@@ -316,6 +315,8 @@ class _VisitRun:
             fall_short("unfinished")
             page.post("Page.stopLoading")
         if not steps.shortfall and self._behaviours.flows:
+            from render.behaviours.flows import run_flows
+
             with steps.step("flow"):
                 self._done, failure = await run_flows(page, self._behaviours.flows, steps.share_s)
             if self._done:

@@ -25,7 +25,6 @@ from core.errors import BrowserUnavailableError, ProxyUnavailableError
 from crawler.collection import Collection
 from crawler.pools.shared_contexts import SharedContextPool
 from crawler.worker.crawl_events import FileRecovered
-from net.tls_client import trusted_pins
 from proxy.control.client import ProxyClient
 from proxy.limits import create_counter_file
 from render.browser import Browser
@@ -175,7 +174,11 @@ class LocalProxyPool:
             for slot in range(settings.proxy.processes)
         ]
         # Of certificates that the profile trusts: for connections that browsers make themselves.
-        self._pins = trusted_pins(settings.egress.ca_file) if settings.egress.ca_file else ()
+        self._pins: tuple[str, ...] = ()
+        if settings.egress.ca_file:
+            from net.tls_client import trusted_pins
+
+            self._pins = trusted_pins(settings.egress.ca_file)
         create_counter_file(folder / BYTE_COUNTER_FILE, settings.proxy.processes)
         self._ready = {proxy: asyncio.Event() for proxy in self._proxies}
         self._watchers: set[asyncio.Task[None]] = set()

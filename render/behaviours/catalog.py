@@ -7,6 +7,8 @@ may load something now. `tools` are the functions of ``common.js``. A user's own
 the same way.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import tomllib
@@ -14,12 +16,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.config.settings import BehaviourSettings
 from core.errors import ConfigError
 from core.hosts import HostPatterns
-from render.behaviours.flows import Flow, load_flow
+
+if TYPE_CHECKING:
+    from render.behaviours.flows import Flow
 
 SCRIPT_LIMIT_BYTES = 1_000_000
 _HOSTS = re.compile(r"\s*//\s*hosts:([^\n]{0,2000})")
@@ -97,7 +101,11 @@ def load_behaviours(settings: BehaviourSettings) -> BehaviourSet:
     """
     chosen = [_own(name) for name in settings.run]
     chosen += [_users(Path(path)) for path in settings.scripts]
-    flows = tuple(load_flow(Path(path)) for path in settings.flows)
+    flows: tuple[Flow, ...] = ()
+    if settings.flows:
+        from render.behaviours.flows import load_flow
+
+        flows = tuple(load_flow(Path(path)) for path in settings.flows)
     return BehaviourSet(tuple(chosen), settings.limit_s, settings, flows)
 
 
