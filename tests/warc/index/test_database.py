@@ -590,6 +590,8 @@ def test_a_server_that_hangs_is_given_up(
 ) -> None:
     """A reader is told to come back, and the next question finds the server again."""
     monkeypatch.setattr(playback_postgres, "ANSWER_LIMIT_S", 0.5)
+    monkeypatch.setattr(playback_postgres, "WATCH_S", 0.1)
+    monkeypatch.setitem(playback_postgres._OPTIONS, "connect_timeout", "2")
     with closing(PostgresDatabase(parse_index_url(relayed_url))) as database:
         assert database.rows("SELECT 1 AS one", {}) == [{"one": 1}]
         relay.hold_request(b"SELECT 1 AS one")
