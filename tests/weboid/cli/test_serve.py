@@ -1,6 +1,7 @@
 """`weboid serve` with a link registry: shown as soon as there is one, to whom the options say."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -15,10 +16,9 @@ TOKEN = "a-secret-of-internal-callers-0123456789"
 PAGE = "/links/api/page?dbname=dewiki@WMF&curid=7"
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Weboid:
+def made(folder: Path) -> Weboid:
     """Commands on an empty collection."""
-    weboid = Weboid(tmp_path, tmp_path / "profile.toml")
+    weboid = Weboid(folder, folder / "profile.toml")
     layout = Layout(weboid.collection)
     layout.archive.mkdir(parents=True)
     layout.databases.mkdir()
@@ -26,26 +26,42 @@ def own(tmp_path: Path) -> Weboid:
     return weboid
 
 
-@pytest.mark.playback
-@pytest.mark.slow
-def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
-    """Nothing is restarted; internal callers ask as often as they like (W23)."""
-    (own.folder / "token").write_text(TOKEN + "\n")
-    (own.folder / "token").chmod(0o600)
-    process = own.start("serve", "--listen", "127.0.0.1:0", "--links-token-file", "token")
+@pytest.fixture
+def own(tmp_path: Path) -> Weboid:
+    """Commands on an empty collection of one test."""
+    return made(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Weboid, int]]:
+    """An empty collection that is served, and the port of its pages."""
+    weboid, port = made(tmp_path_factory.mktemp("served")), free_port()
+    (weboid.folder / "token").write_text(TOKEN + "\n")
+    (weboid.folder / "token").chmod(0o600)
+    options = (f"--listen=127.0.0.1:{port}", "--links-token-file", "token")
+    process = weboid.start("serve", *options)
     assert process.stdout is not None
-    address = process.stdout.readline().strip()
-    internal = {"Authorization": f"Bearer {TOKEN}"}
+    assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}"
     try:
-        before = loopback.get(address + PAGE).status_code
-        added = own.call("links", "add-page", "dewiki", "Seite", "https://verlag.de/a", "--id", "7")
-        page = loopback.get(address + PAGE + "&scope=all").json()["pages"][0]
-        home = loopback.get(address).text
-        with httpx.Client(headers=internal) as client:
-            codes = {client.get(address + PAGE).status_code for _ in range(200)}
+        yield weboid, port
     finally:
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+
+
+@pytest.mark.playback
+@pytest.mark.slow
+def test_serve_shows_a_registry_that_is_begun_meanwhile(served: tuple[Weboid, int]) -> None:
+    """Nothing is restarted; internal callers ask as often as they like (W23)."""
+    weboid, port = served
+    address, internal = f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {TOKEN}"}
+    before = loopback.get(address + PAGE).status_code
+    added = weboid.call("links", "add-page", "dewiki", "Seite", "https://verlag.de/a", "--id", "7")
+    page = loopback.get(address + PAGE + "&scope=all").json()["pages"][0]
+    home = loopback.get(address).text
+    with httpx.Client(headers=internal) as client:
+        codes = {client.get(address + PAGE).status_code for _ in range(200)}
 
     assert before == 404
     assert added.code == 0, added.err
@@ -55,24 +71,15 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
     )
     assert 'href="/links"' in home
     assert codes == {200}
-    assert process.returncode == 0, err
 
 
 @pytest.mark.playback
 @pytest.mark.slow
-def test_copies_have_the_port_after_that_of_the_pages(own: Weboid) -> None:
+def test_copies_have_the_port_after_that_of_the_pages(served: tuple[Weboid, int]) -> None:
     """Addresses of copies that were cited lead there after a restart, too."""
-    port = free_port()
-    process = own.start("serve", f"--listen=127.0.0.1:{port}")
-    assert process.stdout is not None
-    assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}"
-    try:
-        copy = loopback.get(f"http://127.0.0.1:{port + 1}/c/20260101000000/https://a.example/")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+    place = f"http://127.0.0.1:{served[1] + 1}/c/20260101000000/https://a.example/"
 
-    assert copy.status_code == 404  # there is none, but this is who would show it
+    assert loopback.get(place).status_code == 404  # there is none, but this is who would show it
 
 
 @pytest.mark.slow
