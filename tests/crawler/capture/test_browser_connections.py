@@ -10,10 +10,18 @@ import pytest
 import pytest_asyncio
 
 from core.clock import SystemClock
-from core.config.settings import BehaviourSettings, BrowserSettings, Settings, VisitSettings
+from core.config.settings import (
+    BehaviourSettings,
+    BrowserSettings,
+    PolitenessSettings,
+    Settings,
+    VisitSettings,
+)
 from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
-from crawler.capture.page_capture import CaptureRequest, capture
+from crawler.capture.page_capture import CaptureRequest, capture, store_everything
+from crawler.run.crawl_run import RunConfig, archive_urls
+from crawler.worker.crawl_events import Event, PageDone, PageSkipped
 from net.tls_client import trusted_pins
 from render.browser import Browser
 from render.chromium import find_browser
@@ -24,6 +32,7 @@ from tests.support.proxy_fixtures import Proxy, check, records
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 SITE = "https://secure.example"
 CLOCK = SystemClock()
+QUICK = VisitSettings(timeout_s=120.0, settle_limit_s=90.0, full_page=False, thumbnail=False)
 HTML = {"content-type": "text/html; charset=utf-8"}
 Take = Callable[..., Awaitable[PageInfo]]
 
@@ -42,8 +51,7 @@ async def take(
 ) -> AsyncIterator[Take]:
     """Captures a path of the origin as the worker does; the manifest."""
     egress = replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"})
-    quick = VisitSettings(timeout_s=120.0, settle_limit_s=90.0, full_page=False, thumbnail=False)
-    chosen = replace(settings, egress=egress, visit=quick, behaviours=BehaviourSettings(run=()))
+    chosen = replace(settings, egress=egress, visit=QUICK, behaviours=BehaviourSettings(run=()))
     proxy = Proxy(layout, chosen, "own", tmp_path)
     pins = ",".join((proxy.spki, *trusted_pins(settings.egress.ca_file)))
     patient = BrowserSettings(hang_limit_s=86_400.0)
@@ -143,7 +151,11 @@ async def test_a_clearance_cookie_that_a_script_sets_is_sent(
 async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> None:
     """200 MB pass through proxy and origin, both in this process, which hold 16 MB of them."""
     size = 200_000_000
-    http2.answers["/"] = (200, HTML, b"<!doctype html><title>.</title><link rel=stylesheet href=/long>")
+    http2.answers["/"] = (
+        200,
+        HTML,
+        b"<!doctype html><title>.</title><link rel=stylesheet href=/long>",
+    )
     http2.answers["/long"] = (200, {"content-type": "text/css"}, b" " * size)
     process, highest = psutil.Process(), 0
     before = process.memory_info().rss
@@ -161,3 +173,41 @@ async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> No
     (long,) = (each for each in seen.resources if each.url.endswith("/long"))
     assert (long.kept, long.reason) == ("response", "")
     assert highest - before < size / 2
+
+
+async def test_a_crawl_turns_to_the_browsers_connections_where_the_recorder_is_refused(
+    http2: Http2Origin, settings: Settings, tmp_path: Path
+) -> None:
+    """At the page's next attempt, and at once for the next page; robots.txt is read in the same way."""
+    http2.answers["/robots.txt"] = (
+        200, {"content-type": "text/plain"}, b"User-agent: *\nDisallow: /no\n",
+    )  # fmt: skip
+    for path in ("/a", "/b", "/no"):
+        http2.answers[path] = (200, HTML, b"<!doctype html><title>Seen</title><p>" + path.encode())
+    chosen = replace(
+        settings,
+        egress=replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"}),
+        visit=replace(QUICK, settle_limit_s=5.0),
+        behaviours=BehaviourSettings(run=()),
+        frontier=replace(settings.frontier, retry_delay_s=0.1),
+        policy=replace(settings.policy, robots="obey"),
+        politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.1, host_retry_s=0.2),
+    )
+    events: list[Event] = []
+    root = tmp_path / "crawl"
+    await archive_urls(
+        RunConfig(root, chosen, 1, stored_level_of=store_everything),
+        [f"{SITE}/a", f"{SITE}/b", f"{SITE}/no"],
+        clock=CLOCK,
+        report=events.append,
+    )
+
+    done = {each.url: each for each in events if isinstance(each, PageDone)}
+    assert {url: each.page and each.page.outcome for url, each in done.items()} == {
+        f"{SITE}/a": VisitOutcome.COMPLETE,
+        f"{SITE}/b": VisitOutcome.COMPLETE,
+    }
+    assert sorted(each.attempts for each in done.values()) == [1, 2]
+    assert [each.url for each in events if isinstance(each, PageSkipped)] == [f"{SITE}/no"]
+    assert {each[":path"] for each in http2.requests} >= {"/robots.txt", "/a", "/b"}
+    assert "/no" not in {each[":path"] for each in http2.requests}
