@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -12,9 +13,11 @@ import pytest
 from core.config.settings import FrontierSettings, PolitenessSettings, RecrawlSettings, Settings
 from core.errors import InputError, InvariantError, UnavailableError
 from core.layout import Layout
+from core.page_classes import PageClass
 from core.page_manifest import PageInfo, VisitOutcome
+from core.timestamps import warc_date
 from core.urls import identity_key
-from crawler.capture.page_capture import CaptureResult
+from crawler.capture.page_capture import CaptureRequest, CaptureResult
 from crawler.frontier.base import STOP_ORDER, Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.pools.resource_pool import BrowserPool, ProxyAccess, ProxyPool, ResourcePool
@@ -29,7 +32,7 @@ from crawler.worker.crawl_events import (
     PageSkipped,
     SnapshotMade,
 )
-from crawler.worker.page_task import NO_REST, ONE_ATTEMPT, CrawlContext, PageTask
+from crawler.worker.page_task import CONNECTIONS_NOTE, NO_REST, ONE_ATTEMPT, CrawlContext, PageTask
 from crawler.worker.worker_pool import SNAPSHOT_ORDER, WorkerPool
 from render.chromium import BrowserExecutable
 from warc.index.database import SqliteDatabase
@@ -507,3 +510,37 @@ async def test_snapshot_is_told_once_to_each_process(desk: Desk) -> None:
     await running
 
     assert desk.events.count(SnapshotMade(NOW)) == 1
+
+
+@pytest.mark.parametrize(
+    ("noted", "used", "then"),
+    [
+        (None, (), "browser"),
+        ("browser", ("a.test",), "recorder"),
+        ("recorder", (), "recorder"),
+    ],
+)
+async def test_a_host_that_refuses_a_kind_of_connection_is_noted(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    noted: str | None,
+    used: tuple[str, ...],
+    then: str,
+) -> None:
+    """The browser's connections follow the recorder's; where neither helps, the recorder's are used."""
+    if noted is not None:
+        desk.frontier.put_note(CONNECTIONS_NOTE, "a.test", noted, now=NOW)
+    wanted: list[CaptureRequest] = []
+
+    async def challenged(request: CaptureRequest, **_: object) -> CaptureResult:
+        wanted.append(request)
+        page = PageInfo(
+            request.page_id, URL, URL, warc_date(NOW), VisitOutcome.COMPLETE, status=403
+        )
+        return CaptureResult(replace(page, page_class=PageClass.CHALLENGE), again=True)
+
+    monkeypatch.setattr(page_task, "capture", challenged)
+    await desk.run()
+
+    assert [each.browser_hosts for each in wanted] == [used]
+    assert desk.frontier.note(CONNECTIONS_NOTE, "a.test", now=NOW) == then
