@@ -145,6 +145,10 @@ foreach ( $db->query( "SELECT keyname FROM objectcache WHERE keyname LIKE '%:{ke
         (self.wiki.folder / "cache" / "mw-runJobs-backoffs.json").unlink(missing_ok=True)
         self._change("my_wiki", "UPDATE job SET job_token = '', job_token_timestamp = NULL")
 
+    def drop_jobs(self) -> None:
+        """Empty the job queue of what earlier tests left in it."""
+        self._change("my_wiki", "DELETE FROM job")
+
     def lose(self, keys: str) -> None:
         """Let the shared cache lose what a LIKE pattern matches."""
         self._change("wikicache", "DELETE FROM objectcache WHERE keyname LIKE ?", f"%:{keys}")

@@ -11,6 +11,12 @@ from tests.support.sites import hosts
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(autouse=True)
+def _empty_queue(extended: Extended) -> None:
+    """The wiki is shared: what other tests wrote is not told here."""
+    extended.drop_jobs()
+
+
 def _pages(extended: Extended) -> list[dict[str, object]]:
     return [page for heard in extended.webhook.heard for page in heard.json()["pages"]]
 
