@@ -20,7 +20,10 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
 ]
-WIKI = (f"http://{hosts.WIKI}/wiki/Main_Page", r"/wiki/(The_library|Chapter_|(Category|Special|Talk|Help|MediaWiki):)|[?&]")
+WIKI = (
+    f"http://{hosts.WIKI}/wiki/Main_Page",
+    r"/wiki/(The_library|Chapter_|(Category|Special|Talk|Help|MediaWiki):)|[?&]",
+)
 MANUAL = (f"https://{hosts.DOCS}/maintainers/index.en.html", r"/images/")
 
 
