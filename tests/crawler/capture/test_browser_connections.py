@@ -23,10 +23,12 @@ from crawler.capture.page_capture import CaptureRequest, capture, store_everythi
 from crawler.run.crawl_run import RunConfig, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
 from net.tls_client import trusted_pins
+from playback.url_paths import Memento, MementoModifier, memento_path
 from render.browser import Browser
 from render.chromium import find_browser
 from tests.support.fixed_pool import fixed_pool
 from tests.support.http2_origin import Http2Origin
+from tests.support.playback_fixtures import running_replay
 from tests.support.proxy_fixtures import Proxy, check, records
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
@@ -211,3 +213,10 @@ async def test_a_crawl_turns_to_the_browsers_connections_where_the_recorder_is_r
     assert [each.url for each in events if isinstance(each, PageSkipped)] == [f"{SITE}/no"]
     assert {each[":path"] for each in http2.requests} >= {"/robots.txt", "/a", "/b"}
     assert "/no" not in {each[":path"] for each in http2.requests}
+    with running_replay(root) as replay:
+        page = done[f"{SITE}/b"].page
+        assert page is not None
+        moment = "".join(filter(str.isdigit, page.captured_at))[:14]
+        copy = replay.get(memento_path(Memento(moment, MementoModifier.VERY, page.url)))
+    assert copy.status == 200
+    assert "/b" in copy.text
