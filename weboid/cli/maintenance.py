@@ -1,8 +1,9 @@
-"""Upkeep of an installation and a collection: `weboid doctor` and `weboid collection`."""
+"""Upkeep of an installation and a collection: `weboid doctor`, `setup`, `verify`, `collection`."""
 
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +27,22 @@ from warc.index.postgres import is_index_in_use
 from warc.local_storage import closed_warcs, open_warcs
 from warc.rebuild import rebuild_index
 from warc.verification import VerificationResult, verify_collection
-from weboid.app.setup_check import SetupFinding, SetupHealth, check_setup
-from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
+from weboid.app.installation import install_browser, install_pywb
+from weboid.app.setup_check import (
+    SetupFinding,
+    SetupHealth,
+    check_browser,
+    check_pywb,
+    check_setup,
+)
+from weboid.cli.support.commands import (
+    CommandGroup,
+    ExitCode,
+    argument,
+    cli_command,
+    is_quiet,
+    option,
+)
 from weboid.cli.support.options import (
     COLLECTION,
     DEDUP,
@@ -56,7 +71,49 @@ def doctor_command(
 
     It checks browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner and shared stores.
     """
-    findings = check_setup(collection, load_profile(profile))
+    return _show_findings(check_setup(collection, load_profile(profile)), output)
+
+
+@cli_command("setup")
+def setup_command(
+    *,
+    part: str = argument(type=click.Choice(["browser", "full"])),
+    check: bool = option("Report what is installed, and install nothing."),
+    profile: str = PROFILE,
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Install the browser, or what the level full needs.
+
+    `weboid doctor` says what is missing. See docs/how-to/install.md.
+
+    browser: looked for in this order: [browser] executable, WEBOID_BROWSER, programs on the PATH,
+    builds of Playwright. If there is none, the distribution's package is installed as root with apt;
+    otherwise Playwright's headless Chromium is downloaded. Then its sandbox is tested. Ends with 3
+    when there is no working browser.
+
+    full: the environment with pywb, for copies at the level full. pywb needs other versions of some
+    libraries, so it has an environment of its own, inside the one of Weboid, with exactly the versions
+    of the release's lock. After an upgrade run the command again.
+    """
+
+    def report(text: str) -> None:
+        if not is_quiet():
+            click.echo(f"{text} …", err=True)
+
+    if part == "browser":
+        settings = load_profile(profile)
+        if not check and not settings.browser.executable:
+            install_browser(report)
+        return _show_findings(asyncio.run(check_browser(settings)), output)
+    if not check:
+        install_pywb(report)
+    finding = check_pywb()
+    code = _show_findings([finding], output)
+    return code if finding.health is SetupHealth.GOOD else ExitCode.UNAVAILABLE
+
+
+def _show_findings(findings: Sequence[SetupFinding], output: CommandOutput) -> int:
+    """Print the findings; return the exit code."""
     output.show([each.to_dict() for each in findings], map(finding_line, findings))
     bad = any(each.health is SetupHealth.BAD for each in findings)
     return ExitCode.UNAVAILABLE if bad else ExitCode.OK

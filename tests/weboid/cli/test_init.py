@@ -150,7 +150,7 @@ def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[vist]\nx = 1\n", "line 1: There is no table 'vist'. Did you mean [visit]?"),
+        ("[visti]\nx = 1\n", "line 1: There is no table 'visti'. Did you mean [visit]?"),
         ("[watsh]\n", "line 1: There is no table 'watsh'. Did you mean [watch]?"),
         ('\nextends = "nope"\n', "line 2: There is no profile 'nope'"),
         ('[operator]\ncontcat = "x"\n', "line 2: [operator] has no key 'contcat'."),
