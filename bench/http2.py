@@ -1,7 +1,6 @@
 """Would HTTP/2 to origins be faster? Six HTTP/1.1 connections of ours beside one of HTTP/2.
 
-Not one of the suite's benchmarks: it needs nginx and the package ``h2``, which nothing else needs
-(``pip install h2``). All clients load the same resources from the same nginx over TLS, each time
+Not one of the suite's benchmarks: it needs nginx, and the package ``h2``. All clients load the same resources from the same nginx over TLS, each time
 with new connections and no session to resume, through a relay that delays every byte by half the
 round-trip time. Chromium has at most six requests to one host under way through a proxy that speaks
 HTTP/1.1 with it: so the second column is what HTTP/2 towards origins alone could bring, and the
