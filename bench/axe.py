@@ -59,9 +59,7 @@ class Bodies(dict[str, bytes | Answer]):
         half = len(body) // 2
         chunks = b"".join(b"%x\r\n%s\r\n" % (len(c), c) for c in (body[:half], body[half:]) if c)
         return (
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
-            + chunks
-            + b"0\r\n\r\n"
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
         )
 
 
@@ -174,9 +172,7 @@ class Axe:
     def _settings(self) -> Settings:
         port = self._origin.port
         return Settings(
-            egress=EgressSettings(
-                allow=("127.0.0.0/8",), resolve={"origin.example": f"127.0.0.1:{port}"}
-            ),
+            egress=EgressSettings(allow=("127.0.0.0/8",), resolve={"origin.example": f"127.0.0.1:{port}"}),
             proxy=ProxySettings(
                 disk_reserve_bytes=0,
                 warc_limit_bytes=self._dice.choice((30_000, 300_000, 1 << 30)),
@@ -198,9 +194,7 @@ class Axe:
         self._serial += 1
         command = [sys.executable, "-m", "proxy", "--collection", str(self.layout.root)]
         command += ["--control", str(self._folder / f"p{self._serial}.sock")]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT
-        ) as process:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT) as process:
             assert process.stdin is not None
             process.stdin.write(json.dumps(asdict(settings)).encode() + b"\n")
             process.stdin.flush()
@@ -298,9 +292,7 @@ class Axe:
     def _follow_digests(self) -> None:
         """Every payload that the index knows is in a `response`, and so is what revisits refer to."""
         payloads = self._rows("SELECT filename, offset, spelled FROM payloads")
-        query = (
-            "SELECT orig_filename, orig_offset, digest FROM captures WHERE record_type = 'revisit'"
-        )
+        query = "SELECT orig_filename, orig_offset, digest FROM captures WHERE record_type = 'revisit'"
         new = set(payloads + self._rows(query)) - self._followed
         self._followed |= new
         for filename, offset, digest in new:
@@ -326,9 +318,7 @@ class Axe:
         beside.archive.symlink_to(self.layout.archive)
         rebuild_index(beside, bucket="default")
         for table, query in _TABLES.items():
-            old, new = (
-                Counter(self._rows(query, each.captures_db)) for each in (self.layout, beside)
-            )
+            old, new = (Counter(self._rows(query, each.captures_db)) for each in (self.layout, beside))
             self.toll.differing += [f"only written: {table} {row}" for row in old - new]
             self.toll.differing += [f"only rebuilt: {table} {row}" for row in new - old]
 

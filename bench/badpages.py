@@ -57,13 +57,11 @@ SCRIPTS = {
     "d.style.height = '2000px'; document.body.append(d); fetch('/more?' + Math.random()) }, 20)",
     "crash of the renderer": "const kept = new Uint8Array(2e8).fill(7); fetch('/crash')",
     "crash of the browser": "fetch('/kill')",
-    "memory bomb": "const kept = []; setInterval(() =>"
-    " kept.push(new Uint8Array(64 << 20).fill(1)), 20)",
+    "memory bomb": "const kept = []; setInterval(() => kept.push(new Uint8Array(64 << 20).fill(1)), 20)",
     "10,000 frames": "const t = setInterval(() => { for (let i = 0; i < 100; i++) {"
     "const f = document.createElement('iframe'); f.srcdoc = 'x' + i; document.body.append(f) }"
     "if (frames.length > 9999) clearInterval(t) }, 1)",
-    "fork of workers": "const u = URL.createObjectURL(new Blob(['for (;;) {}']));"
-    "setInterval(() => new Worker(u), 5)",
+    "fork of workers": "const u = URL.createObjectURL(new Blob(['for (;;) {}']));setInterval(() => new Worker(u), 5)",
     "windows and dialogs": "for (let i = 0; i < 1000; i++) { open('/good?w' + i); alert(i) }",
 }
 QUICK = ("infinite script", "crash of the browser", "memory bomb")
@@ -104,8 +102,7 @@ class Web:
             body = f"<!doctype html><title>Bad</title><body><h1>Bad</h1><script>{SCRIPTS[kind]}</script>"
         data = body.encode()
         writer.write(
-            f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(data)}\r\n\r\n".encode()
-            + data
+            f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
         )
         await writer.drain()
 
@@ -148,9 +145,7 @@ def settings_for(web: Web) -> Settings:
         visit=VisitSettings(timeout_s=DEADLINE_S),
         behaviours=BehaviourSettings(),
         browser=BrowserSettings(page_memory_mb=1_000, hang_limit_s=10.0),
-        egress=EgressSettings(
-            allow=("127.0.0.0/8",), resolve={"good.test": address, "bad.test": address}
-        ),
+        egress=EgressSettings(allow=("127.0.0.0/8",), resolve={"good.test": address, "bad.test": address}),
         proxy=ProxySettings(disk_reserve_bytes=0),
         politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=AT_A_TIME),
     )
@@ -159,9 +154,7 @@ def settings_for(web: Web) -> Settings:
 def largest_renderer() -> None:
     """Kill the page that holds the most memory."""
     pages = [
-        each
-        for each in psutil.Process().children(recursive=True)
-        if "--type=renderer" in " ".join(each.cmdline())
+        each for each in psutil.Process().children(recursive=True) if "--type=renderer" in " ".join(each.cmdline())
     ]
     max(pages, key=lambda each: each.memory_info().rss).kill()
 
@@ -207,9 +200,7 @@ async def main() -> None:
             own = max(told.seconds("bad.test"), default=0.0)
             beside = report.median(told.seconds("good.test"))
             pages = [event.page for url, event in told.done.items() if "good.test" in url]
-            whole = sum(
-                page is not None and page.outcome is VisitOutcome.COMPLETE for page in pages
-            )
+            whole = sum(page is not None and page.outcome is VisitOutcome.COMPLETE for page in pages)
             incomplete += len(good) - whole
             overrun = max(overrun, own - DEADLINE_S)
             slowdown = max(slowdown, beside / alone)

@@ -49,9 +49,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             body = DOT if page is None else page.encode()
             kind = "image/gif" if page is None else "text/html; charset=utf-8"
             writer.write(
-                f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n"
-                f"Content-Length: {len(body)}\r\n\r\n".encode()
-                + body
+                f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
             )
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -93,9 +91,7 @@ def main() -> None:
     for name in ("survey", *NAMES):
         marked = f"{name} (default)" if name in DEFAULT else name
         rows.append((marked, *(f"{page[name]:.1f}" for page in found.values())))
-    sums = {
-        page: sum(spent[name] for name in ("survey", *DEFAULT)) for page, spent in found.items()
-    }
+    sums = {page: sum(spent[name] for name in ("survey", *DEFAULT)) for page, spent in found.items()}
     rows.append(("default, together", *(f"{value:.1f}" for value in sums.values())))
     report.table([(a, b, c, d) for a, b, c, d in rows])
     report.figures("behaviours", {f"{page}_ms": value for page, value in sums.items()})

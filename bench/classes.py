@@ -31,8 +31,7 @@ def table(found: Counter[tuple[PageClass, PageClass]]) -> str:
     """The confusion table as text."""
     head = " " * _WIDTH + "".join(f"{kind:>{_WIDTH}}" for kind in _KINDS)
     rows = (
-        f"{kind:<{_WIDTH}}" + "".join(f"{found[kind, other] or '.':>{_WIDTH}}" for other in _KINDS)
-        for kind in _KINDS
+        f"{kind:<{_WIDTH}}" + "".join(f"{found[kind, other] or '.':>{_WIDTH}}" for other in _KINDS) for kind in _KINDS
     )
     return "\n".join((head, *rows))
 

@@ -29,9 +29,7 @@ def own_lines(imports: str) -> dict[str, int]:
     """Return the lines of our modules that a report of imports names; packages are left out."""
     names = {line.rpartition("|")[2].strip() for line in imports.splitlines() if "|" in line}
     files = {name: ROOT / f"{name.replace('.', '/')}.py" for name in names if "." in name}
-    return {
-        name: path.read_text("utf-8").count("\n") for name, path in files.items() if path.is_file()
-    }
+    return {name: path.read_text("utf-8").count("\n") for name, path in files.items() if path.is_file()}
 
 
 def main() -> None:

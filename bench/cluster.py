@@ -116,9 +116,7 @@ def _page(host: str, path: str) -> bytes:
 
 
 def _picture(text: str) -> bytes:
-    return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><!-- {text} --></svg>"
-    ).encode()
+    return (f"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><!-- {text} --></svg>").encode()
 
 
 @dataclass
@@ -273,8 +271,7 @@ class Cluster:
         for kind in ("worker", "proxy"):
             some = [each for each in self.members.values() if each.name.startswith(kind)]
             threads = [
-                threading.Thread(target=lambda each=each: codes.update({each.name: each.stop()}))
-                for each in some
+                threading.Thread(target=lambda each=each: codes.update({each.name: each.stop()})) for each in some
             ]
             for thread in threads:
                 thread.start()
@@ -341,9 +338,7 @@ def kept(cluster: Cluster, folder: Path | None) -> Iterator[None]:
                 shutil.copy(path, folder)
 
 
-def follow(
-    frontier: Frontier, until: Callable[[FrontierStats], bool], limit_s: float
-) -> FrontierStats:
+def follow(frontier: Frontier, until: Callable[[FrontierStats], bool], limit_s: float) -> FrontierStats:
     """Look at the frontier until it is so.
 
     Raises:
@@ -389,15 +384,12 @@ def look(cluster: Cluster) -> Found:
         pages = _counted(client, f"SELECT url FROM {schema}pages")
         captures = _counted(
             client,
-            f"SELECT url FROM {schema}captures WHERE record_type <> 'resource'"
-            " AND url NOT LIKE '%!%'",
+            f"SELECT url FROM {schema}captures WHERE record_type <> 'resource' AND url NOT LIKE '%!%'",
         )
     archive = cluster.collection / "archive"
     bad = []
     for path in sorted(archive.glob("*.warc.gz")):
-        done = subprocess.run(
-            [str(WARCIO), "check", str(path)], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([str(WARCIO), "check", str(path)], capture_output=True, text=True, check=False)
         if done.returncode:
             bad.append(f"{path.name}: {done.stdout.strip()[-200:]}")
     rules = Rules(visits_per_host=1, min_delay_s=MIN_DELAY_S, tolerance_s=0.02)
@@ -424,9 +416,7 @@ def main() -> int:
     dice = random.Random(arguments.seed)
     begun = time.monotonic()
     with (
-        running(
-            hosts=arguments.hosts, proxies=arguments.proxies, workers=arguments.workers
-        ) as cluster,
+        running(hosts=arguments.hosts, proxies=arguments.proxies, workers=arguments.workers) as cluster,
         kept(cluster, arguments.logs),
     ):
         urls = cluster.urls(arguments.pages)

@@ -74,13 +74,9 @@ async def _look(browser: Browser, context: BrowserContext, url: str) -> None:
     connection = browser.connection
     sessions: asyncio.Queue[str] = asyncio.Queue()
     context.on_target = lambda session, _info: sessions.put_nowait(session)
-    target = await connection.send(
-        "Target.createTarget", {"url": "about:blank", "browserContextId": context.id}
-    )
+    target = await connection.send("Target.createTarget", {"url": "about:blank", "browserContextId": context.id})
     session = await sessions.get()
-    context.on_target = lambda other, _info: connection.post(
-        "Runtime.runIfWaitingForDebugger", {}, other
-    )
+    context.on_target = lambda other, _info: connection.post("Runtime.runIfWaitingForDebugger", {}, other)
     screen = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     await connection.send("Emulation.setDeviceMetricsOverride", screen, session)
     await connection.send("Runtime.runIfWaitingForDebugger", {}, session)

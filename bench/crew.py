@@ -50,8 +50,6 @@ async def archivists(
                     layout.frontier_db, settings=settings.frontier, politeness=settings.politeness
                 ) as frontier,
             ):
-                context = build_crawl_context(
-                    RunContext(layout, settings, frontier, supervisor, index, clock, report)
-                )
+                context = build_crawl_context(RunContext(layout, settings, frontier, supervisor, index, clock, report))
                 crew = WorkerPool(context, lease_s=settings.frontier.lease_s, name="bench")
                 yield Archivists(crew, frontier, clock)

@@ -78,9 +78,7 @@ async def _visit(context: BrowserContext, url: str) -> None:
 async def _played(urls: Sequence[str], web: TestWeb) -> Took:
     """Visit the pages with Playwright, in our browser."""
     async with async_playwright() as driver:
-        browser = await driver.chromium.launch(
-            executable_path=str(find_browser().path), args=web.chromium_arguments()
-        )
+        browser = await driver.chromium.launch(executable_path=str(find_browser().path), args=web.chromium_arguments())
         size = {"width": VISIT.viewport_width, "height": VISIT.viewport_height}
         context = await browser.new_context(viewport=size)  # type: ignore[arg-type] # its TypedDict
         await context.add_init_script(_WATCH)

@@ -121,9 +121,7 @@ def figures(*, quick: bool, only: str, replayweb: str, collection: str) -> dict[
 
             values["pywb_pass_pct"] = asyncio.run(_share("pywb", layout, candidates, by_pywb))
             if replayweb:
-                values["wabac_pass_pct"] = asyncio.run(
-                    _share("wabac", layout, candidates, by_wabac)
-                )
+                values["wabac_pass_pct"] = asyncio.run(_share("wabac", layout, candidates, by_wabac))
     report.table(
         [(f"{len(candidates)} pages", "% shown as captured")]
         + [(name.partition("_")[0], f"{value:.1f}") for name, value in values.items()]
@@ -160,9 +158,7 @@ async def _share(
     good = 0
     turns = asyncio.Semaphore(_JOBS)
     async with AsyncExitStack() as stack:
-        origins = await stack.enter_async_context(
-            running_replay(layout, "", full=True, fonts=True, cached=True)
-        )
+        origins = await stack.enter_async_context(running_replay(layout, "", full=True, fonts=True, cached=True))
         lend = await stack.enter_async_context(open_browsers(BrowserSettings(), clock=_CLOCK))
         pool = stack.enter_context(ThreadPoolExecutor())
         database = stack.enter_context(closing(open_database(layout, "")))
@@ -192,9 +188,7 @@ def _wayback(folder: Path, layout: Layout) -> Iterator[str]:
     manager = [str(python.with_name("wb-manager"))]
     subprocess.run([*manager, "init", "all"], cwd=home, check=True, capture_output=True)
     for path in _warcs(layout):
-        subprocess.run(
-            [*manager, "add", "all", str(path)], cwd=home, check=True, capture_output=True
-        )
+        subprocess.run([*manager, "add", "all", str(path)], cwd=home, check=True, capture_output=True)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     line = [str(python.with_name("wayback")), "-b", "127.0.0.1", "-p", str(port)]
@@ -254,9 +248,7 @@ def _records(layout: Layout) -> Iterator[_StoredRecord]:
 
 def _warc_of(page_id: str, records: list[_StoredRecord]) -> bytes:
     """Return the page's records, and those that its revisits are about: all of them would load slowly."""
-    revisited = {
-        each.digest for each in records if each.page_id == page_id and each.kind == "revisit"
-    }
+    revisited = {each.digest for each in records if each.page_id == page_id and each.kind == "revisit"}
     return b"".join(
         each.data
         for each in records

@@ -56,9 +56,7 @@ def _collection(root: Path, copies: int) -> Layout:
                 location = replace(capture.location, filename=name)
                 key = f"example,site-{copy})/{number}"
                 if copy:
-                    builder.index(
-                        replace(capture, url=url, urlkey=key, location=location, page_id=page)
-                    )
+                    builder.index(replace(capture, url=url, urlkey=key, location=location, page_id=page))
         return builder.layout
 
 

@@ -43,9 +43,7 @@ from tests.support.sites.web import TestWeb
 QUICK_EVERY = 8
 _QUIET_S = 2.5  # a page that asks for nothing for so long has asked for everything
 _LONGEST_S = 20.0
-_SCROLL = (
-    "scrollBy(0, innerHeight); [scrollY + innerHeight >= document.documentElement.scrollHeight - 2]"
-)
+_SCROLL = "scrollBy(0, innerHeight); [scrollY + innerHeight >= document.documentElement.scrollHeight - 2]"
 # Values that are new at each visit: moments and random numbers of cache-busters.
 _FRESH = re.compile(r"=(?:\d{10,}|0\.\d{6,})(?=&|$)")
 Urls = dict[str, set[str]]  # page -> what was asked for
@@ -121,17 +119,13 @@ async def _scrolled(web: TestWeb, connection: CdpConnection, page: str) -> None:
             "Target.createTarget",
             {"url": "about:blank", "browserContextId": context, "width": 1280, "height": 800},
         )
-        session = (
-            await connection.send(
-                "Target.attachToTarget", {"targetId": target["targetId"], "flatten": True}
-            )
-        )["sessionId"]
+        session = (await connection.send("Target.attachToTarget", {"targetId": target["targetId"], "flatten": True}))[
+            "sessionId"
+        ]
         await connection.send("Page.navigate", {"url": page}, session)
         await _quiet(web)
         for _ in range(60):
-            at_end = await connection.send(
-                "Runtime.evaluate", {"expression": _SCROLL, "returnByValue": True}, session
-            )
+            at_end = await connection.send("Runtime.evaluate", {"expression": _SCROLL, "returnByValue": True}, session)
             await _quiet(web, still_s=0.4)
             if at_end.get("result", {}).get("value") == [True]:
                 break
@@ -202,9 +196,7 @@ def _passed(weboid: Weboid, level: str, cells: Cells) -> float:
         good += page["verdict"] == "good"
         cells[page["url"]][level] = f"{page['verdict']} ({page.get('score', 0):.2f})"
         if page["verdict"] != "good":
-            print(
-                f"{level}: {page['verdict']} {page.get('score')}: {page['url']}: {page['reason']}"
-            )
+            print(f"{level}: {page['verdict']} {page.get('score')}: {page['url']}: {page['reason']}")
     return 100 * good / len(cells)
 
 
@@ -253,9 +245,7 @@ if __name__ == "__main__":
     asking = report.parser(__doc__ or "")
     asking.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
     asking.add_argument("--only", default="", metavar="TEXT", help="pages whose path holds it")
-    asking.add_argument(
-        "--table", action="store_true", help="print a row for each page, in Markdown"
-    )
+    asking.add_argument("--table", action="store_true", help="print a row for each page, in Markdown")
     given = asking.parse_args()
     found = figures(quick=given.quick, peers=given.peer, only=given.only, table=given.table)
     report.figures("fidelity", found)

@@ -93,9 +93,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             figures |= measured(kind, Path(folder), size, turns)
     # What the requirements ask of each holds for the worst.
-    figures["scale_ratio"] = min(
-        value for name, value in figures.items() if name.endswith("_scale_ratio")
-    )
+    figures["scale_ratio"] = min(value for name, value in figures.items() if name.endswith("_scale_ratio"))
     report.figures("frontier", figures)
 
 

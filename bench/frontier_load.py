@@ -28,9 +28,7 @@ def host_of_number(number: int) -> int:
 def url_of(number: int, host: int | None = None) -> str:
     """A URL of usual length; those that a frontier is filled with have numbers from 1 on."""
     host = host_of_number(number) if host is None else host
-    return (
-        f"https://www.host{host}.example.org/some/path/of/usual/length/page-{number}.html?section=1"
-    )
+    return f"https://www.host{host}.example.org/some/path/of/usual/length/page-{number}.html?section=1"
 
 
 class Kept(Protocol):
@@ -78,9 +76,7 @@ class Subject:
         """The next URLs to add."""
         known = round(BATCH * KNOWN_SHARE)
         urls = self.random.sample(self.known, known)
-        urls += [
-            url_of(next(self.numbers), self.random.randrange(HOSTS)) for _ in range(BATCH - known)
-        ]
+        urls += [url_of(next(self.numbers), self.random.randrange(HOSTS)) for _ in range(BATCH - known)]
         self.random.shuffle(urls)
         return [NewItem(url, hops=1, via=VIA, job=JOB) for url in urls]
 

@@ -51,8 +51,7 @@ class SqliteKept:
         """See `Kept.fill`."""
         known = min(size, KNOWN)
         identities = sorted(
-            (blake2b(identity_key(url_of(seq)).encode(), digest_size=16).digest(), seq)
-            for seq in range(1, known + 1)
+            (blake2b(identity_key(url_of(seq)).encode(), digest_size=16).digest(), seq) for seq in range(1, known + 1)
         )
         values = {"size": size, "known": known}
         store = self.frontier._store  # noqa: SLF001 what a verb would take minutes for

@@ -123,12 +123,8 @@ def _visits(log: Iterable[Span]) -> dict[str, list[Span]]:
         visits = found[line.host]
         key = line.visit or number
         known = visits.get(key, line)
-        visits[key] = known._replace(
-            begin=min(known.begin, line.begin), end=max(known.end, line.end)
-        )
-    return {
-        host: sorted(each.values(), key=lambda visit: visit[1:3]) for host, each in found.items()
-    }
+        visits[key] = known._replace(begin=min(known.begin, line.begin), end=max(known.end, line.end))
+    return {host: sorted(each.values(), key=lambda visit: visit[1:3]) for host, each in found.items()}
 
 
 def _look_at_gaps(host: str, visits: Sequence[Span], rules: Rules, proof: Proof) -> None:
@@ -150,9 +146,7 @@ def _look_at_gaps(host: str, visits: Sequence[Span], rules: Rules, proof: Proof)
             proof.breaches.append(Breach("gap", host, visit.begin, text))
 
 
-def _look_at_blocks(
-    visits: Sequence[Span], blocks: Sequence[Span], rules: Rules, proof: Proof
-) -> None:
+def _look_at_blocks(visits: Sequence[Span], blocks: Sequence[Span], rules: Rules, proof: Proof) -> None:
     for visit in visits:
         for block in blocks:
             begin, end = block.begin + rules.tolerance_s, block.end - rules.tolerance_s
@@ -190,9 +184,7 @@ def _span(text: str, where: str) -> Span:
         span = Span(str(host).lower().removesuffix("."), float(begin), float(end), str(visit))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         shown = text[:TEXT_SHOWN_CHARS]
-        raise InputError(
-            f"{where} is no line of host, begin, end and perhaps visit: {shown!r}."
-        ) from error
+        raise InputError(f"{where} is no line of host, begin, end and perhaps visit: {shown!r}.") from error
     if not -math.inf < span.begin <= span.end < math.inf:
         raise InputError(f"{where}: it ends before it begins, or at no moment.")
     return span
@@ -212,9 +204,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--visits-per-host", type=int, default=1)
     made.add_argument("--min-delay", type=float, default=1.0, metavar="SECONDS")
     made.add_argument("--tolerance", type=float, default=0.01, metavar="SECONDS")
-    made.add_argument(
-        "--delay", type=_delay, action="append", default=[], metavar="HOST=SECONDS", help="its own"
-    )
+    made.add_argument("--delay", type=_delay, action="append", default=[], metavar="HOST=SECONDS", help="its own")
     made.add_argument("--blocked", type=Path, metavar="FILE", help="lines of host, begin, end")
     return made
 

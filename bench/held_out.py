@@ -161,9 +161,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     decided = [row for row in rows if row.label is not Label.EITHER]
     lines |= {f"{name}, either left out": shares(decided, said) for name, said in JUDGES.items()}
     unfitted = [row for row in decided if not was_fitted_on(row.site)]
-    lines |= {
-        f"{name}, and fitted half too": shares(unfitted, said) for name, said in JUDGES.items()
-    }
+    lines |= {f"{name}, and fitted half too": shares(unfitted, said) for name, said in JUDGES.items()}
     lines[f"pixel-only, its best bound {least:.3f}"] = pixels
     print(f"Held out: {len(rows)} pairs of {len({row.site for row in rows})} pages:\n")
     head = ("judge", "precision", "recall", "rightly", "wrongly", "missed", "good doubted")

@@ -60,9 +60,7 @@ def main() -> None:
             nginx.wait()
 
 
-def compare(
-    folder: Path, count: int, round_trip_ms: int, ports: tuple[int, int], rounds: int
-) -> None:
+def compare(folder: Path, count: int, round_trip_ms: int, ports: tuple[int, int], rounds: int) -> None:
     """Load one set in each way, by turns, and print the medians."""
     paths = [f"/{number}" for number in range(count)]
     relays = [Relay(port, round_trip_ms / 2000) for port in ports]
@@ -92,9 +90,7 @@ def compare(
 
 def http1(port: int, certificate: str, paths: Sequence[str]) -> Callable[[], int]:
     """By our own way out, as many at once as a browser asks for; bytes of the bodies."""
-    settings = EgressSettings(
-        allow=("127.0.0.0/8",), resolve={HOST: f"127.0.0.1:{port}"}, ca_file=certificate
-    )
+    settings = EgressSettings(allow=("127.0.0.0/8",), resolve={HOST: f"127.0.0.1:{port}"}, ca_file=certificate)
     egress = Egress(settings, connect_timeout_s=10)
     upstream = UpstreamConnector(egress, ProxySettings(), settings)
     left, received = deque(paths), [0] * BROWSER_CONNECTIONS
@@ -174,9 +170,7 @@ class Relay:
     def __init__(self, target: int, delay_s: float) -> None:
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = listener.getsockname()[1]
-        self._process = multiprocessing.Process(
-            target=_relay, args=(listener, target, delay_s), daemon=True
-        )
+        self._process = multiprocessing.Process(target=_relay, args=(listener, target, delay_s), daemon=True)
         self._process.start()
         listener.close()
 

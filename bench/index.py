@@ -79,9 +79,7 @@ def batch_of(page: int) -> IndexBatch:
         batch.originals[PayloadKey(digest, "default")] = original
     page_url = url_of(page, 0)
     batch.pages.append(
-        PageInfo(
-            f"{page:032x}", page_url, page_url, warc_date(at), VisitOutcome.COMPLETE, title="A page"
-        )
+        PageInfo(f"{page:032x}", page_url, page_url, warc_date(at), VisitOutcome.COMPLETE, title="A page")
     )
     batch.ends[filename] = (page % 500 + 1) * ROWS_A_PAGE * 20_000
     return batch
@@ -161,9 +159,7 @@ def measured(pages: int) -> dict[str, float]:
         for database in databases.values():
             stack.callback(database.close)
         figures = filled(indexes, pages) | looked_up(databases, pages)
-        (size,) = databases["postgresql"].rows(
-            "SELECT pg_database_size(current_database()) AS bytes", {}
-        )
+        (size,) = databases["postgresql"].rows("SELECT pg_database_size(current_database()) AS bytes", {})
         rows = pages * ROWS_A_PAGE
         figures["rows"] = rows
         figures["sqlite_bytes_per_row"] = path.stat().st_size / rows

@@ -47,8 +47,7 @@ def figures(*, quick: bool) -> dict[str, float]:
             began = time.perf_counter()
             for start in range(0, count, BATCH):
                 results = [
-                    UrlCheckResult(id_, GONE if id_ % 200 == 0 else FINE, moment)
-                    for id_ in ids[start : start + BATCH]
+                    UrlCheckResult(id_, GONE if id_ % 200 == 0 else FINE, moment) for id_ in ids[start : start + BATCH]
                 ]
                 with store.writing() as rows:
                     record_results(rows, results, rules)

@@ -52,9 +52,7 @@ def origin(delay_s: float, certificate: Path | None = None) -> Iterator[dict[str
     command = [sys.executable, "-m", "bench.links_origin", str(delay_s)]
     command += [] if certificate is None else [str(certificate)]
     folder = Path(__file__).resolve().parents[1]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
-    ) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         yield json.loads(process.stdout.readline())
@@ -104,9 +102,7 @@ async def _side_by_side(
 async def ours(ports: dict[str, int], seconds: float) -> dict[str, float]:
     """Our prober's figures."""
     names = DnsResolver(nameservers=[("127.0.0.1", ports["names"])], hosts={})
-    settings = Settings(
-        egress=EgressSettings(allow=("127.0.0.0/8",)), links=LinksSettings(timeout_s=60.0)
-    )
+    settings = Settings(egress=EgressSettings(allow=("127.0.0.0/8",)), links=LinksSettings(timeout_s=60.0))
     prober = HttpProber(settings, is_own=lambda _: False, names=names)
     wrong: Counter[str] = Counter()
 

@@ -105,11 +105,7 @@ def _tables(count: int, wiki_id: int) -> Iterator[tuple[str, tuple[str, ...], _R
     yield (
         "link_refs",
         ("page", "url_id", "first_day"),
-        (
-            (number_of(wiki_id, n + 1), n * URLS_A_PAGE + place + 1, 9)
-            for n in pages
-            for place in range(URLS_A_PAGE)
-        ),
+        ((number_of(wiki_id, n + 1), n * URLS_A_PAGE + place + 1, 9) for n in pages for place in range(URLS_A_PAGE)),
     )
     yield (
         "link_url_quirks",
@@ -133,9 +129,7 @@ def _write_on_sqlite(  # type: ignore[no-untyped-def]
     disk, tables: Iterator[tuple[str, tuple[str, ...], _Rows]]
 ) -> None:
     disk.execute("PRAGMA synchronous = OFF")
-    indexes = disk.execute(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
-    ).fetchall()
+    indexes = disk.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL").fetchall()
     disk.execute("BEGIN")
     for name, _ in indexes:
         disk.execute(f"DROP INDEX {name}")
@@ -215,9 +209,7 @@ def lines(pages: int) -> Iterator[str]:
             if chosen.random() < 0.2:
                 number = chosen.randrange(number)
             host = number % max(pages // 7, 1)
-            url = (
-                f"https://www.host-{host}.net/news/2019/03/an-article-about-something-{number}.html"
-            )
+            url = f"https://www.host-{host}.net/news/2019/03/an-article-about-something-{number}.html"
             yield f"{page}\tTitle of page {page}\t0\t{url}\n"
 
 

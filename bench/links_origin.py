@@ -122,9 +122,7 @@ async def _serve(delay_s: float, certificate: str) -> None:
     if certificate:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate)
-        secure = await loop.create_server(
-            lambda: Host(stats, delay_s), "0.0.0.0", 0, backlog=8192, ssl=context
-        )
+        secure = await loop.create_server(lambda: Host(stats, delay_s), "0.0.0.0", 0, backlog=8192, ssl=context)
         ports["https"] = secure.sockets[0].getsockname()[1]
     print(json.dumps(ports), flush=True)
     reader = asyncio.StreamReader()

@@ -41,9 +41,7 @@ class Sight:
     seconds: float
 
 
-def _sight(
-    code: StatusCode, seen: StatusCode | None = None, *, seconds: float = 0.4, wide: bool = False
-) -> Sight:
+def _sight(code: StatusCode, seen: StatusCode | None = None, *, seconds: float = 0.4, wide: bool = False) -> Sight:
     by_eye = code if seen is None else seen
     verdict = CheckVerdict.GONE if by_eye is StatusCode.SOFT_404 else verdict_of(by_eye)
     return Sight(
@@ -58,9 +56,7 @@ FINE = Sight(
     CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.BROWSER),
     0.3,
 )
-MOVED = Sight(
-    CheckResult(StatusCode.MOVED, CheckVerdict.OK, CheckMethod.HEAD, http=200), FINE.seen, 0.6
-)
+MOVED = Sight(CheckResult(StatusCode.MOVED, CheckVerdict.OK, CheckMethod.HEAD, http=200), FINE.seen, 0.6)
 NOT_FOUND = _sight(StatusCode.NOT_FOUND)
 GONE = _sight(StatusCode.GONE)
 NO_NAME = _sight(StatusCode.DNS_UNKNOWN, wide=True, seconds=0.1)
@@ -74,9 +70,7 @@ BLOCKED = _sight(StatusCode.NO_ACCESS, StatusCode.FINE)
 CHALLENGE = _sight(StatusCode.CHALLENGE)
 PARKED = _sight(StatusCode.TO_THE_ROOT, StatusCode.PARKED)
 SOFT = _sight(StatusCode.TO_THE_ROOT, StatusCode.SOFT_404)
-MAINTAINED = Sight(
-    _finding(StatusCode.UNAVAILABLE, retry_s=7200.0), _sight(StatusCode.UNAVAILABLE).seen, 0.4
-)
+MAINTAINED = Sight(_finding(StatusCode.UNAVAILABLE, retry_s=7200.0), _sight(StatusCode.UNAVAILABLE).seen, 0.4)
 SLOW_DOWN = Sight(_finding(StatusCode.TOO_MANY, retry_s=30.0), FINE.seen, 0.2)
 TOO_MANY = Sight(_finding(StatusCode.TOO_MANY), FINE.seen, 0.2)
 

@@ -251,9 +251,7 @@ class Year:
         calls = self._calls.get(number, [])
         for each in link.ends:
             end = min(each.end, DAYS)
-            known = any(
-                start < each.start < until for start, until in calls
-            )  # it went, still called
+            known = any(start < each.start < until for start, until in calls)  # it went, still called
             if end - each.start <= LIMIT_DAYS or known or (number, each.start) in self._found:
                 continue
             if link.is_hidden:

@@ -45,9 +45,7 @@ def build(path: Path, rows: int) -> None:
         connection.executescript(";".join(tables))
         connection.execute("BEGIN")
         pages = rows // (PARTS + 1)
-        connection.executemany(
-            f"INSERT INTO captures VALUES ({', '.join('?' * 18)})", _captures(pages)
-        )
+        connection.executemany(f"INSERT INTO captures VALUES ({', '.join('?' * 18)})", _captures(pages))
         connection.executemany(f"INSERT INTO pages VALUES ({', '.join('?' * 20)})", _pages(pages))
         connection.execute("COMMIT")
         connection.executescript(CAPTURES_DDL)  # sorted in one go
@@ -72,9 +70,7 @@ def _captures(pages: int) -> Iterator[tuple[Any, ...]]:
             (artifact_uri(ArtifactKind.DOM, url), f"urn:dom:{url}", "resource", None),
             (url, key, "response", 200),
         ]
-        urls += [
-            (f"{url}/{part}.png", f"{key}/{part}.png", "response", 200) for part in range(PARTS - 1)
-        ]
+        urls += [(f"{url}/{part}.png", f"{key}/{part}.png", "response", 200) for part in range(PARTS - 1)]
         for each, its_key, kind, status in urls:
             number += 1
             yield (

@@ -43,10 +43,7 @@ def serve(connection: socket.socket, context: ssl.SSLContext, noise: bytes) -> N
                 head, _, unread = unread.partition(b"\r\n\r\n")
                 path = head.split(b" ", 2)[1]
                 _, size, key = path.partition(b"?")[0].split(b"/", 2)
-                head = (
-                    b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: %d\r\n\r\n"
-                    % int(size)
-                )
+                head = b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: %d\r\n\r\n" % int(size)
                 for part in body_of(int(size), key, noise):
                     tls.sendall(head + part if head else part)
                     head = b""

@@ -83,9 +83,7 @@ def timing(meter: cpu.Meter | None) -> Iterator[Took]:
         meter.turn(cpu.AROUND)
 
 
-async def unarchived(
-    load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None
-) -> Took:
+async def unarchived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None) -> Took:
     """What the pages take in the same browser, straight from the web."""
     settings = Settings()
     executable = find_browser()
@@ -97,9 +95,7 @@ async def unarchived(
 
         async def work() -> None:
             for url in todo:
-                seen = await visit(
-                    browser, VisitRequest(url), load.visit, behaviours=behaviours, clock=CLOCK
-                )
+                seen = await visit(browser, VisitRequest(url), load.visit, behaviours=behaviours, clock=CLOCK)
                 assert seen.outcome is VisitOutcome.COMPLETE, (url, seen.outcome, seen.reason)
 
         with timing(meter) as took:
@@ -118,9 +114,7 @@ def archive_settings(load: Load, web: TestWeb, at_a_time: int) -> Settings:
     )
 
 
-async def archived(
-    load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None
-) -> Took:
+async def archived(load: Load, web: TestWeb, at_a_time: int = AT_A_TIME, meter: cpu.Meter | None = None) -> Took:
     """What the pages take through frontier, browser, proxy, disk and index."""
     settings = archive_settings(load, web, at_a_time)
     done: list[PageDone] = []
@@ -188,8 +182,7 @@ def galleries(web: TestWeb, rounds: range, pages: int, *, view_only: bool = Fals
     visiting = VIEW_ONLY if view_only else WHOLE
     behaviours = BehaviourSettings(run=()) if view_only else BehaviourSettings()
     return [
-        Load([web.gallery(number * pages + each) for each in range(pages)], visiting, behaviours)
-        for number in rounds
+        Load([web.gallery(number * pages + each) for each in range(pages)], visiting, behaviours) for number in rounds
     ]
 
 

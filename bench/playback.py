@@ -80,8 +80,7 @@ def build(folder: Path, images: int, pages: int) -> None:
         ).fetchall()
     names = ("url", "mime", "status", "digest", "length", "offset", "filename")
     lines = sorted(
-        f"{key} {stamp} {json.dumps(dict(zip(names, map(str, rest), strict=True)))}\n"
-        for key, stamp, *rest in rows
+        f"{key} {stamp} {json.dumps(dict(zip(names, map(str, rest), strict=True)))}\n" for key, stamp, *rest in rows
     )
     (folder / "stock.cdxj").write_text("".join(lines))
     (folder / "config.yaml").write_text(_CONFIG % (folder / "stock.cdxj", f"{folder}/archive/"))
@@ -90,9 +89,7 @@ def build(folder: Path, images: int, pages: int) -> None:
 def page_of(noise: random.Random, number: int) -> str:
     """100 KB of HTML as articles have it: paragraphs, links, lists, images, some style."""
     words = [f"{noise.getrandbits(40):x}" for _ in range(400)]
-    parts = [
-        f"<!DOCTYPE html><html><head><title>{number}</title><style>p{{color:#222}}</style><body>"
-    ]
+    parts = [f"<!DOCTYPE html><html><head><title>{number}</title><style>p{{color:#222}}</style><body>"]
     size = 0
     while size < PAGE_BYTES:
         text = " ".join(noise.choices(words, k=60))
@@ -195,9 +192,7 @@ class Asked:
     ms: float
 
 
-def ask(
-    server: Server, paths: list[str], count: int, *, connections: int = 4, known: bool = False
-) -> Asked:
+def ask(server: Server, paths: list[str], count: int, *, connections: int = 4, known: bool = False) -> Asked:
     """Ask for the paths by turns."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(paths))

@@ -28,9 +28,7 @@ class Client:
         """Status, headers and body."""
         client = self._socket or self._open()
         known = f"If-None-Match: {etag}\r\n" if etag else ""
-        client.sendall(
-            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._address[1]}\r\n{known}\r\n".encode()
-        )
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._address[1]}\r\n{known}\r\n".encode())
         data = b""
         while b"\r\n\r\n" not in data:
             piece = client.recv(BLOCK)
@@ -39,9 +37,7 @@ class Client:
             data += piece
         head, _, body = data.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
-        headers = {
-            name.lower(): value for name, _, value in (line.partition(": ") for line in lines)
-        }
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         status = int(first.split()[1])
         if status == 304:
             return status, headers, b""

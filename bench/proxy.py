@@ -191,10 +191,7 @@ class Comparison:
 
     def row(self, title: str, unit: float, name: str) -> tuple[str, str, str, str]:
         """A line of the table: units a second."""
-        rates = [
-            report.median([unit / getattr(run, name) for run in runs])
-            for runs in (self.ours, self.stock)
-        ]
+        rates = [report.median([unit / getattr(run, name) for run in runs]) for runs in (self.ours, self.stock)]
         return (title, f"{rates[0]:.0f}", f"{rates[1]:.0f}", f"{self.ratio(name):.2f}")
 
     def cost(self, title: str, unit: float) -> tuple[str, str, str, str]:
@@ -210,9 +207,7 @@ async def compare(load: Load, origin: int, certificate: Path, rounds: int) -> Co
         with tempfile.TemporaryDirectory() as folder:
             comparison.stock.append(await stock(load, Path(folder), origin, f"s{number}-"))
         with tempfile.TemporaryDirectory() as folder:
-            comparison.ours.append(
-                await ours(load, Path(folder), origin, certificate, f"o{number}-")
-            )
+            comparison.ours.append(await ours(load, Path(folder), origin, certificate, f"o{number}-"))
     return comparison
 
 

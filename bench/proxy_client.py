@@ -23,9 +23,7 @@ class Client:
         credentials = base64.b64encode(auth.encode()).decode()
         authorization = f"Proxy-Authorization: Basic {credentials}\r\n" if auth != "-" else ""
         target = f"{host}:{origin_port}"
-        self._connect = (
-            f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n".encode()
-        )
+        self._connect = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n".encode()
         self._host = host
         self._context = ssl.create_default_context()
         self._context.check_hostname = False

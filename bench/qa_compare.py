@@ -69,9 +69,7 @@ def baseline(seen: bytes, shown: bytes) -> float:
     return float((np.asarray(apart) < 25).mean())
 
 
-def measured(
-    height: int, rounds: int, names: Collection[str]
-) -> dict[str, tuple[float, float, float, float, float]]:
+def measured(height: int, rounds: int, names: Collection[str]) -> dict[str, tuple[float, float, float, float, float]]:
     """For each pair of these names ours, decoding alone, the baseline, and what the two say."""
     found = {}
     for name, pictures in pairs(height).items():
@@ -94,16 +92,12 @@ def figures(*, quick: bool) -> dict[str, float]:
     rounds = ROUNDS[quick]
     screen = measured(800, rounds, USUAL + WORST)
     tall = measured(TALL_PX, max(rounds // 3, 2), USUAL if quick else USUAL + WORST)
-    rows = [
-        ("ms of one core", "ours", "decoding", "pixels only", "score", "pixels' score", "target")
-    ]
+    rows = [("ms of one core", "ours", "decoding", "pixels only", "score", "pixels' score", "target")]
     for height, found, target in ((800, screen, "< 40"), (TALL_PX, tall, "< 400")):
         for name, (ours, decoding, base, score, base_score) in found.items():
             ms = (f"{ours:.1f}", f"{decoding:.1f}", f"{base:.1f}")
             scores = (f"{score:.3f}", f"{base_score:.3f}")
-            rows.append(
-                (f"1280 x {height:,}, {name}", *ms, *scores, target if name in USUAL else "")
-            )
+            rows.append((f"1280 x {height:,}, {name}", *ms, *scores, target if name in USUAL else ""))
     report.table(rows)
     return {
         "compare_ms": report.median([screen[name][0] for name in USUAL]),

@@ -117,15 +117,11 @@ def fitted(
     rows: Sequence[Compared], called: Callable[[VerdictThresholds], Callable[[Compared], bool]]
 ) -> VerdictThresholds:
     """Bounds that suit the rows best, found from far too strict ones, a bound at a time."""
-    best = VerdictThresholds(
-        **{each.name: getattr(THRESHOLDS, each.name) * 0.5 for each in fields(VerdictThresholds)}
-    )
+    best = VerdictThresholds(**{each.name: getattr(THRESHOLDS, each.name) * 0.5 for each in fields(VerdictThresholds)})
     best = replace(best, kept=THRESHOLDS.kept, parts=THRESHOLDS.parts, doubt=THRESHOLDS.doubt)
     for _ in range(2):
         for name in ("lost", "changed", "harm", "rewritten", "wall", "emptied"):
-            tried = [
-                replace(best, **{name: getattr(THRESHOLDS, name) * factor}) for factor in _FACTORS
-            ]
+            tried = [replace(best, **{name: getattr(THRESHOLDS, name) * factor}) for factor in _FACTORS]
             scored = [(count(rows, called(each)).middle, each) for each in tried]
             most = max(score for score, _ in scored)
             fitting = [each for score, each in scored if score == most]
@@ -133,9 +129,7 @@ def fitted(
     return best
 
 
-def held_out(
-    rows: Sequence[Compared], called: Callable[[VerdictThresholds], Callable[[Compared], bool]]
-) -> Found:
+def held_out(rows: Sequence[Compared], called: Callable[[VerdictThresholds], Callable[[Compared], bool]]) -> Found:
     """What bounds fitted on other sites say of each site."""
     names = sorted({row.site for row in rows})
     tally: Counter[tuple[bool, bool]] = Counter()
@@ -157,19 +151,13 @@ def best_pixels(rows: Sequence[Compared]) -> tuple[float, Found]:
 def best_pixels_and_letters(rows: Sequence[Compared]) -> tuple[float, float, Found]:
     """The same with texts: of both bounds every two-hundredth part is tried."""
     steps = [step / 50 for step in range(51)] + [0.99, 0.995, 0.999]
-    scored = [
-        (one, other, count(rows, by_pixels_and_letters(one, other)))
-        for one in steps
-        for other in steps
-    ]
+    scored = [(one, other, count(rows, by_pixels_and_letters(one, other))) for one in steps for other in steps]
     return max(scored, key=lambda each: each[2].middle)
 
 
 def by_kind(rows: Sequence[Compared], pixels: float) -> list[tuple[str, ...]]:
     """A row a kind: how often it was called broken, by whom."""
-    table: list[tuple[str, ...]] = [
-        ("kind", "label", "pairs", "ours, pictures", "with texts", "pixel-only")
-    ]
+    table: list[tuple[str, ...]] = [("kind", "label", "pairs", "ours, pictures", "with texts", "pixel-only")]
     for kind in Kind:
         some = [row for row in rows if row.kind is kind]
         if some:
@@ -189,9 +177,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     pixels, pixels_best = best_pixels(rows)
     one, other, letters_best = best_pixels_and_letters(rows)
     broken = sum(row.broken for row in rows)
-    print(
-        f"{len(rows)} pairs of {len({row.site for row in rows})} sites, {broken} broken; called broken:\n"
-    )
+    print(f"{len(rows)} pairs of {len({row.site for row in rows})} sites, {broken} broken; called broken:\n")
     report.table(by_kind(rows, pixels))
     print()
     lines = {

@@ -73,10 +73,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     """Measure all on the same texts; a table is printed."""
     chance = random.Random(9)
     prose = "\n".join(each.text for each in articles(library().root / "handbook"))
-    made = {
-        size: [texts(size, prose, chance) for _ in range(ROUNDS[quick])]
-        for size in (SMALL, MIDDLE, *SIZES)
-    }
+    made = {size: [texts(size, prose, chance) for _ in range(ROUNDS[quick])] for size in (SMALL, MIDDLE, *SIZES)}
     rows = [("comparing texts", "MB/s", "score", "target")]
 
     def measured(name: str, task: Callable[[str, str], float], size: int) -> float:

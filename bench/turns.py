@@ -8,9 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def take_turns(
-    count: int, connections: int, connect: Callable[[], T], ask: Callable[[T, int], object]
-) -> float:
+def take_turns(count: int, connections: int, connect: Callable[[], T], ask: Callable[[T, int], object]) -> float:
     """Seconds from the first turn to the end of the last; turns are numbered from 0.
 
     Args:

@@ -53,9 +53,7 @@ from warc.index.schema import CAPTURES_DDL
 from weboid.app.reader_queue_status import ReaderQueueStatus
 
 SIZES = (1, 100, 500, 1_000)
-EVERYBODY = parse_networks(
-    ["0.0.0.0/0"]
-)  # internal: told how links are doing, as often as they ask
+EVERYBODY = parse_networks(["0.0.0.0/0"])  # internal: told how links are doing, as often as they ask
 CAPTURED = datetime(2026, 10, 1, 12, 0, tzinfo=UTC)
 _FIGURES = {False: (1_000_000, 100_000, 40), True: (100_000, 20_000, 12)}
 
@@ -126,8 +124,7 @@ def fill(layout: Layout, count: int, queued: int) -> Kinds:
             )
             disk.execute("UPDATE link_urls SET history = ?", (history,))
             disk.execute(
-                f"UPDATE link_urls SET state = {LinkState.DEAD:d}, fails = 5, first_fail_day = 2900"
-                " WHERE id % 10 = 4"
+                f"UPDATE link_urls SET state = {LinkState.DEAD:d}, fails = 5, first_fail_day = 2900 WHERE id % 10 = 4"
             )
             held.commit()
     with closing(sqlite3.connect(layout.captures_db)) as index:
@@ -205,9 +202,7 @@ async def ask(client: httpx.AsyncClient, urls: list[str]) -> float:
     """How many milliseconds the answer took."""
     body = json.dumps({"wiki": "dewiki@WMF", "urls": urls})
     begun = time.perf_counter()
-    answer = await client.post(
-        "/links/api/cached", content=body, headers={"Content-Type": "text/plain"}
-    )
+    answer = await client.post("/links/api/cached", content=body, headers={"Content-Type": "text/plain"})
     taken = (time.perf_counter() - begun) * 1_000
     assert answer.status_code == 200, answer.text
     told = answer.json()

@@ -54,11 +54,7 @@ _BOX = (
     "{{{{Infobox thing\n| name = Thing {n}\n| image = Thing {n}.jpg\n| website = {{{{URL|host-{n}.net}}}}\n"
     "| founded = {{{{start date|1999|5|4}}}}\n}}}}\n"
 )
-_TABLE = (
-    '\n{| class="wikitable"\n! Year !! Number\n|-\n'
-    + "| 2001 || [[Number|5]]\n|-\n" * 12
-    + "| 2013 || 17\n|}\n"
-)
+_TABLE = '\n{| class="wikitable"\n! Year !! Number\n|-\n' + "| 2001 || [[Number|5]]\n|-\n" * 12 + "| 2013 || 17\n|}\n"
 
 
 def made_page(chosen: random.Random, number: int) -> str:
@@ -133,9 +129,7 @@ def shares(pages: list[str]) -> list[tuple[str, ...]]:
 
 
 def _builtin(name: str) -> str:
-    return (
-        "regular expressions" if "re.Pattern" in name or "re.Match" in name else "other built-ins"
-    )
+    return "regular expressions" if "re.Pattern" in name or "re.Match" in name else "other built-ins"
 
 
 def figures(*, quick: bool) -> dict[str, float]:

@@ -44,9 +44,7 @@ def figures(*, quick: bool) -> dict[str, float]:
                 polled = [seconds(town, counts[0] + number) for number in range(counts[1])]
     rows = [("save to playable", "with the webhook", "polling alone", "target")]
     for name, of in (("median s", statistics.median), ("p95 s", p95)):
-        rows.append(
-            (name, f"{of(notified):.1f}", f"{of(polled):.1f}" if polled else "-", f"< {TARGET_S}")
-        )
+        rows.append((name, f"{of(notified):.1f}", f"{of(polled):.1f}" if polled else "-", f"< {TARGET_S}"))
     report.table(rows)
     found = {"playable_p95_s": p95(notified), "playable_median_s": statistics.median(notified)}
     if polled:

@@ -33,9 +33,7 @@ class Timed:
         """The wiki that is asked for a kind: without the extension, or with it."""
         return self.plain if kind == "without" else self.wiki
 
-    def ask(
-        self, path: str, kind: str, form: dict[str, str] | None = None, cookie: str = ""
-    ) -> tuple[float, str]:
+    def ask(self, path: str, kind: str, form: dict[str, str] | None = None, cookie: str = "") -> tuple[float, str]:
         """Milliseconds until the last byte of an answer, and the answer."""
         port = self.of(kind).port
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)

@@ -128,8 +128,7 @@ def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
 LOOKED_AT = 16_384  # characters of the page
 _TITLE = re.compile(expression("challenge", "source_titles").encode(), re.IGNORECASE)
 _BODY: tuple[tuple[str, tuple[bytes, ...]], ...] = tuple(
-    (name, tuple(mark.encode() for mark in marks))
-    for name, marks in entries("challenge", "source_marks").items()
+    (name, tuple(mark.encode() for mark in marks)) for name, marks in entries("challenge", "source_marks").items()
 )
 # Marks that only a guard's own page has, so that they hold for an answer 200, too.
 _SURE = frozenset((

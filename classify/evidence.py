@@ -135,8 +135,7 @@ class PageEvidence:
     def has_moved(self) -> bool:
         """Return True if redirects changed host or path, ignoring ``www.`` and the scheme."""
         before, after = (
-            ((url.hostname or "").removeprefix("www."), url.path.rstrip("/"))
-            for url in (self.wanted, self.final)
+            ((url.hostname or "").removeprefix("www."), url.path.rstrip("/")) for url in (self.wanted, self.final)
         )
         return before != after
 

@@ -21,9 +21,7 @@ _HEADING = re.compile(r"<h1[^>]{0,500}>((?:[^<]|<(?!/h1)){0,500})", re.IGNORECAS
 _META = re.compile(r"<meta\s[^>]{1,2000}>", re.IGNORECASE)
 _REFRESH = re.compile(r"""http-equiv\s*=\s*["']?\s*refresh\b""", re.IGNORECASE)
 _CONTENT = re.compile(r"""content\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+))""", re.IGNORECASE)
-_LEADS_TO = re.compile(
-    r"""\s*(\d{1,6})(?:\.\d*)?\s*[;,\s]\s*(?:url\s*=\s*)?["']?([^"']+)""", re.IGNORECASE
-)
+_LEADS_TO = re.compile(r"""\s*(\d{1,6})(?:\.\d*)?\s*[;,\s]\s*(?:url\s*=\s*)?["']?([^"']+)""", re.IGNORECASE)
 _UNSEEN = re.compile(r"<!--|<(script|style|template|noscript|svg)\b", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]{0,5000}>")
 _SPACE = re.compile(r"\s+")
@@ -35,9 +33,7 @@ _STANDS_IN = re.compile(expression("excerpt", "stands_in"), re.IGNORECASE)
 _PARKERS = entries("excerpt", "parkers")
 _FOR_SALE = re.compile(expression("excerpt", "for_sale"))
 _VENDED = re.compile(expression("excerpt", "vended"))
-_PARKED_TEXT = (
-    20_000  # characters of a parked page's text at most; an article about parking has more
-)
+_PARKED_TEXT = 20_000  # characters of a parked page's text at most; an article about parking has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +49,7 @@ class PageExcerpt:
 def parse_page_excerpt(body: bytes, content_type: str = "") -> PageExcerpt:
     """Parse the bytes as a page; never raises."""
     body = body[:LOOKED_AT]
-    named = _CHARSET.search(content_type.encode("latin-1", "replace")) or _CHARSET.search(
-        body[:2048]
-    )
+    named = _CHARSET.search(content_type.encode("latin-1", "replace")) or _CHARSET.search(body[:2048])
     try:
         source = body.decode(named[1].decode() if named else "utf-8", "replace")
     except (LookupError, ValueError):  # unknown, or one that is no charset ("base64")
@@ -146,10 +140,7 @@ def simhash(page: PageExcerpt) -> int:
         else:
             digits.append(carry)
     half = len(shingles) / 2
-    counts = (
-        sum((digit >> bit & 1) << at for at, digit in enumerate(digits))
-        for bit in range(SIMHASH_BITS)
-    )
+    counts = (sum((digit >> bit & 1) << at for at, digit in enumerate(digits)) for bit in range(SIMHASH_BITS))
     return sum(1 << bit for bit, count in enumerate(counts) if count > half)
 
 

@@ -28,9 +28,7 @@ def judge_parked(page: PageEvidence) -> ClassFindings:
     sold = host_in(page.final.hostname or "", PARKERS)
     if page.has_moved and (page.final.hostname != page.wanted.hostname) and (sold or shop):
         strong = shop or sold not in _NOT_ALONE
-        case.add(
-            0.85 if strong else 0.3, f"Redirects led to {page.final.hostname}, a seller of domains."
-        )
+        case.add(0.85 if strong else 0.3, f"Redirects led to {page.final.hostname}, a seller of domains.")
     _judge_default_page(page, case)
     if page.prose >= 900 or page.volume >= 6_000:
         return case

@@ -141,9 +141,7 @@ def is_root(url: str) -> bool:
     return _ROOTS.fullmatch(parts.path) is not None and names <= _TRACKING
 
 
-_TRACKING = frozenset(
-    ("lang", "language", "hl", "locale", "utm_source", "utm_medium", "ref", "from")
-)
+_TRACKING = frozenset(("lang", "language", "hl", "locale", "utm_source", "utm_medium", "ref", "from"))
 
 
 def _bare(url: str) -> str:
@@ -153,12 +151,8 @@ def _bare(url: str) -> str:
     return f"{host}{parts.path.rstrip('/')}?{parts.query}"
 
 
-def _leads(
-    segment: re.Pattern[str], hosts: re.Pattern[str], before: _RedirectPlace, after: _RedirectPlace
-) -> bool:
+def _leads(segment: re.Pattern[str], hosts: re.Pattern[str], before: _RedirectPlace, after: _RedirectPlace) -> bool:
     """Return True if the target is such a page and the requested URL was not."""
     if before.has(segment) or hosts.fullmatch(before.host):
         return False
-    return after.has(segment) or (
-        after.host != before.host and hosts.fullmatch(after.host) is not None
-    )
+    return after.has(segment) or (after.host != before.host and hosts.fullmatch(after.host) is not None)

@@ -22,9 +22,7 @@ from classify.page_excerpt import hamming_distance
 from classify.phrases import expression
 from classify.redirect_target import is_root
 
-_ERROR_TITLES = re2.compile(
-    expression("soft_404", "error_titles").replace("{names}", expression("soft_404", "names"))
-)
+_ERROR_TITLES = re2.compile(expression("soft_404", "error_titles").replace("{names}", expression("soft_404", "names")))
 _APOLOGIES = re2.compile(expression("soft_404", "apologies"))
 _ERROR_PATHS = re2.compile(expression("soft_404", "error_paths"))
 _ERROR_QUERIES = re2.compile(expression("soft_404", "error_queries"))

@@ -54,9 +54,7 @@ def parse_artifact_uri(uri: str) -> tuple[ArtifactKind, str] | None:
     return ArtifactKind(parts[1]), parts[2]
 
 
-LOGIN_HEADER = (
-    "WARC-Login"  # in each record of such a visit, so that an index that was rebuilt knows
-)
+LOGIN_HEADER = "WARC-Login"  # in each record of such a visit, so that an index that was rebuilt knows
 # In a revisit of the profile server-not-modified: status and media type of the response that the origin confirmed and
 # that the page received, so that an index that was rebuilt has it.
 CONFIRMED_HEADER = "WARC-Confirmed-Response"

@@ -152,9 +152,7 @@ def _pattern_host(pattern: str, host: str) -> str:
             return canonical_host(host)
     except BadUrlError:
         pass
-    raise ConfigError(
-        f"{pattern!r} is no host pattern: write example.org, *.example.org for all in it, or *."
-    )
+    raise ConfigError(f"{pattern!r} is no host pattern: write example.org, *.example.org for all in it, or *.")
 
 
 def _no_host(host: str) -> BadUrlError:

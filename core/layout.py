@@ -14,8 +14,7 @@ def check_name(name: str, *, of: str, limit: int) -> str:
     """Return the name if it is valid in a path; InputError names what it is `of`: ``a crawl``."""
     if len(name) > limit or not _NAME.fullmatch(name):
         raise InputError(
-            f"{name[:limit]!r} is no name for {of}: letters, digits, dots, hyphens and underscores, "
-            f"at most {limit}."
+            f"{name[:limit]!r} is no name for {of}: letters, digits, dots, hyphens and underscores, at most {limit}."
         )
     return name
 
@@ -54,15 +53,11 @@ class Layout:
 
     root: Path
     archive = _CollectionPath("archive")  # WARCs: captures and ``artifacts-*``
-    checksums = _CollectionPath(
-        "archive/SHA256SUMS"
-    )  # checksums of closed WARCs, for ``sha256sum -c``
+    checksums = _CollectionPath("archive/SHA256SUMS")  # checksums of closed WARCs, for ``sha256sum -c``
     damaged = _CollectionPath("archive/damaged")  # data that recovery could not use
     databases = _CollectionPath("db")  # SQLite files, one per store
     captures_db = _CollectionPath("db/captures.sqlite")  # captures index (`warc.index.schema`)
-    owners = _CollectionPath(
-        "db/owners"
-    )  # lock files of processes with claims in a shared dedup index
+    owners = _CollectionPath("db/owners")  # lock files of processes with claims in a shared dedup index
     proxies = _CollectionPath("db/proxies")  # lock files of a cluster's proxies (`proxy.presence`)
     frontier_db = _CollectionPath("db/frontier.sqlite")
     decisions_db = _CollectionPath("db/decisions.sqlite")  # take-downs, levels and verdicts
@@ -74,9 +69,7 @@ class Layout:
     logins = _CollectionPath("logins")  # encrypted logins of `weboid login`, one file each
     reports = _CollectionPath("reports")  # reports that commands write for people
     quality_baselines = _CollectionPath("reports/quality")  # playback samples from before upgrades
-    recovery_report = _CollectionPath(
-        "reports/recovered.jsonl"
-    )  # recovered WARCs: one JSON object per line
+    recovery_report = _CollectionPath("reports/recovered.jsonl")  # recovered WARCs: one JSON object per line
     crawl_log = _CollectionPath(f"reports/{CRAWL_LOG}")  # one JSON object per line for each attempt
     marker = _CollectionPath("collection.toml")  # version and name
     lock = _CollectionPath(".lock")  # of the process that writes the collection

@@ -51,9 +51,7 @@ def _names(text: str) -> frozenset[str]:
 _TABLES = tomllib.loads(Path(__file__).with_name("media_types.toml").read_text("utf-8"))
 _SAME = tuple(map(_names, _TABLES["same"]))
 _USUAL = _names(_TABLES["usual"])
-_NAMES: dict[str, str] = {
-    name: key for key, names in _TABLES["formats"].items() for name in _names(names)
-}
+_NAMES: dict[str, str] = {name: key for key, names in _TABLES["formats"].items() for name in _names(names)}
 
 
 def is_textual(mime: str) -> bool:

@@ -171,9 +171,7 @@ _NEEDS_NAMESPACE = {
 }
 _RDF_FEED = b"http://purl.org/rss/1.0/"
 _JSON = re.compile(rb'[\t\n\r ]*\{[\t\n\r ]*"[^"\\\x00-\x1f]{0,200}"[\t\n\r ]*:')
-_JSON_FEED = re.compile(
-    rb'"version"[\t\n\r ]*:[\t\n\r ]*"https?:(?://|\\/\\/)jsonfeed\.org(?:/|\\/)version'
-)
+_JSON_FEED = re.compile(rb'"version"[\t\n\r ]*:[\t\n\r ]*"https?:(?://|\\/\\/)jsonfeed\.org(?:/|\\/)version')
 # MIME Sniffing 3: the binary data bytes, none of which a text has.
 _BINARY_BYTES = bytes((*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)))
 _UTF_8_MARK = b"\xef\xbb\xbf"
@@ -306,10 +304,8 @@ def _written(head: bytes) -> str:
                 return "text/html"
             elif text.startswith(b"<!DOCTYPE", at):
                 closed, subset = text.find(b">", at), text.find(b"[", at)
-                if 0 <= subset < closed:
-                    at = _after(text, _after(text, subset, b"]"), b">")
-                else:
-                    at = _after(text, at, b">")
+                after_subset = _after(text, subset, b"]") if 0 <= subset < closed else at
+                at = _after(text, after_subset, b">")
             else:
                 break
         return _root_type(text, at) or (XML if is_xml else "text/html" if commented else "")

@@ -33,9 +33,7 @@ GOOD = frozenset({PageClass.UNJUDGED, PageClass.OK})
 # Of these is no copy offered, unless it is asked for on purpose.
 WITHHELD = frozenset({PageClass.CHALLENGE})
 # Captures of these show something else than the page: no archived copy of it (`is_usable`).
-UNUSABLE = frozenset(
-    {PageClass.SOFT_404, PageClass.HTTP_ERROR, PageClass.PARKED, PageClass.CHALLENGE}
-)
+UNUSABLE = frozenset({PageClass.SOFT_404, PageClass.HTTP_ERROR, PageClass.PARKED, PageClass.CHALLENGE})
 # Whose words are another's than the page's: the site may show the page again tomorrow.
 NOT_THE_PAGE = frozenset(PageClass) - GOOD - {PageClass.HTTP_ERROR}
 # Whose links lead nowhere that the page led to.

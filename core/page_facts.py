@@ -36,12 +36,7 @@ def main_work(scripts: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Mappi
         # A mere reference has nothing else to say.
         if isinstance(name, str) and len(node) > 1:
             known.setdefault(name, node)
-    ranked = [
-        (_RANK[kind], at)
-        for at, node in enumerate(nodes)
-        for kind in json_ld_types(node)
-        if kind in _RANK
-    ]
+    ranked = [(_RANK[kind], at) for at, node in enumerate(nodes) for kind in json_ld_types(node) if kind in _RANK]
     return (nodes[min(ranked)[1]] if ranked else {}), known
 
 
@@ -117,9 +112,7 @@ class PageFact:
     source: str  # its source, e.g. ``ld:datePublished`` or ``meta:og:title``.
 
 
-def read_facts(
-    raw: Mapping[str, Any], *, url: str, headers: Mapping[str, str]
-) -> tuple[PageFact, ...]:
+def read_facts(raw: Mapping[str, Any], *, url: str, headers: Mapping[str, str]) -> tuple[PageFact, ...]:
     """Return the facts in a result of ``facts.js``; header names are in lower case. Never raises."""
     stated = _FactSources(raw, headers)
     base = raw.get("base")
@@ -188,9 +181,7 @@ class _FactSources:
         scripts = raw.get("scripts")
         work, known = main_work([each for each in _list(scripts) if isinstance(each, str)])
         for name in ("@type", *_LD_NAMES):
-            for value in (
-                json_ld_types(work)[:1] if name == "@type" else json_ld_text(work.get(name), known)
-            ):
+            for value in json_ld_types(work)[:1] if name == "@type" else json_ld_text(work.get(name), known):
                 self._add(f"ld:{name}", value)
 
     def values(self, source: str) -> list[str]:

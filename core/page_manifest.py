@@ -281,8 +281,4 @@ def _each(kind: type[Any], entries: Any) -> tuple[Any, ...]:
 def _known(kind: type[Any], entry: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON object's entries that are fields of the dataclass; lists as tuples."""
     known = {each.name for each in fields(kind)}
-    return {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in entry.items()
-        if key in known
-    }
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key in known}

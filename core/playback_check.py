@@ -156,24 +156,18 @@ def check_from_json(values: Mapping[str, Any]) -> PlaybackCheck:
         raise InputError(f"Not a check of a page: {error}.") from error
     scores: tuple[object, ...] = (check.score, check.picture, check.text, check.resources)
     texts: tuple[object, ...] = tuple(getattr(check, name) for name in _TEXTS)
-    is_scored = all(
-        each is None or (isinstance(each, int | float) and 0 <= each <= 1) for each in scores
-    )
+    is_scored = all(each is None or (isinstance(each, int | float) and 0 <= each <= 1) for each in scores)
     if not is_scored or not all(isinstance(each, str) for each in texts):
         raise InputError("Not a check of a page: a value is of the wrong kind.")
     return check
 
 
-_TEXTS = (
-    *("page_id", "url", "captured_at", "level", "checked_at", "engine", "reason", "better", "note"),
-)
+_TEXTS = (*("page_id", "url", "captured_at", "level", "checked_at", "engine", "reason", "better", "note"),)
 
 
 def validate_check_ids(page_id: str, level: str) -> None:
     """Raise InputError unless a path made of page id and level stays in its folder."""
-    is_plain = (
-        (page_id + level).isascii() and page_id.replace("-", "").isalnum() and level.isalpha()
-    )
+    is_plain = (page_id + level).isascii() and page_id.replace("-", "").isalnum() and level.isalpha()
     if not is_plain or max(len(page_id), len(level)) > LONGEST_ID:
         raise InputError(f"No page's id: {page_id[:100]!r}.")
 

@@ -48,9 +48,7 @@ def compile_pattern(text: str, *, where: str) -> CompiledPattern:
     if not text:
         raise ConfigError(f"{where}: an empty pattern would match everything; write .* for that.")
     if len(text) > PATTERN_LIMIT_CHARS:
-        raise ConfigError(
-            f"{where}: the pattern {shown!r} is longer than {PATTERN_LIMIT_CHARS} characters."
-        )
+        raise ConfigError(f"{where}: the pattern {shown!r} is longer than {PATTERN_LIMIT_CHARS} characters.")
     try:
         compiled: CompiledPattern = re2.compile(text, re2_options())
     except (re2.error, UnicodeEncodeError) as error:

@@ -119,9 +119,7 @@ def _utc(when: datetime) -> datetime:
     return when if when.tzinfo is UTC else when.astimezone(UTC)
 
 
-LONGEST_DURATION = timedelta(
-    days=36_525
-)  # what a calendar can hold when it is added to any moment of ours
+LONGEST_DURATION = timedelta(days=36_525)  # what a calendar can hold when it is added to any moment of ours
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "min": 60, "s": 1, "": 1}
 _DURATION = re.compile(r"(?:\d{1,9}(?:w|d|h|min|m|s))+|\d{1,9}", re.ASCII)
 _PART = re.compile(r"(\d+)([a-z]*)", re.ASCII)
@@ -145,9 +143,7 @@ def parse_moment(text: str) -> datetime:
         moment = datetime.fromisoformat(text.strip())
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InputError(
-            f"{text[:40]!r} is no moment: write 2026-12-31 or 2026-12-31T18:00 (UTC)."
-        ) from error
+        raise InputError(f"{text[:40]!r} is no moment: write 2026-12-31 or 2026-12-31T18:00 (UTC).") from error
 
 
 def format_duration(seconds: float) -> str:

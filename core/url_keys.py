@@ -219,8 +219,7 @@ def _query(query: bytes) -> bytes:
     if len(query) < 2:
         return query
     return b"&".join(
-        b"=".join(pair)
-        for pair in sorted([tuple(argument.split(b"=", 1)) for argument in query.split(b"&")])
+        b"=".join(pair) for pair in sorted([tuple(argument.split(b"=", 1)) for argument in query.split(b"&")])
     )
 
 

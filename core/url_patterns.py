@@ -37,9 +37,7 @@ _PLAIN = re.compile(
 )
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # A comma stands in no host, so before the path it tells a SURT.
-_SURT = re.compile(
-    r"(?:(https?)://)?\(?([^()/,:*]+(?:,[^()/,:*]+)*),?(?::(\d{1,5}))?(\)?)(/.*)?", re.IGNORECASE
-)
+_SURT = re.compile(r"(?:(https?)://)?\(?([^()/,:*]+(?:,[^()/,:*]+)*),?(?::(\d{1,5}))?(\)?)(/.*)?", re.IGNORECASE)
 
 
 class PatternForm(IntEnum):
@@ -134,9 +132,7 @@ def _plain(text: str) -> UrlPattern:
         host = ".".join(reversed(labels.split(",")))
         if not closed:
             if path or port:
-                raise _bad(
-                    text, "in a SURT prefix the host is closed before the path: org,example)/x"
-                )
+                raise _bad(text, "in a SURT prefix the host is closed before the path: org,example)/x")
             return UrlPattern(PatternForm.HOST_TREE, canonical_host(host))
         if not path and not port and not scheme:
             return UrlPattern(PatternForm.HOST, canonical_host(host))
@@ -163,9 +159,7 @@ def _exact(text: str) -> UrlPattern:
         key = identity_key(_fetch(text))
         return UrlPattern(PatternForm.EXACT, key.partition("://")[2], scheme[1].lower())
     if "/" in text:
-        return UrlPattern(
-            PatternForm.EXACT, identity_key(_fetch(f"http://{text}")).partition("://")[2]
-        )
+        return UrlPattern(PatternForm.EXACT, identity_key(_fetch(f"http://{text}")).partition("://")[2])
     return UrlPattern(PatternForm.HOST, canonical_host(text))
 
 
@@ -248,9 +242,7 @@ class PatternTable(Generic[T]):
             prefixes = self._prefixes.get(scheme)
             if prefixes is not None:
                 for text, value in prefixes.of(target.rest):
-                    yield PatternMatch(
-                        PatternRank(PatternForm.PREFIX, len(text), bool(scheme)), value
-                    )
+                    yield PatternMatch(PatternRank(PatternForm.PREFIX, len(text), bool(scheme)), value)
         yield from _each(self._hosts, target.host, PatternRank(PatternForm.HOST, len(target.host)))
         domain = target.host
         for _ in range(HOST_LABELS):
@@ -279,9 +271,7 @@ def _put(values: "dict[str, T | _ValueList[T]]", key: str, value: T) -> None:
         values[key] = _ValueList((there, value))
 
 
-def _each(
-    values: "dict[str, T | _ValueList[T]]", key: str, rank: PatternRank
-) -> Iterator[PatternMatch[T]]:
+def _each(values: "dict[str, T | _ValueList[T]]", key: str, rank: PatternRank) -> Iterator[PatternMatch[T]]:
     found = values.get(key)
     if isinstance(found, _ValueList):
         for value in found:

@@ -38,9 +38,7 @@ _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?", re.ASCII)
 _MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
 # An escape that is whole: one after a stray "%" or "%4" could fuse with it when decoded.
-_ESCAPE_OR_UNSAFE = re.compile(
-    r"""(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})|["<>\[\\\]^`{|}]""", re.ASCII
-)
+_ESCAPE_OR_UNSAFE = re.compile(r"""(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})|["<>\[\\\]^`{|}]""", re.ASCII)
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _PATH_PLAIN = _UNRESERVED | frozenset("!$&'()*+,:;=@")
 _QUERY_PLAIN = _UNRESERVED | frozenset("!$'()*,:@/?")

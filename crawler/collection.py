@@ -97,17 +97,13 @@ def read_collection(root: Path) -> Layout:
     """
     layout = Layout(root)
     if not layout.marker.exists():
-        raise UnavailableError(
-            f"There is no collection at {root}; `weboid archive` makes one, --collection names one."
-        )
+        raise UnavailableError(f"There is no collection at {root}; `weboid archive` makes one, --collection names one.")
     _check_version(layout)
     return layout
 
 
 @asynccontextmanager
-async def open_collection(
-    root: Path, *, clock: Clock, shared: bool = False
-) -> AsyncIterator[Collection]:
+async def open_collection(root: Path, *, clock: Clock, shared: bool = False) -> AsyncIterator[Collection]:
     """Lock the collection at `root` until the end of the block; create it when it is missing.
 
     A cluster's proxies hold a `shared` lock together.
@@ -125,8 +121,7 @@ async def open_collection(
         if error.errno == 28:  # ENOSPC
             raise DiskFullError(f"The disk that holds {root} is full: free some space.") from error
         raise UnavailableError(
-            f"{root} cannot be written: {error.strerror or error}."
-            " Name a folder that you may write with --collection."
+            f"{root} cannot be written: {error.strerror or error}. Name a folder that you may write with --collection."
         ) from error
     try:
         deadline = clock.monotonic() + LOCK_WAIT_S
@@ -151,10 +146,7 @@ def _used_by(lock_fd: int, layout: Layout) -> str:
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return (
-            f"Another process writes {layout.root}: wait for it, stop it, "
-            "or name another folder with --collection."
-        )
+        return f"Another process writes {layout.root}: wait for it, stop it, or name another folder with --collection."
     return (
         f"The proxies of a cluster write {layout.root}: add URLs to its frontier with --frontier, "
         "stop the proxies (`weboid proxy`), or name another folder with --collection."

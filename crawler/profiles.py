@@ -100,9 +100,7 @@ def check_environment(settings: Settings, source: str) -> None:
     zone = settings.visit.timezone
     known = _timezones()
     if zone and known and zone not in known:
-        raise ConfigError(
-            f"{source} [visit] timezone: {zone!r} is none; write one such as Europe/Berlin."
-        )
+        raise ConfigError(f"{source} [visit] timezone: {zone!r} is none; write one such as Europe/Berlin.")
 
 
 def load_chain(name: str) -> tuple[ProfileLayer, ...]:
@@ -136,9 +134,7 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
             if isinstance(value, str) and value:
                 table[key] = str(folder / value)
             elif isinstance(value, list):
-                table[key] = [
-                    str(folder / each) if isinstance(each, str) else each for each in value
-                ]
+                table[key] = [str(folder / each) if isinstance(each, str) else each for each in value]
         chain.append(ProfileLayer(source, text, document))
         if parent is None:
             return tuple(chain)
@@ -146,12 +142,9 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
             raise ConfigError(f"{source} {EXTENDS} must be a profile's name or the path of a file.")
         if len(chain) >= CHAIN_LIMIT:
             raise ConfigError(
-                f"{source} {EXTENDS} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, "
-                "and none itself."
+                f"{source} {EXTENDS} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, and none itself."
             )
-        named = next(
-            (line for table, key, line in lines_of(text) if (table, key) == ("", EXTENDS)), 0
-        )
+        named = next((line for table, key, line in lines_of(text) if (table, key) == ("", EXTENDS)), 0)
         named_at = f"{source}, line {named}: " if named and not preset else ""
         name, path = parent, _path(parent, near=None if preset else path.parent)
         preset = ""
@@ -258,9 +251,7 @@ def layer_faults(layer: ProfileLayer) -> Iterator[ProfileFinding]:
             yield from _tried(layer, {group: {key: value}}, group, key)
 
 
-def _tried(
-    layer: ProfileLayer, document: dict[str, Any], group: str, key: str
-) -> Iterator[ProfileFinding]:
+def _tried(layer: ProfileLayer, document: dict[str, Any], group: str, key: str) -> Iterator[ProfileFinding]:
     try:
         settings = settings_from(document, source=layer.source)
         if group == "index" and settings.index.url:

@@ -265,9 +265,7 @@ STATUS_TABLE: Mapping[StatusCode, StatusEntry] = {line[0]: StatusEntry(*line) fo
 def _statuses() -> Mapping[int, StatusCode]:
     """Map each listed HTTP status to its code; single statuses override status classes."""
     found: dict[int, StatusCode] = {}
-    pieces = [
-        (piece, entry.code) for entry in STATUS_TABLE.values() for piece in entry.statuses.split()
-    ]
+    pieces = [(piece, entry.code) for entry in STATUS_TABLE.values() for piece in entry.statuses.split()]
     for piece, code in sorted(pieces, key=lambda each: not each[0].endswith("xx")):
         first, _, last = piece.replace("xx", "00").partition("-")
         end = int(first) + 99 if piece.endswith("xx") else int(last or first)

@@ -126,9 +126,7 @@ class TransitionRule(Enum):
     COUNT = "one failure more: dying, or dead when the toll is reached"
     BLOCK = "blocked, and all failures forgotten"
     DOUBT = "as it is; the browser is asked"
-    SEEN = (
-        "the browser's: good is alive, gone is a failure more; anybody else's: the browser is asked"
-    )
+    SEEN = "the browser's: good is alive, gone is a failure more; anybody else's: the browser is asked"
     USURP = "the browser's: usurped; anybody else's: the browser is asked"
     DEVIATE = "the browser's: deviated; anybody else's: the browser is asked"
     VOID = "invalid"
@@ -166,9 +164,7 @@ _ROWS: Mapping[LinkState, tuple[TransitionRule, ...]] = {
 }
 # What is done for each state and verdict. A pair that is not in here is a mistake of ours.
 TRANSITIONS: Mapping[tuple[LinkState, CheckVerdict], TransitionRule] = {
-    (state, verdict): rule
-    for state, row in _ROWS.items()
-    for verdict, rule in zip(CheckVerdict, row, strict=True)
+    (state, verdict): rule for state, row in _ROWS.items() for verdict, rule in zip(CheckVerdict, row, strict=True)
 }
 MARKS = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.EXCLUDED})
 _INFERABLE = frozenset({LinkState.UNKNOWN, LinkState.ALIVE, LinkState.DEAD})
@@ -192,9 +188,7 @@ def next_health(
         raise InvariantError(f"No rule says what {finding.verdict!r} makes of {standing.state!r}.")
     if finding.how is CheckMethod.PERSON:
         return _marked_or_tagged(standing, finding, day, preset)
-    if finding.how is CheckMethod.INFERRED and (
-        rule is not TransitionRule.COUNT or not may_infer(standing)
-    ):
+    if finding.how is CheckMethod.INFERRED and (rule is not TransitionRule.COUNT or not may_infer(standing)):
         return standing
     seen = finding.how is CheckMethod.BROWSER
     if (
@@ -204,9 +198,7 @@ def next_health(
         and finding.verdict is not CheckVerdict.UNDECIDED
     ):
         standing = replace(standing, proofs=standing.proofs & ~FailureProof.SUSPECT)
-    if rule is TransitionRule.COUNT or (
-        rule is TransitionRule.SEEN and seen and finding.verdict is CheckVerdict.GONE
-    ):
+    if rule is TransitionRule.COUNT or (rule is TransitionRule.SEEN and seen and finding.verdict is CheckVerdict.GONE):
         return _counted(standing, finding, day, preset, browser=browser)
     if rule is TransitionRule.CLEAR or (rule is TransitionRule.SEEN and seen):
         if standing.state is LinkState.ALIVE and not standing.fails and not standing.proofs:
@@ -224,9 +216,7 @@ def needs_browser(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
     if not preset.needs_browser or standing.state is not LinkState.DYING:
         return False
     fails = standing.fails + _counts(standing, day, preset)
-    return _reached(
-        replace(standing, fails=fails, proofs=standing.proofs | FailureProof.GET), preset, day
-    )
+    return _reached(replace(standing, fails=fails, proofs=standing.proofs | FailureProof.GET), preset, day)
 
 
 def may_infer(standing: LinkHealth) -> bool:
@@ -234,9 +224,7 @@ def may_infer(standing: LinkHealth) -> bool:
     return standing.state in _INFERABLE
 
 
-def _marked_or_tagged(
-    standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset
-) -> LinkHealth:
+def _marked_or_tagged(standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset) -> LinkHealth:
     """Compute the state after a check of a marked or tagged link: a trusted tag needs one failure."""
     if finding.verdict is CheckVerdict.OK and FailureProof.TAGGED in standing.proofs:
         return replace(standing, proofs=standing.proofs & ~FailureProof.TAGGED)
@@ -255,9 +243,7 @@ def _changed(standing: LinkHealth, finding: CheckResult, rule: TransitionRule) -
     match rule:
         case TransitionRule.BLOCK:
             doubtful = finding.code in REEXAMINED and not seen
-            return LinkHealth(
-                LinkState.BLOCKED, proofs=FailureProof.SUSPECT if doubtful else FailureProof.NONE
-            )
+            return LinkHealth(LinkState.BLOCKED, proofs=FailureProof.SUSPECT if doubtful else FailureProof.NONE)
         case TransitionRule.VOID:
             return LinkHealth(LinkState.INVALID)
         case TransitionRule.USURP if seen:
@@ -272,9 +258,7 @@ def _changed(standing: LinkHealth, finding: CheckResult, rule: TransitionRule) -
             return replace(standing, proofs=standing.proofs | FailureProof.SUSPECT)
 
 
-def _counted(
-    standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset, *, browser: bool
-) -> LinkHealth:
+def _counted(standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset, *, browser: bool) -> LinkHealth:
     if standing.state is LinkState.DEAD:
         if standing.last_fail is not None and day <= standing.last_fail:
             return standing

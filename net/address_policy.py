@@ -94,19 +94,13 @@ def is_own(address: Address) -> bool:
 class EgressPolicy:
     """Decision on hosts, ports and addresses by `[egress]`."""
 
-    def __init__(
-        self, settings: EgressSettings, *, is_own: Callable[[Address], bool] = is_own
-    ) -> None:
+    def __init__(self, settings: EgressSettings, *, is_own: Callable[[Address], bool] = is_own) -> None:
         """Parse the settings; `is_own` is the predicate for this machine's own addresses."""
         self._allow = tuple(ipaddress.ip_network(network) for network in settings.allow)
         self._refuse = tuple(ipaddress.ip_network(network) for network in settings.refuse)
         self._block = HostPatterns(dict.fromkeys(settings.block, True))
-        self._endpoints = {
-            resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()
-        }
-        self.via = HostPatterns(
-            {host: parse_upstream_proxy(text) for host, text in settings.via.items()}
-        )
+        self._endpoints = {resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()}
+        self.via = HostPatterns({host: parse_upstream_proxy(text) for host, text in settings.via.items()})
         self._is_own = is_own
 
     def check_target(self, host: str, port: int | None) -> None:
@@ -141,14 +135,10 @@ class EgressPolicy:
                 continue
             if not _is_public_itself(end):
                 return (
-                    f"{host} is at {address}, which is not public; "
-                    "allow its network in [egress] allow if you mean it."
+                    f"{host} is at {address}, which is not public; allow its network in [egress] allow if you mean it."
                 )
             if self._is_own(end):
-                return (
-                    f"{host} is at {address}, an address of this machine; "
-                    "allow it in [egress] allow if you mean it."
-                )
+                return f"{host} is at {address}, an address of this machine; allow it in [egress] allow if you mean it."
         return ""
 
     def check(self, host: str, address: Address) -> Address:

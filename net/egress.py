@@ -173,9 +173,7 @@ class Egress:
         patience = CancellableTimeout(self._connect_timeout_s)
         return self.open(host, port, patience=patience).sock
 
-    def open(
-        self, host: str, port: int, *, patience: CancellableTimeout, tunnel: bool = False
-    ) -> EgressConnection:
+    def open(self, host: str, port: int, *, patience: CancellableTimeout, tunnel: bool = False) -> EgressConnection:
         """Open a connection through checked addresses; `tunnel`: bytes pass unchanged, despite absolute form.
 
         Raises BlockedError if policy refuses it, UnknownHostError, ConnectError, or WaitCancelledError.
@@ -296,9 +294,7 @@ class Egress:
         literal = literal_address(via.host)
         try:
             addresses = (
-                self._resolver.addresses(via.host, via.port, patience=patience)
-                if literal is None
-                else (literal,)
+                self._resolver.addresses(via.host, via.port, patience=patience) if literal is None else (literal,)
             )
             return ConnectionRace(patience).run(addresses, via.port)
         except (OSError, UnknownHostError) as error:

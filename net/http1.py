@@ -31,9 +31,7 @@ _HEXADECIMAL = re.compile(rb"[0-9A-Fa-f]+")
 _TO_BLANKS = bytes.maketrans(b"\x00\r", b"  ")
 
 # RFC 9110 7.6.1: meant for the next hop alone. `Proxy-*` is between the browser and us.
-HOP_BY_HOP = frozenset(
-    b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization upgrade".split()
-)
+HOP_BY_HOP = frozenset(b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization upgrade".split())
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 _ONLY_ONCE = _FRAMING | {b"host", b"proxy-authorization"}
 # Codings that no WARC reader decodes yet; the last two need a dictionary besides (RFC 9842).
@@ -164,9 +162,7 @@ def _lines(raw: bytes) -> tuple[bytes, bytes]:
 
 def _headers(lines: bytes) -> Headers:
     """Parse the lines that are headers."""
-    return tuple(
-        (name.lower(), name, value.rstrip(b" \t")) for name, value in _HEADER.findall(lines)
-    )
+    return tuple((name.lower(), name, value.rstrip(b" \t")) for name, value in _HEADER.findall(lines))
 
 
 def _first(headers: Headers, name: bytes) -> bytes | None:

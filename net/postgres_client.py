@@ -118,9 +118,7 @@ class PostgresConnection:
         if self._watching is not None:
             self._watching.join()
 
-    def _ask(
-        self, query: str, values: Sequence[Any] | None, *, patient: bool
-    ) -> "psycopg.Cursor[Any]":
+    def _ask(self, query: str, values: Sequence[Any] | None, *, patient: bool) -> "psycopg.Cursor[Any]":
         connection = self._connected()
         if not patient:
             self._deadline = time.monotonic() + ANSWER_TIMEOUT_S
@@ -139,9 +137,7 @@ class PostgresConnection:
             words = "the connection was lost in the midst of a transaction"
             raise IndexUnavailableError(f"{self._place} does not answer: {words}. {_REMEDY}")
         try:
-            connection = psycopg.connect(
-                make_conninfo(**self._address.parameters, **_OPTIONS), autocommit=True
-            )
+            connection = psycopg.connect(make_conninfo(**self._address.parameters, **_OPTIONS), autocommit=True)
         except (psycopg.Error, OSError) as error:
             raise self._as_ours(error) from None
         if self._holds:

@@ -46,9 +46,7 @@ class RedisClientOptions:
     answer_timeout_s: float = ANSWER_TIMEOUT_S  # time limit of one answer
 
 
-def redis_connection(
-    address: RedisAddress, *, answer_timeout_s: float, connect_timeout_s: float
-) -> Any:
+def redis_connection(address: RedisAddress, *, answer_timeout_s: float, connect_timeout_s: float) -> Any:
     """Return a client of the redis library that attempts each command once."""
     import redis
     from redis.backoff import NoBackoff
@@ -145,9 +143,7 @@ class RedisClient:
     def _run(self, command: Callable[[Any, int], Any]) -> Any:
         turns = iter(range(RETRIES + 1))
         try:
-            return self._retry().call_with_retry(
-                lambda: self._run_once(command, next(turns)), lambda _error: None
-            )
+            return self._retry().call_with_retry(lambda: self._run_once(command, next(turns)), lambda _error: None)
         except (self._redis.RedisError, OSError) as error:
             self._node = self._first
             words = error_words(error, self._address.password)
@@ -171,9 +167,7 @@ class RedisClient:
     def _fault(self, error: Exception) -> RedisFault:
         errors = self._redis.exceptions
         words = str(error)
-        if isinstance(
-            error, errors.AuthenticationError | errors.AuthorizationError | errors.NoPermissionError
-        ):
+        if isinstance(error, errors.AuthenticationError | errors.AuthorizationError | errors.NoPermissionError):
             return RedisFault.REFUSED
         soon = errors.BusyLoadingError | errors.ReadOnlyError | errors.MasterDownError
         soon |= errors.ClusterDownError | errors.TryAgainError

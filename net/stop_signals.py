@@ -60,9 +60,7 @@ async def wait_for_any(*events: asyncio.Event, timeout_s: float) -> bool:
     """Wait at most so long until one of the events is set; return True when one is."""
     waiting = [asyncio.create_task(event.wait()) for event in events]
     try:
-        done, _ = await asyncio.wait(
-            waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-        )
+        done, _ = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in waiting:
             task.cancel()

@@ -46,9 +46,7 @@ class _PendingLookup:
 class Resolver:
     """Resolver with a cache. Thread-safe."""
 
-    def __init__(
-        self, lookup: Lookup = system_lookup, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, lookup: Lookup = system_lookup, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._lookup = lookup
         self._monotonic = monotonic
         self._lock = threading.Lock()

@@ -228,9 +228,7 @@ def _verifying_context(ca_file: str) -> ssl.SSLContext:
         try:
             context.load_verify_locations(ca_file)
         except OSError as error:
-            raise ConfigError(
-                f"[egress] ca_file {ca_file!r} has no certificates: {error}."
-            ) from error
+            raise ConfigError(f"[egress] ca_file {ca_file!r} has no certificates: {error}.") from error
     return for_http1(context)
 
 
@@ -262,9 +260,7 @@ def for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
 
 def public_key_pin(key: PublicKeyTypes) -> str:
     """Return the base64 SHA-256 of a public key, as browsers take it."""
-    encoded = key.public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64.b64encode(hashlib.sha256(encoded).digest()).decode()
 
 

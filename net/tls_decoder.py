@@ -251,9 +251,7 @@ class TlsDecoder:
             if int.from_bytes(body[:2], "big") == _BROTLI:
                 packed = brotlicffi.Decompressor()
                 try:
-                    self._read_certificate(
-                        packed.process(body[8:], output_buffer_limit=CERTIFICATE_LIMIT_BYTES)
-                    )
+                    self._read_certificate(packed.process(body[8:], output_buffer_limit=CERTIFICATE_LIMIT_BYTES))
                 except brotlicffi.error as error:
                     raise TlsDecodeError("A compressed certificate is none.") from error
         elif kind == _FINISHED and is_modern and not side.has_finished:

@@ -80,9 +80,7 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
 def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
     """Open a tunnel (RFC 9110, 9.3.6); raises TunnelRefusedError (its rules), ConnectError or OSError."""
     authority = f"{host}:{port}".encode()
-    sock.sendall(
-        b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (authority, authority, authorization(via))
-    )
+    sock.sendall(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (authority, authority, authorization(via)))
     head = bytearray()
     while (end := find_head_end(head)) < 0:
         piece = sock.recv(4096)

@@ -52,13 +52,9 @@ _HAS_DOM = """EXISTS (SELECT 1 FROM captures AS artifact
 _IS_MEMENTO = f"{USABLE} AND (mime IN ({_TYPES}) OR {_HAS_DOM})"
 _COLUMNS = "page_id, url, timestamp, final_url, login, captured_ms, device"
 _WHOSE = ("url IN (:url, :twin)", "url NOT IN (:url, :twin)")
-_UP = (
-    "captured_ms >= :ms AND (captured_ms > :ms OR page_id > :id) ORDER BY captured_ms, page_id"
-    " LIMIT :limit"
-)
+_UP = "captured_ms >= :ms AND (captured_ms > :ms OR page_id > :id) ORDER BY captured_ms, page_id LIMIT :limit"
 _DOWN = (
-    "captured_ms <= :ms AND (captured_ms < :ms OR page_id < :id)"
-    " ORDER BY captured_ms DESC, page_id DESC LIMIT :limit"
+    "captured_ms <= :ms AND (captured_ms < :ms OR page_id < :id) ORDER BY captured_ms DESC, page_id DESC LIMIT :limit"
 )
 
 
@@ -160,9 +156,7 @@ class MementoIndex:
                 )
         return MementoNeighbours()
 
-    def _walk(
-        self, url: str, condition: str, direction: str, after: tuple[int, str]
-    ) -> Iterator[PageMemento]:
+    def _walk(self, url: str, condition: str, direction: str, after: tuple[int, str]) -> Iterator[PageMemento]:
         """Yield mementos from a position on, one for each URL and second."""
         values = url_values(url)
         if values is None:
@@ -261,9 +255,7 @@ def page_links(places: MementoEndpoints, url: str) -> list[str]:
     ]
 
 
-def memento_links(
-    places: MementoEndpoints, shown: PageMemento, around: MementoNeighbours
-) -> list[str]:
+def memento_links(places: MementoEndpoints, shown: PageMemento, around: MementoNeighbours) -> list[str]:
     """Return the links to the memento and its neighbours, one for each memento, nearest first."""
     roles: dict[PageMemento, list[str]] = {shown: []}
     for role, each in (

@@ -70,9 +70,7 @@ class _ReplayProcess:
             json.loads(line)["ready"]
         except (TimeoutError, ValueError, KeyError) as error:
             await self.stop()
-            raise UnavailableError(
-                "Replay did not start. See its messages on stderr for the reason."
-            ) from error
+            raise UnavailableError("Replay did not start. See its messages on stderr for the reason.") from error
 
     async def stop(self) -> None:
         process = self._process
@@ -160,16 +158,12 @@ async def serve(  # noqa: PLR0913 independent options
                 holds=HoldIndex(decisions, lists_folder(layout.decisions_db), unscanned=unscanned),
                 openness=replace(options.openness, replay_inside=inside),
             )
-            return create_app(
-                database, decisions, replay_origin=replay_origin, origin=front, around=around
-            )
+            return create_app(database, decisions, replay_origin=replay_origin, origin=front, around=around)
 
         if not with_replay:
             assert origins is not None
             app = app_with(origins.replay, full)
-            await _serve_both(
-                app, listener, (), lambda: on_ready and on_ready(front), signals=signals
-            )
+            await _serve_both(app, listener, (), lambda: on_ready and on_ready(front), signals=signals)
             return
         # By environment, since command lines are readable by all users.
         if captures_index:
@@ -205,9 +199,7 @@ async def serve(  # noqa: PLR0913 independent options
             replay = [_ReplayProcess(command, replay_listener, more) for _ in range(count)]
             try:
                 await asyncio.gather(*(each.start() for each in replay))
-                await _serve_both(
-                    app, listener, replay, lambda: on_ready and on_ready(front), signals=signals
-                )
+                await _serve_both(app, listener, replay, lambda: on_ready and on_ready(front), signals=signals)
             finally:
                 await asyncio.gather(*(each.stop() for each in replay))
 

@@ -295,9 +295,7 @@ class TakedownAuditor:
                 connection = kind(host, origin.port, timeout=_TIMEOUT_S)
                 self._connections[origin.netloc] = connection
             try:
-                connection.putrequest(
-                    probe.method, probe.target, skip_host=True, skip_accept_encoding=True
-                )
+                connection.putrequest(probe.method, probe.target, skip_host=True, skip_accept_encoding=True)
                 for name, value in (("Host", origin.netloc), *probe.headers):
                     connection.putheader(name, value)
                 connection.endheaders()
@@ -360,13 +358,9 @@ def front_paths(app: Starlette) -> list[str]:
     return [each.path for each in app.routes if isinstance(each, Route | Mount)]
 
 
-def front_probes(
-    app: Starlette, cases: list[AuditCase], unproved: list[str]
-) -> Iterator[AuditRequest]:
+def front_probes(app: Starlette, cases: list[AuditCase], unproved: list[str]) -> Iterator[AuditRequest]:
     """Yield requests to every front route for every capture; collect patterns that cannot be filled."""
-    facts = {
-        (url_within(each.capture.url), each.timestamp, each.capture.page_id or "") for each in cases
-    }
+    facts = {(url_within(each.capture.url), each.timestamp, each.capture.page_id or "") for each in cases}
     digests = sorted({each.capture.digest for each in cases})
     moments = sorted({timestamp for _, timestamp, _ in facts})
     for path in front_paths(app):
@@ -394,9 +388,7 @@ def front_probes(
                     yield AuditRequest("front", path, target + query, is_plain=is_plain)
 
 
-def _parameter_values(
-    url: str, timestamp: str, page_id: str, moments: list[str]
-) -> dict[str, list[str]]:
+def _parameter_values(url: str, timestamp: str, page_id: str, moments: list[str]) -> dict[str, list[str]]:
     """Return candidate values for route parameters, by name."""
     escaped = escape_url(url)
     first, last, year = moments[0], moments[-1], timestamp[:4]
@@ -437,9 +429,7 @@ def _replay_probes(cases: list[AuditCase]) -> Iterator[AuditRequest]:
                     yield AuditRequest("replay", "/c/…??_/…", target, is_plain=True)
 
 
-def _variants(
-    probe: AuditRequest, cases: list[AuditCase], etags: Mapping[str, str]
-) -> Iterator[AuditRequest]:
+def _variants(probe: AuditRequest, cases: list[AuditCase], etags: Mapping[str, str]) -> Iterator[AuditRequest]:
     """Yield the request as sent by a browser, cache, downloader and Memento client."""
     yield probe
     named = replace(probe, is_plain=False)
@@ -454,9 +444,7 @@ def _variants(
         yield replace(named, headers=(("Accept-Datetime", moment),))
 
 
-def cases_of(
-    database: IndexDatabase, permits: AccessControl | None, url: str, now: datetime
-) -> list[AuditCase]:
+def cases_of(database: IndexDatabase, permits: AccessControl | None, url: str, now: datetime) -> list[AuditCase]:
     """Return the captures of a canonical URL, its pages' artifacts, and captures of the same payloads.
 
     With `permits`, only those that must not be shown.
@@ -467,9 +455,7 @@ def cases_of(
         return islice(TakedownCoverage(database, imagined, now).captures(), _MOST_CAPTURES)
 
     captures = list(covered(TakedownKind.URL, url))
-    for digest in dict.fromkeys(
-        each.digest for each in captures if url_within(each.url) == each.url
-    ):
+    for digest in dict.fromkeys(each.digest for each in captures if url_within(each.url) == each.url):
         if ":" in digest:
             with contextlib.suppress(ValueError, KeyError):
                 captures += covered(TakedownKind.DIGEST, digest)
@@ -531,9 +517,7 @@ def _page_rows(database: IndexDatabase, captures: Iterable[Capture]) -> list[Any
     return [row for page_id in page_ids for row in database.rows(query, {"page": page_id})]
 
 
-def embedding_cases(
-    database: IndexDatabase, permits: AccessControl, cases: Iterable[AuditCase]
-) -> list[AuditCase]:
+def embedding_cases(database: IndexDatabase, permits: AccessControl, cases: Iterable[AuditCase]) -> list[AuditCase]:
     """Return captures of pages that frame a covered document; they may be shown without it."""
     pages = list(map(page_facts, _page_rows(database, [each.capture for each in cases])))
     refused = permits.pages(pages)

@@ -22,9 +22,7 @@ class TakedownCoverage:
     def __init__(self, database: IndexDatabase, takedown: Takedown, now: datetime) -> None:
         self._database = database
         self._takedown = takedown
-        self._permits = AccessControl(
-            TakedownSet((takedown,)), database.rows, lambda: now, show_logins=True
-        )
+        self._permits = AccessControl(TakedownSet((takedown,)), database.rows, lambda: now, show_logins=True)
 
     def pages(self) -> Iterator[PageFacts]:
         """Yield the covered pages, in no particular order."""

@@ -37,9 +37,7 @@ from playback.access.levels import Level, check_wiki
 
 # RFC 3986, 2.2 and 2.3: reserved, unreserved, and the percent sign of what is already encoded.
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
-_UNCHANGED = re.compile(
-    r"[!$&()*+,/:;=?@\[\]~._A-Za-z0-9-]*", re.ASCII
-)  # of these, what needs no look
+_UNCHANGED = re.compile(r"[!$&()*+,/:;=?@\[\]~._A-Za-z0-9-]*", re.ASCII)  # of these, what needs no look
 # The ASCII characters that `escape_url` percent-encodes, and the percent-encoded form of each.
 _ENCODED = '"#<>\\^`{|}'
 _CODES = "|".join(f"{ord(each):02X}" for each in _ENCODED)
@@ -173,9 +171,7 @@ def parse_pdf_page(uri: str) -> tuple[int, str] | None:
     return None if match is None or not is_web_url(match[2]) else (int(match[1]), match[2])
 
 
-def page_path(
-    timestamp: str, url: str, *, view: str = "page", level: Level | None = None, wiki: str = ""
-) -> str:
+def page_path(timestamp: str, url: str, *, view: str = "page", level: Level | None = None, wiki: str = "") -> str:
     """Return the front's path of a page's copy, or another `view`; the level `full` has other addresses."""
     modifier = LEVEL_MODIFIERS.get(level, "") if level is not None else ""
     place = f"/{view}/{timestamp}{modifier}/{escape_url(url)}"
@@ -239,9 +235,7 @@ LOCAL = "local"  # origins below localhost, at the port of replay
 _MAC_LENGTH = 20  # characters of base32: 100 bits
 _PAGE_ID = r"[a-z0-9](?:[a-z0-9-]{0,40}[a-z0-9])?"  # with the code at most 62 of a label's 63
 _LABEL = re.compile(rf"([a-z2-7]{{{_MAC_LENGTH}}})({_PAGE_ID})", re.ASCII)
-_ORIGIN = re.compile(
-    r"(?P<scheme>https?)://\*\.(?P<suffix>[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d{1,5})?)", re.ASCII
-)
+_ORIGIN = re.compile(r"(?P<scheme>https?)://\*\.(?P<suffix>[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d{1,5})?)", re.ASCII)
 _LEAST_SECRET = 16  # bytes
 
 
@@ -276,10 +270,7 @@ class FullOrigins:
         if match["scheme"] == "http" and not is_local:
             # Only there browsers send Sec-Fetch-Dest, and without that a capture's page
             # could be opened outside its frame.
-            raise ConfigError(
-                "Full copies need https, or *.localhost on this machine:"
-                f" {self.pattern!r} is neither."
-            )
+            raise ConfigError(f"Full copies need https, or *.localhost on this machine: {self.pattern!r} is neither.")
         if len(self.secret) < _LEAST_SECRET:
             raise ConfigError(
                 f"The secret of full copies in {FULL_SECRET} needs {_LEAST_SECRET} bytes or more;"
@@ -313,9 +304,7 @@ class FullOrigins:
         match = _LABEL.fullmatch(host.removesuffix(self.suffix)) if self.is_ours(host) else None
         return None if match is None else PageHost(match[1], match[2])
 
-    def made_for(
-        self, host: PageHost, timestamp: str, url: str, wikis: Iterable[str]
-    ) -> str | None:
+    def made_for(self, host: PageHost, timestamp: str, url: str, wikis: Iterable[str]) -> str | None:
         """Return the wiki for which the host's MAC is valid for that capture; None without one."""
         for wiki in wikis:
             if hmac.compare_digest(host.mac, self._mac(host.page_id, timestamp, url, wiki)):
@@ -333,7 +322,6 @@ def full_pattern(host: str, port: int) -> str:
     """Return the pattern for local use, with replay at `port`; ConfigError unless `host` is local."""
     if host not in {"127.0.0.1", "localhost"}:
         raise ConfigError(
-            "Away from this machine full copies need a domain of their own:"
-            " --full-origin 'https://*.copies.example'."
+            "Away from this machine full copies need a domain of their own: --full-origin 'https://*.copies.example'."
         )
     return f"http://*.localhost:{port}"

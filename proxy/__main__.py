@@ -39,9 +39,7 @@ def main() -> None:
     settings = settings_from(json.loads(sys.stdin.readline()))
     tally = partial(ByteCounter, arguments.tally, arguments.slot)
     try:
-        with run_proxy(
-            Layout(arguments.collection), settings, control=arguments.control, tally=tally
-        ) as started:
+        with run_proxy(Layout(arguments.collection), settings, control=arguments.control, tally=tally) as started:
             ready = {
                 "ready": True,
                 "port": started.proxy.server_address[1],

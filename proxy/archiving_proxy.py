@@ -101,9 +101,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         try:
             HTTPServer.__init__(self, (listen.host, listen.port), ArchivingHandler)
         except OSError as error:
-            raise UnavailableError(
-                f"The proxy cannot listen on {listen.host} port {listen.port}: {error}."
-            ) from error
+            raise UnavailableError(f"The proxy cannot listen on {listen.host} port {listen.port}: {error}.") from error
         # Host and port at which browsers reach it.
         self.reached_at = (listen.advertise or self.server_address[0], self.server_address[1])
         self.keep_from(self.server_address)

@@ -265,21 +265,15 @@ class Archivist:
         changes = IndexBatch()
         locations: dict[int, list[RecordLocation]] = {}
         written: list[tuple[RequestLogEntry, RequestOutcome, RecordLocation]] = []
-        keys = {
-            id(job): self._payload_key(job) for job in batch if isinstance(job, RecordedExchange)
-        }
+        keys = {id(job): self._payload_key(job) for job in batch if isinstance(job, RecordedExchange)}
         wanted = {key for key in keys.values() if key is not None}
         with self._certainly(), self._claimed(wanted) as answers:
-            originals = {
-                key: each for key, each in answers.items() if isinstance(each, OriginalRecord)
-            }
+            originals = {key: each for key, each in answers.items() if isinstance(each, OriginalRecord)}
             known = set(originals)
             done = self._put_off.sort(batch, keys, answers, time.monotonic())
             for job in done.ready:
                 if isinstance(job, RecordedExchange):
-                    written.append(
-                        self._write_exchange(job, keys[id(job)], originals, changes.rows)
-                    )
+                    written.append(self._write_exchange(job, keys[id(job)], originals, changes.rows))
                 elif isinstance(job, WriteJob):
                     locations[id(job)] = [self._write_artifact(a, changes) for a in job.artifacts]
             self._captures.sync()
@@ -329,9 +323,7 @@ class Archivist:
                 log_failure(log, "archivist.not_closed", error)
 
     @contextmanager
-    def _claimed(
-        self, keys: Collection[PayloadKey]
-    ) -> Iterator[dict[PayloadKey, OriginalRecord | Claim]]:
+    def _claimed(self, keys: Collection[PayloadKey]) -> Iterator[dict[PayloadKey, OriginalRecord | Claim]]:
         """Claim the payloads and yield the answers; release the claims when the batch fails."""
         answers = self._payloads.claim(keys, self._settings.dedup_also)
         try:

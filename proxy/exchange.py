@@ -73,9 +73,7 @@ def identify_payload(head: ResponseHead, beginning: bytes) -> str:
 
 
 Bytes = bytes | bytearray
-Answer = tuple[
-    ResponseHead, OriginConnection, bytes
-]  # and what came of the body together with the head
+Answer = tuple[ResponseHead, OriginConnection, bytes]  # and what came of the body together with the head
 # RFC 9110 9.2.2: only these may be sent again when a reused connection closes without an answer.
 _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 # Available data is hashed and relayed together, up to this size.
@@ -179,9 +177,7 @@ class Exchange:
         if browser is not None:
             browser.abort()  # one that takes nothing must not hold up the end
 
-    def run(
-        self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool
-    ) -> bool:
+    def run(self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool) -> bool:
         """Send the request in origin form, relay and record the response; return whether the browser's side stays open.
 
         Without `browser` it is only archived. Raises NoResponseError if there is nothing to record or the stored level
@@ -197,9 +193,7 @@ class Exchange:
                 return self._deliver(answer, request, keep_alive=keep_alive)
             with self._tools.stored.payload(stored) as payload:
                 if payload is not None:
-                    return self._deliver_stored(
-                        answer, request, stored, payload, keep_alive=keep_alive
-                    )
+                    return self._deliver_stored(answer, request, stored, payload, keep_alive=keep_alive)
             self._free(answer)  # the payload is gone: fetch it again
             request = plain
         answer = self._ask(origin, request)
@@ -316,9 +310,7 @@ class Exchange:
                 spool=relay.spool,
                 block=relay.block,
                 # A chunked body cut short has no payload that two readers would agree on.
-                payload=relay.payload
-                if plain and (body.done or framing is not BodyFraming.CHUNKED)
-                else None,
+                payload=relay.payload if plain and (body.done or framing is not BodyFraming.CHUNKED) else None,
                 body=(relay.coded or relay.payload) if plain else None,
                 payload_size=relay.payload_size,
             )
@@ -408,9 +400,7 @@ class Exchange:
                     return head, bytes(buffer)
                 interim += 1  # RFC 9110 15.2: interim responses come before the one
                 if head.status == 101 or interim > MAX_INTERIM:
-                    raise MalformedMessageError(
-                        "It switches protocols, or never gets to the point."
-                    )
+                    raise MalformedMessageError("It switches protocols, or never gets to the point.")
                 continue
             searched = len(buffer)
             if searched > HEAD_LIMIT:

@@ -58,9 +58,7 @@ def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]
     elif spool.size <= _ONE_CALL_BYTES:
         principal = (compress(b"".join((front, *spool.pieces(), RECORD_END))),)
     else:
-        principal = compress_pieces(
-            chain[bytes | bytearray]((front,), spool.pieces(), (RECORD_END,))
-        )
+        principal = compress_pieces(chain[bytes | bytearray]((front,), spool.pieces(), (RECORD_END,)))
     return principal, _request_member(recorded)
 
 

@@ -183,9 +183,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             head = self._for_the_whole(exchange, head)
         try:
             keep_alive = self._exchange(exchange, head, origin, target, keep_alive=keep_alive)
-            is_part = (
-                exchange.entry.status == 206 and exchange.entry.kept is not RequestOutcome.LEFT_OUT
-            )
+            is_part = exchange.entry.status == 206 and exchange.entry.kept is not RequestOutcome.LEFT_OUT
             if is_part and self.server.exchanges.settings.whole_ranges:
                 self._fetch_whole(exchange.entry, visit, head, origin, target)
             return keep_alive
@@ -248,9 +246,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             body = self._read_body(head)
             _check_level(exchange, head)
             length = None if body is None else len(body)
-            request = forwarded_request(
-                head, target=target, host=host_header(origin), length=length
-            )
+            request = forwarded_request(head, target=target, host=host_header(origin), length=length)
             visit = exchange.visit
             if visit.confirm_within_ms and not exchange.switches:
                 stored = self.server.exchanges.stored.find(
@@ -262,9 +258,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
                 if stored is not None:
                     exchange.confirmable = (stored, request)
                     asking = with_headers(head, stored.conditions)
-                    request = forwarded_request(
-                        asking, target=target, host=host_header(origin), length=length
-                    )
+                    request = forwarded_request(asking, target=target, host=host_header(origin), length=length)
             if exchange.switches:
                 request = upgrade_request(head, target=target, host=host_header(origin))
             return exchange.run(origin, request + (body or b""), self._wire, keep_alive=keep_alive)

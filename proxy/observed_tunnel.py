@@ -372,9 +372,7 @@ class Http2Reader:
             del unread[:end]
             self._read_frame(side, kind, flags, stream, payload)
 
-    def _read_frame(
-        self, side: _FrameBuffer, kind: int, flags: int, stream: int, payload: bytes
-    ) -> None:
+    def _read_frame(self, side: _FrameBuffer, kind: int, flags: int, stream: int, payload: bytes) -> None:
         if kind in (_DATA, _HEADERS, _PUSH) and flags & _PADDED:
             payload = payload[1 : len(payload) - payload[0]]
         exchange = self._streams.get(stream)
@@ -404,9 +402,7 @@ class Http2Reader:
             if not side.block_flags & _PUSHED:
                 self._read_head(side, stream, [(bytes(n), bytes(v)) for n, v in fields])
 
-    def _read_head(
-        self, side: _FrameBuffer, stream: int, fields: list[tuple[bytes, bytes]]
-    ) -> None:
+    def _read_head(self, side: _FrameBuffer, stream: int, fields: list[tuple[bytes, bytes]]) -> None:
         exchange = self._streams.get(stream)
         pseudo = {name: value for name, value in fields if name.startswith(b":")}
         if side is self._browser and exchange is None and b":method" in pseudo:

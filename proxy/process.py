@@ -68,9 +68,7 @@ def run_proxy(
     recovered = _recover(layout, settings)
     with ExitStack() as stack:
         spool = stack.enter_context(scratch_folder(ScratchKind.SPOOL, layout.root))
-        proxy = ArchivingProxy(
-            layout, settings, now_ms=now_ms, spool_folder=spool, tally=tally(), listen=listen
-        )
+        proxy = ArchivingProxy(layout, settings, now_ms=now_ms, spool_folder=spool, tally=tally(), listen=listen)
         stack.callback(proxy.close)
         server: ControlServer | TcpControlServer
         if isinstance(control, Path):

@@ -38,9 +38,7 @@ class RequestLogEntry:
     tls_version: str = ""  # as negotiated with the origin, e.g. ``TLSv1.3``; empty for plain http.
     tls_cipher: str = ""
     tls_certificate: str = ""  # SHA-256 of the origin's certificate, in hexadecimal
-    protocol: str = (
-        ""  # ``h2`` or ``http/1.1`` on the browser's own connection; empty on the recorder's
-    )
+    protocol: str = ""  # ``h2`` or ``http/1.1`` on the browser's own connection; empty on the recorder's
     remote_ip: str = ""
     record_id: str = ""
     filename: str = ""

@@ -12,9 +12,7 @@ from net.http1 import MalformedMessageError
 Origin = tuple[str, int, bool]  # host, port, whether TLS
 
 # RFC 9112 3.2.2. What stands before "@" are credentials: they go nowhere and are kept nowhere.
-_ABSOLUTE = re.compile(
-    r"http://(?:[^/?#@\\]*@)?([^/?#@\\]*)(/[^#]*|\?[^#]*|)(?:#.*)?", re.IGNORECASE
-)
+_ABSOLUTE = re.compile(r"http://(?:[^/?#@\\]*@)?([^/?#@\\]*)(/[^#]*|\?[^#]*|)(?:#.*)?", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(?::(\d{1,5})?)?", re.IGNORECASE)
 _MAX_HOST_LENGTH = 254  # RFC 1035 2.3.4, with a dot at the end
 

@@ -45,9 +45,7 @@ _VERSIONS = re.compile(rb"[\d._]+")
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 # Of an earlier exchange only (RFC 9111, 3.1), or about its body, which stays.
 _NOT_STORED = HOP_BY_HOP | _FRAMING | {b"set-cookie", b"clear-site-data", b"age"}
-_NOT_UPDATED = (
-    HOP_BY_HOP | _FRAMING | {b"content-encoding", b"content-type", b"content-range", b"etag"}
-)
+_NOT_UPDATED = HOP_BY_HOP | _FRAMING | {b"content-encoding", b"content-type", b"content-range", b"etag"}
 # RFC 9110, 8.8.2.2: an earlier Last-Modified cannot be that of two versions.
 _STRONG_AFTER = timedelta(seconds=60)
 _QUERY = (
@@ -86,9 +84,7 @@ class StoredResponses:
         self._index = index
         self._resume = 0.0  # when an index that does not answer is tried again (monotonic)
 
-    def find(
-        self, url: str, head: RequestHead, *, bucket: str, since_ms: int
-    ) -> StoredResponse | None:
+    def find(self, url: str, head: RequestHead, *, bucket: str, since_ms: int) -> StoredResponse | None:
         """Return the stored response whose confirmation the request may ask for, or None."""
         controls = (head.get(b"cache-control") or b"") + (head.get(b"pragma") or b"")
         names = {key for key, _, _ in head.headers}
@@ -142,9 +138,7 @@ class StoredResponses:
         place = (original.filename, original.offset, original.length)
         try:
             with open_record(self._archive, *place) as record:
-                is_sound = _is_original(record, original) and holds_payload(
-                    record, original.digest, iter
-                )
+                is_sound = _is_original(record, original) and holds_payload(record, original.digest, iter)
         except PermanentError:
             is_sound = False
         if not is_sound:
@@ -158,9 +152,7 @@ class StoredResponses:
                 dechunked(record.content) if is_chunked else record.content,
             )
 
-    def _head(
-        self, place: tuple[str, int, int], original: OriginalRecord, since_ms: int
-    ) -> ResponseHead:
+    def _head(self, place: tuple[str, int, int], original: OriginalRecord, since_ms: int) -> ResponseHead:
         """Return the head of the capture, of a confirmed one its original's. PermanentError: none."""
         with open_record(self._archive, *place) as record:
             if record.http is not None:
@@ -174,9 +166,7 @@ class StoredResponses:
             return parse_response_head(record.http.raw)
 
 
-def updated_head(
-    stored: ResponseHead, confirmation: ResponseHead, *, size: int | None
-) -> ResponseHead:
+def updated_head(stored: ResponseHead, confirmation: ResponseHead, *, size: int | None) -> ResponseHead:
     """Return the stored head with the fields of the 304 (RFC 9111, 3.2), for a payload of that size, or in chunks."""
     fresh = tuple(each for each in confirmation.headers if each[0] not in _NOT_UPDATED)
     names = {key for key, _, _ in fresh}
@@ -194,17 +184,10 @@ def _is_original(record: Record, original: OriginalRecord) -> bool:
 
 def _is_same_request(stored: ResponseHead, asked: RequestHead, head: RequestHead) -> bool:
     """Return whether the requests have the same values of all that the response varies by."""
-    varies = {
-        name.strip().lower()
-        for key, _, value in stored.headers
-        if key == b"vary"
-        for name in value.split(b",")
-    }
+    varies = {name.strip().lower() for key, _, value in stored.headers if key == b"vary" for name in value.split(b",")}
     if b"*" in varies:
         return False
-    return all(
-        _comparable(asked, name) == _comparable(head, name) for name in varies | _ALWAYS_SAME
-    )
+    return all(_comparable(asked, name) == _comparable(head, name) for name in varies | _ALWAYS_SAME)
 
 
 def _comparable(head: RequestHead, name: bytes) -> bytes:
@@ -212,11 +195,7 @@ def _comparable(head: RequestHead, name: bytes) -> bytes:
     if name == b"accept-encoding":  # the request on record lacks what no reader of WARCs decodes
         return b",".join(c for c in value.replace(b" ", b"").split(b",") if c in (b"gzip", b"br"))
     # A browser of another version is no other browser.
-    return (
-        _VERSIONS.sub(b"", value)
-        if name == b"user-agent" or name.startswith(b"sec-ch-ua")
-        else value
-    )
+    return _VERSIONS.sub(b"", value) if name == b"user-agent" or name.startswith(b"sec-ch-ua") else value
 
 
 def _conditions(stored: ResponseHead, *, has_cookie: bool) -> Headers:

@@ -135,9 +135,7 @@ class ConnectionPool:
             if connection is None:
                 return None
             unfit = fresh or not _suits(connection, strict=strict)
-            if not unfit and not (
-                self._monotonic() - connection.idle_since > IDLE_S or connection.readable()
-            ):
+            if not unfit and not (self._monotonic() - connection.idle_since > IDLE_S or connection.readable()):
                 return connection
             connection.sock.close()  # its place is ours now
             if unfit:
@@ -185,9 +183,7 @@ class ConnectionPool:
                 self._forget(connection)
         self._drop(idle)
 
-    def _take(
-        self, origin: Origin, *, fresh: bool, strict: bool
-    ) -> tuple[OriginConnection | None, _PoolWaiter | None]:
+    def _take(self, origin: Origin, *, fresh: bool, strict: bool) -> tuple[OriginConnection | None, _PoolWaiter | None]:
         with self._lock:
             host = self._hosts.setdefault(origin, _OriginSlots())
             fit = [] if fresh else [each for each in host.idle if _suits(each, strict=strict)]
@@ -206,9 +202,7 @@ class ConnectionPool:
             host.waiters.append(waiter)
             return None, waiter
 
-    def _wait(
-        self, origin: Origin, waiter: _PoolWaiter, patience: CancellableTimeout
-    ) -> OriginConnection | None:
+    def _wait(self, origin: Origin, waiter: _PoolWaiter, patience: CancellableTimeout) -> OriginConnection | None:
         try:
             with patience.cut.waking(waiter.woken.set):
                 waiter.woken.wait(patience.left_s)
@@ -259,9 +253,7 @@ def _serve_waiter(waiter: _PoolWaiter, connection: OriginConnection | None) -> N
 class UpstreamConnector:
     """Connector to origins, with a pool. Thread-safe."""
 
-    def __init__(
-        self, egress: Egress, settings: ProxySettings, egress_settings: EgressSettings
-    ) -> None:
+    def __init__(self, egress: Egress, settings: ProxySettings, egress_settings: EgressSettings) -> None:
         self._egress = egress
         self._connect_timeout_s = settings.connect_timeout_s
         self._read_timeout_s = settings.read_timeout_s
@@ -308,9 +300,7 @@ class UpstreamConnector:
         """Close all idle connections."""
         self._pool.close()
 
-    def _open(
-        self, origin: Origin, cut: CancelSignal, *, tunnel: bool, strict: bool
-    ) -> OriginConnection:
+    def _open(self, origin: Origin, cut: CancelSignal, *, tunnel: bool, strict: bool) -> OriginConnection:
         try:
             return self._opened(origin, cut, verdict="", tunnel=tunnel)
         except UnverifiedError as error:
@@ -319,19 +309,13 @@ class UpstreamConnector:
                 raise BlockedTlsError(verdict) from error
         return self._opened(origin, cut, verdict=verdict, tunnel=tunnel)
 
-    def _opened(
-        self, origin: Origin, cut: CancelSignal, *, verdict: str, tunnel: bool
-    ) -> OriginConnection:
+    def _opened(self, origin: Origin, cut: CancelSignal, *, verdict: str, tunnel: bool) -> OriginConnection:
         host, port, tls = origin
         patience = CancellableTimeout(self._connect_timeout_s, cut=cut)
         way = self._egress.open(host, port, patience=patience, tunnel=tls or tunnel)
-        connection = OriginConnection(
-            way.sock, origin, way.remote_ip, via=way.via, absolute=way.absolute
-        )
+        connection = OriginConnection(way.sock, origin, way.remote_ip, via=way.via, absolute=way.absolute)
         if tls:
-            connection.sock, connection.tls = self._tls.secure(
-                way.sock, host, port, verdict=verdict, patience=patience
-            )
+            connection.sock, connection.tls = self._tls.secure(way.sock, host, port, verdict=verdict, patience=patience)
         connection.sock.settimeout(self._read_timeout_s)
         connection.on_close = self._closed
         return connection

@@ -73,9 +73,7 @@ class VisitSession:
     password: str = field(default_factory=partial(secrets.token_hex, 16))
     # Latest recorded success of each URL in earlier visits of the same context.
     earlier: dict[str, RequestLogEntry] = field(default_factory=dict, init=False)
-    token: str = field(
-        default="", init=False
-    )  # value of `TOKEN_HEADER`; empty in a context of its own
+    token: str = field(default="", init=False)  # value of `TOKEN_HEADER`; empty in a context of its own
     entries: list[RequestLogEntry] = field(default_factory=list, init=False)
     # Cause of the failure of the whole visit; None when it did not fail.
     failure: WeboidError | None = field(default=None, init=False)
@@ -122,9 +120,7 @@ class VisitSession:
             if len(self.unanswered) < UNANSWERED_LIMIT:
                 self.unanswered[entry.url] = sent_to
 
-    def wait(
-        self, *, grace_s: float, awaited: frozenset[str] = frozenset(), await_s: float = 0.0
-    ) -> list[str]:
+    def wait(self, *, grace_s: float, awaited: frozenset[str] = frozenset(), await_s: float = 0.0) -> list[str]:
         """Wait as `seal` does, but cut none; return the URLs in flight that have a natural end."""
 
         def going() -> list[AbortableRequest]:
@@ -218,9 +214,7 @@ class VisitRegistry:
             if self._by_authorization.get(key) is visit:
                 del self._by_authorization[key]
             if key in self._recorded and len(visit.earlier) < CONTEXT_RECORDS:
-                visit.earlier |= {
-                    each.url: each for each in visit.entries if _is_recorded_success(each)
-                }
+                visit.earlier |= {each.url: each for each in visit.entries if _is_recorded_success(each)}
 
     def authorised(self, proxy_authorization: bytes | None) -> VisitSession | None:
         """Return the visit with these credentials, None when there is none (RFC 7617)."""

@@ -56,9 +56,7 @@ class WebSocketExchange(Exchange):
 
     switches: ClassVar[bool] = True
 
-    def run(
-        self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool
-    ) -> bool:
+    def run(self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool) -> bool:
         """Run handshake and relay; an answer other than 101 is delivered and recorded as usual."""
         self._browser = browser
         head, connection, rest = self._ask(origin, request)
@@ -70,11 +68,7 @@ class WebSocketExchange(Exchange):
         try:
             # The answer 101 as it came, except that no origin speaks in the proxy's name.
             lines = [b"HTTP/1.1 101 Switching Protocols"]
-            lines += [
-                name + b": " + value
-                for key, name, value in head.headers
-                if key != b"weboid-proxy-error"
-            ]
+            lines += [name + b": " + value for key, name, value in head.headers if key != b"weboid-proxy-error"]
             browser.send(b"\r\n".join(lines) + b"\r\n\r\n")
             self._relay(connection, browser, rest)
         except ConnectionLostError:
@@ -139,9 +133,7 @@ class SocketRelay:
             self._origin.flush()
             self._browser.flush()
             # Data received before a side closed is still sent to the other.
-            if (self._browser.ended and not self._origin.unsent) or (
-                self._origin.ended and not self._browser.unsent
-            ):
+            if (self._browser.ended and not self._origin.unsent) or (self._origin.ended and not self._browser.unsent):
                 break
         return reason
 

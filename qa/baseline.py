@@ -84,16 +84,10 @@ class BaselineFolder:
             InputError: a baseline of that name exists.
         """
         if (self.folder / _HEADER).exists():
-            raise InputError(
-                f"There is a baseline {header.name!r} already: take another name, or remove it."
-            )
-        pages = [
-            (asdict(page) | {"captured_at": warc_date(page.captured_at)}) for page in header.pages
-        ]
+            raise InputError(f"There is a baseline {header.name!r} already: take another name, or remove it.")
+        pages = [(asdict(page) | {"captured_at": warc_date(page.captured_at)}) for page in header.pages]
         facts = {"version": VERSION, **asdict(header), "pages": pages}
-        write_atomically(
-            self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode()
-        )
+        write_atomically(self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode())
 
     def header(self) -> BaselineHeader:
         """Read the description of the baseline.
@@ -290,15 +284,11 @@ class _UpgradeViews:
         self._pages = {page.page_id: page for page in pages if page.page_id in self._before}
         done = baseline.checks(AFTER)
         self.results = {
-            page_id: self._compare(baseline.shown(AFTER, done[page_id]))
-            for page_id in self._pages
-            if page_id in done
+            page_id: self._compare(baseline.shown(AFTER, done[page_id])) for page_id in self._pages if page_id in done
         }
         self.todo = [page for key, page in self._pages.items() if key not in done]  # pages to check
         # pages that differ and are checked a second time; it grows during the first turn
-        self.again = [
-            self._pages[key] for key, each in self.results.items() if each.course in _CHECKED_TWICE
-        ]
+        self.again = [self._pages[key] for key, each in self.results.items() if each.course in _CHECKED_TWICE]
 
     def keep(self, checked: CheckOutcome) -> None:
         """Store a result; one of the second turn only when its similarity is higher."""

@@ -121,9 +121,7 @@ async def write_checks(
 
 
 @asynccontextmanager
-async def _proxies(
-    layout: Layout, settings: Settings, secret: ClusterSecret | None
-) -> AsyncIterator[LendProxy]:
+async def _proxies(layout: Layout, settings: Settings, secret: ClusterSecret | None) -> AsyncIterator[LendProxy]:
     """Yield the proxies of a running cluster, else local ones, until the end of the block.
 
     Raises:
@@ -132,9 +130,7 @@ async def _proxies(
     # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
     with ExitStack() as stack:
         if settings.frontier.url and secret is not None:
-            frontier = stack.enter_context(
-                open_frontier(layout, settings.frontier, settings.politeness)
-            )
+            frontier = stack.enter_context(open_frontier(layout, settings.frontier, settings.politeness))
             if living_proxies(frontier, _CLOCK, secret):
                 folder = stack.enter_context(scratch_folder(ScratchKind.RUN))
                 impatient = asyncio.Event()  # no visit waits for one of the cluster's proxies

@@ -45,9 +45,7 @@ _KEPT_FOR = frozenset({QaVerdict.BROKEN, QaVerdict.DOUBTFUL})
 _ANY_LEVEL = "images"
 
 
-def store_check(
-    store: RegistryStore, folder: Path, checked: CheckOutcome, *, now: datetime
-) -> None:
+def store_check(store: RegistryStore, folder: Path, checked: CheckOutcome, *, now: datetime) -> None:
     """Store the check in place of the previous one; of a withheld page nothing is stored.
 
     Pictures of a broken or doubtful copy are written into `folder` before the row that refers to
@@ -63,9 +61,7 @@ def store_check(
         path = folder / picture_name(check.page_id, check.level, kind)
         data = None
         if kind in wanted:
-            data = shrink_picture(
-                wanted[kind], widest=WIDEST_PX, tallest=TALLEST_PX, quality=_QUALITY
-            )
+            data = shrink_picture(wanted[kind], widest=WIDEST_PX, tallest=TALLEST_PX, quality=_QUALITY)
         if data is None:
             path.unlink(missing_ok=True)
         else:

@@ -126,9 +126,7 @@ def want_repair(connection: Connection, page_id: str, level: str, *, now: dateti
 
 
 _IN_REPAIR = SqlStatement(
-    _ROW.where(_IS_OPEN, _IN_STATE)
-    .order_by(quality.c.repair_ms, quality.c.page_id)
-    .limit(one("most"))
+    _ROW.where(_IS_OPEN, _IN_STATE).order_by(quality.c.repair_ms, quality.c.page_id).limit(one("most"))
 )
 
 
@@ -150,9 +148,7 @@ _BEGIN_REPAIR = SqlStatement(
 )
 
 
-def begin_repair(
-    connection: Connection, page_id: str, repair_page_id: str = "", *, now: datetime
-) -> bool:
+def begin_repair(connection: Connection, page_id: str, repair_page_id: str = "", *, now: datetime) -> bool:
     """Mark a wanted repair as begun; False: none was wanted, or another process has begun it."""
     values = {
         "of": page_id,
@@ -164,9 +160,7 @@ def begin_repair(
     return bool(_BEGIN_REPAIR.run(connection, values))
 
 
-_NEW_PAGE = case(
-    (one("new_page", Text()) != "", one("new_page", Text())), else_=quality.c.repair_page_id
-)
+_NEW_PAGE = case((one("new_page", Text()) != "", one("new_page", Text())), else_=quality.c.repair_page_id)
 _IS_BETTER = one("is_better", Integer()) == 1
 _END_REPAIR = SqlStatement(
     update(quality)
@@ -210,9 +204,7 @@ def end_repair(
 
 
 _CHECKED_SINCE = SqlStatement(
-    select(quality.c.verdict, func.count())
-    .where(quality.c.checked_ms >= one("since"))
-    .group_by(quality.c.verdict)
+    select(quality.c.verdict, func.count()).where(quality.c.checked_ms >= one("since")).group_by(quality.c.verdict)
 )
 
 
@@ -243,9 +235,7 @@ _IS_UNRECORDED = (
     ~quality.c.is_recorded,
     tuple_(one("page", Text()), one("level", Text())) < tuple_(quality.c.page_id, quality.c.level),
 )
-_SOME_UNRECORDED: Select[Any] = (
-    select(literal_column("1")).where(*_IS_UNRECORDED).limit(one("most"))
-)
+_SOME_UNRECORDED: Select[Any] = select(literal_column("1")).where(*_IS_UNRECORDED).limit(one("most"))
 _COUNT_UNRECORDED = SqlStatement(select(func.count()).select_from(_SOME_UNRECORDED.subquery()))
 
 
@@ -256,9 +246,7 @@ def count_unrecorded(reader: Reader) -> int:
     return count
 
 
-_UNRECORDED = SqlStatement(
-    _ROW.where(*_IS_UNRECORDED).order_by(quality.c.page_id, quality.c.level).limit(one("most"))
-)
+_UNRECORDED = SqlStatement(_ROW.where(*_IS_UNRECORDED).order_by(quality.c.page_id, quality.c.level).limit(one("most")))
 
 
 def list_unrecorded(reader: Reader, limit: int, after: CheckKey | None = None) -> list[CheckedPage]:
@@ -268,9 +256,7 @@ def list_unrecorded(reader: Reader, limit: int, after: CheckKey | None = None) -
     return [parse_row(row) for row in _UNRECORDED.rows(reader, values)]
 
 
-_RECORDED = SqlStatement(
-    update(quality).where(*_IS_ROW, quality.c.changed_ms == one("as_of")).values(is_recorded=True)
-)
+_RECORDED = SqlStatement(update(quality).where(*_IS_ROW, quality.c.changed_ms == one("as_of")).values(is_recorded=True))
 
 
 def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
@@ -328,9 +314,7 @@ _OF_URLS = SqlStatement(
     "keys",
 )
 _BY_ENGINE = SqlStatement(
-    select(quality.c.page_id).where(
-        _OF_LISTED, quality.c.level == one("level"), quality.c.engine == one("engine")
-    ),
+    select(quality.c.page_id).where(_OF_LISTED, quality.c.level == one("level"), quality.c.engine == one("engine")),
     "ids",
 )
 
@@ -369,16 +353,11 @@ _LEADS = {
 
 def _listing(*lead: Any, backward: bool) -> SqlStatement:
     """Return the statement for rows of one verdict beyond a position, the nearest first."""
-    position = tuple_(
-        one("from_score", Double()), one("from_page", Text()), one("from_level", Text())
-    )
+    position = tuple_(one("from_score", Double()), one("from_page", Text()), one("from_level", Text()))
     beyond = tuple_(*_PLACE) < position if backward else tuple_(*_PLACE) > position
     others = (
         quality.c.score < one("below", Double()),
-        *(
-            or_(one(name, Text()).is_(None), quality.c[name] == one(name, Text()))
-            for name in ("page_class", "level")
-        ),
+        *(or_(one(name, Text()).is_(None), quality.c[name] == one(name, Text())) for name in ("page_class", "level")),
         _HAS_FAULTS,
         or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
     )
@@ -462,15 +441,11 @@ def _counting(*filters: str) -> SqlStatement:
     It contains only the filters in use, in the order of `_COUNTED`: over a million rows, conditions
     without effect take longest.
     """
-    some: Select[Any] = select(literal_column("1")).where(
-        _IS_STANDING, *(_COUNTED[name] for name in filters)
-    )
+    some: Select[Any] = select(literal_column("1")).where(_IS_STANDING, *(_COUNTED[name] for name in filters))
     return SqlStatement(select(func.count()).select_from(some.limit(one("most")).subquery()))
 
 
-def count_by_verdict(
-    reader: Reader, wanted: CheckFilter, *, limit: int = 1 << 62
-) -> dict[QaVerdict, int]:
+def count_by_verdict(reader: Reader, wanted: CheckFilter, *, limit: int = 1 << 62) -> dict[QaVerdict, int]:
     """Count matching checks by verdict, each up to the limit."""
     in_use = {
         "host": wanted.host is not None,
@@ -568,9 +543,7 @@ def count_checks(store: RegistryStore, *, now: datetime) -> CopyCheckSummary:
         )
 
 
-def _each_minute(
-    counts: Mapping[_Name, int], names: Sequence[_Name], minutes: int
-) -> dict[str, float]:
+def _each_minute(counts: Mapping[_Name, int], names: Sequence[_Name], minutes: int) -> dict[str, float]:
     return {name: count / minutes for name, count in _named(counts, names).items()}
 
 

@@ -106,9 +106,7 @@ class CheckedPage(NamedTuple):
     def place(self) -> CheckPosition:
         """Return the position in worst-first order."""
         score = NOT_COMPARED if self.check.score is None else self.check.score
-        return CheckPosition(
-            VERDICT_ORDER.index(self.verdict), score, self.check.page_id, self.check.level
-        )
+        return CheckPosition(VERDICT_ORDER.index(self.verdict), score, self.check.page_id, self.check.level)
 
     @property
     def key(self) -> CheckKey:
@@ -175,9 +173,7 @@ def row_values(row: CheckedPage) -> dict[str, Any]:
     """Return the columns of a check by machine."""
     check = row.check
     if check.judge is not VerdictSource.MACHINE:
-        raise InvariantError(
-            "A person's review is no check by a machine: store it with `record_review`."
-        )
+        raise InvariantError("A person's review is no check by a machine: store it with `record_review`.")
     validate_check_ids(check.page_id, check.level)
     lost = [
         [storable_text(each.url, _LONGEST_URL), storable_text(each.reason, MOST_CHARACTERS)]

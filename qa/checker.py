@@ -145,9 +145,7 @@ class PlaybackChecker:
         second = await self._compare_copy(page, evidence, await self._view(stored, evidence))
         return second if (second.check.score or 0) > (first.check.score or 0) else first
 
-    async def _compare_copy(
-        self, page: SampleCandidate, evidence: _CaptureEvidence, view: CopyView
-    ) -> CheckOutcome:
+    async def _compare_copy(self, page: SampleCandidate, evidence: _CaptureEvidence, view: CopyView) -> CheckOutcome:
         if view.reason:
             faults = (PlaybackFault.NOT_SHOWN,)
             judgement = CopyJudgement(QaVerdict.BROKEN, 0.0, faults, view.reason)
@@ -216,9 +214,7 @@ class PlaybackChecker:
             # Requests of the page, except parts that were taken down since: these are not missing.
             is_hidden = self._playback.is_hidden
             captured = [
-                part_at_capture(each)
-                for each in evidence.manifest.resources
-                if not is_hidden(each.url, each.digest)
+                part_at_capture(each) for each in evidence.manifest.resources if not is_hidden(each.url, each.digest)
             ]
             # The browser reports a refused cross-origin answer only as blocked, so the reason is
             # requested from playback.
@@ -250,9 +246,7 @@ class PlaybackChecker:
                 evidence.lost.append(_damaged(evidence.kind or ArtifactKind.VIEW, page.url, error))
         return picture, text, parts
 
-    def _judge(
-        self, page: SampleCandidate, evidence: _CaptureEvidence, judgement: CopyJudgement
-    ) -> PlaybackCheck:
+    def _judge(self, page: SampleCandidate, evidence: _CaptureEvidence, judgement: CopyJudgement) -> PlaybackCheck:
         verdict, faults, reason = judgement.verdict, judgement.faults, judgement.reason
         if evidence.lost:
             faults = (*faults, PlaybackFault.DAMAGED)
@@ -261,12 +255,8 @@ class PlaybackChecker:
             if by_loss is not QaVerdict.GOOD and verdict is not QaVerdict.BROKEN:
                 verdict = by_loss
         if evidence.manifest is not None:
-            defects = [
-                each for each in evidence.manifest.notes if each.startswith(_CAPTURE_DEFECTS)
-            ]
-            unfinished = [
-                each for each in evidence.manifest.class_evidence if each.startswith(UNFINISHED)
-            ]
+            defects = [each for each in evidence.manifest.notes if each.startswith(_CAPTURE_DEFECTS)]
+            unfinished = [each for each in evidence.manifest.class_evidence if each.startswith(UNFINISHED)]
             undrawn = [each for each in defects if each.startswith("scenes:")]
             if unfinished or undrawn:
                 faults = (*faults, PlaybackFault.UNFINISHED)
@@ -320,9 +310,7 @@ class PlaybackChecker:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
 
-def _artifact(
-    stored: StoredPage, kind: ArtifactKind, url: str, evidence: _CaptureEvidence
-) -> bytes | None:
+def _artifact(stored: StoredPage, kind: ArtifactKind, url: str, evidence: _CaptureEvidence) -> bytes | None:
     try:
         return stored.artifact(kind)
     except PermanentError as error:
@@ -359,8 +347,6 @@ async def open_checkers(  # noqa: PLR0913 independent options
         pool = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="compare"))
         checkers = {}
         for level in levels:
-            playback = stack.enter_context(
-                open_collection_replay(layout, database_url, origins, level, clock=clock)
-            )
+            playback = stack.enter_context(open_collection_replay(layout, database_url, origins, level, clock=clock))
             checkers[level] = PlaybackChecker(playback, lend, pool, clock)
         yield checkers

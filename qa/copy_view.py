@@ -37,10 +37,7 @@ from render.screenshot import PUT_ON, capture_full_page, capture_view, picture_s
 from render.settle import NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 MOST_FRAMES = 20
-_FAR, _SHOW = (
-    Path(__file__).with_name(name).read_text(encoding="utf-8")
-    for name in ("far_frames.js", "frame_box.js")
-)
+_FAR, _SHOW = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("far_frames.js", "frame_box.js"))
 _DRAWN_WORDS = (
     "() => [...document.querySelectorAll('img[alt][src^=\"data:image/png\"]')]"
     ".filter((each) => each.checkVisibility()).map((each) => each.alt).join('\\n')"
@@ -282,9 +279,7 @@ class _CopyVisit:
         settings, steps, browser = self._settings, self._steps, self._browser
         options = page_options(settings, browser_said=browser.user_agent, version=browser.version)
         with steps.step("open"):
-            self._page = page = await open_page(
-                context, proxy, options, self._clock, patience_s=settings.patience_s
-            )
+            self._page = page = await open_page(context, proxy, options, self._clock, patience_s=settings.patience_s)
         with steps.step("navigate"):
             self._arrival = await navigate(page, self._address.url)
         if not self._arrival.shown:
@@ -315,9 +310,7 @@ class _CopyVisit:
                 return
             height, scale = measured["height"], measured["scale"]
             if height > settings.viewport_height:
-                whole = await steps.make(
-                    "picture", capture_full_page(page, height, scale, settings)
-                )
+                whole = await steps.make("picture", capture_full_page(page, height, scale, settings))
                 if whole is not None:
                     drawn = await steps.make("frames", draw_far_frames(page, whole.data, scale))
                     self._picture = whole.data if drawn is None else drawn

@@ -156,9 +156,7 @@ class HoldingsVerifier:
         reason = self._read(own, row.digest, row.record_type)
         if reason or row.record_type != RecordType.REVISIT:
             return reason
-        if row.orig_filename is not None and not self._read(
-            _payload_place(row), row.digest, RecordType.RESPONSE
-        ):
+        if row.orig_filename is not None and not self._read(_payload_place(row), row.digest, RecordType.RESPONSE):
             return ""
         # Look for an intact record with the same payload.
         for each in self.twins_of(row.digest):
@@ -214,25 +212,15 @@ def text_digest(text: bytes) -> str:
 
 def _required_parts(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_RequiredPart]:
     """Yield the parts that the manifest names, the most important for a copy first; each once."""
-    there = {
-        artifact[0]: row.url
-        for row in rows
-        if (artifact := parse_artifact_uri(row.url)) is not None
-    }
+    there = {artifact[0]: row.url for row in rows if (artifact := parse_artifact_uri(row.url)) is not None}
     for kind in page.artifacts:
         with suppress(ValueError):  # of a version that knows more kinds
             made = ArtifactKind(kind)
             yield _RequiredPart(there.get(made, f"urn:{kind}:{page.url}"))
-    stored = [
-        each
-        for each in page.resources
-        if each.is_archived and (each.digest or each.kept != "cached")
-    ]
+    stored = [each for each in page.resources if each.is_archived and (each.digest or each.kept != "cached")]
     rank = {kind: place for place, kind in enumerate(_FIRST)}
     stored.sort(key=lambda each: rank.get(each.resource_type, len(_FIRST)))
-    yield from dict.fromkeys(
-        _RequiredPart(each.url, each.digest, each.kept == "cached") for each in stored
-    )
+    yield from dict.fromkeys(_RequiredPart(each.url, each.digest, each.kept == "cached") for each in stored)
 
 
 def _payload_place(row: HoldingsRow) -> _PayloadLocation:
@@ -278,6 +266,4 @@ def _is_empty(dom: bytes) -> bool:
     """Return whether the document has neither a word nor an element that is drawn."""
     if len(dom) >= MOST_READ or _SEEN.search(dom):
         return False
-    return not any(
-        _TAG.sub(b" ", _UNSEEN.sub(b"", dom[:size])).strip() for size in (_BEGINNING, len(dom))
-    )
+    return not any(_TAG.sub(b" ", _UNSEEN.sub(b"", dom[:size])).strip() for size in (_BEGINNING, len(dom)))

@@ -125,9 +125,7 @@ async def check_capture(
         checked = await checker.check(candidate)
     await asyncio.to_thread(store_check, tools.store, tools.pictures, checked, now=clock.now())
     check = checked.check
-    report(
-        PageChecked(check.url, check.page_id, check.level, check.verdict, check.score, check.reason)
-    )
+    report(PageChecked(check.url, check.page_id, check.level, check.verdict, check.score, check.reason))
     return CheckedPage(check, candidate.host, candidate.page_class)
 
 
@@ -140,9 +138,7 @@ class LiveChecker:
         has_begun: True when `see_to_repairs` queued a page.
     """
 
-    def __init__(
-        self, context: RunContext, settings: QualitySettings, open_tools: OpenTools
-    ) -> None:
+    def __init__(self, context: RunContext, settings: QualitySettings, open_tools: OpenTools) -> None:
         self.context = context
         self.troubles = 0
         self.has_begun = False

@@ -54,9 +54,7 @@ _REFUSAL_S = 10.0
 _REFUSAL_BYTES = 10_000
 _DESTINATIONS = {"Stylesheet": "style", "Font": "font", "Image": "image", "Media": "video"}
 # Also with the modifiers that copies in full have for their parts.
-_COPY = re.compile(
-    r"https?://[^/]+(?:/w/[^/]+)?/c/\d{14}(?:[a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL
-)
+_COPY = re.compile(r"https?://[^/]+(?:/w/[^/]+)?/c/\d{14}(?:[a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +292,7 @@ def is_checkable(level: Level, urls: Iterable[str], rules: LevelRules) -> bool:
 async def open_browsers(settings: BrowserSettings, *, clock: Clock) -> AsyncIterator[LendBrowser]:
     """Open browsers for views until the end of the block."""
     executable = find_browser(settings.executable)
-    browsers = BrowserPool(
-        settings, executable, clock, needs=lambda: ProxyAccess(hosts=HOST_MAPPING)
-    )
+    browsers = BrowserPool(settings, executable, clock, needs=lambda: ProxyAccess(hosts=HOST_MAPPING))
     try:
         await browsers.start()
         yield browsers.lend

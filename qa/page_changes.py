@@ -154,9 +154,7 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
     Pure, and safe with arbitrary content: texts in linear time, pictures within the limits of
     `compare_pictures`. An unreadable picture counts as missing. `heat` draws a heat map, too.
     """
-    words = page_likeness(
-        PageText(then.title, then.text or ""), PageText(now.title, now.text or "")
-    )
+    words = page_likeness(PageText(then.title, then.text or ""), PageText(now.title, now.text or ""))
     content = _compare_content((then.text, now.text), (then.picture, now.picture), heat=heat)
     if content.text is None:  # a text that was not stored is not an empty one
         words = replace(words, text=None)
@@ -259,9 +257,7 @@ def _drift_by_words(
     return PageDrift.LITTLE, f"The words are the same; {_look(looks)}."
 
 
-def _drift_by_picture(
-    words: PageLikeness, text: TextComparison | None, looks: float
-) -> tuple[PageDrift, str]:
+def _drift_by_picture(words: PageLikeness, text: TextComparison | None, looks: float) -> tuple[PageDrift, str]:
     if looks >= SAME_PICTURE and (text is None or text.score >= SAME_TEXT):
         return PageDrift.UNCHANGED, ""
     if looks >= MOST_PICTURE:
@@ -347,9 +343,7 @@ class PlaybackRegression(ContentChanges):
         return self.after.score - self.before.score
 
 
-def compare_playback(
-    before: BaselineView, after: BaselineView, *, heat: bool = False
-) -> PlaybackRegression:
+def compare_playback(before: BaselineView, after: BaselineView, *, heat: bool = False) -> PlaybackRegression:
     """Compare two views of a page; with `heat`, draw a heat map of the differences, too."""
     was, is_ = before.check, after.check
     if not (_is_shown(was) and _is_shown(is_)):
@@ -361,12 +355,8 @@ def compare_playback(
             course = RegressionKind.WORSE if is_worse else RegressionKind.GONE
             reason = f"It is not shown any more: {is_.reason}"
         return PlaybackRegression(course, reason, was, is_)
-    content = _compare_content(
-        (before.text, after.text), (before.picture, after.picture), heat=heat
-    )
-    unjudged = PlaybackRegression(
-        RegressionKind.UNCHANGED, "", was, is_, text=content.text, picture=content.picture
-    )
+    content = _compare_content((before.text, after.text), (before.picture, after.picture), heat=heat)
+    unjudged = PlaybackRegression(RegressionKind.UNCHANGED, "", was, is_, text=content.text, picture=content.picture)
     course, reason = _regression_kind(unjudged)
     return replace(unjudged, course=course, reason=reason)
 
@@ -412,9 +402,7 @@ def _is_shown(check: PlaybackCheck) -> bool:
 def _regression_kind(pages: PlaybackRegression) -> tuple[RegressionKind, str]:
     step = pages.step or 0.0
     was, is_ = pages.before, pages.after
-    against = (
-        f"Its likeness to the capture went from {was.score or 0.0:.3f} to {is_.score or 0.0:.3f}."
-    )
+    against = f"Its likeness to the capture went from {was.score or 0.0:.3f} to {is_.score or 0.0:.3f}."
     fell = _RANKS.get(is_.verdict, 0) - _RANKS.get(was.verdict, 0)
     if step <= -STEP or (fell < 0 and step < 0):
         return RegressionKind.WORSE, f"{against} {is_.reason}".strip()

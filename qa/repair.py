@@ -113,9 +113,7 @@ class RepairOutcome:
     old_stays: bool = False
 
 
-def choose_capture(
-    old: CaptureSide, new: CaptureSide, became: PageChanges | None = None
-) -> RepairOutcome:
+def choose_capture(old: CaptureSide, new: CaptureSide, became: PageChanges | None = None) -> RepairOutcome:
     """Choose between a broken capture and its recapture; `became` are the page's changes between them."""
     still = " It is still broken." if new.check.verdict is QaVerdict.BROKEN else ""
 
@@ -129,9 +127,7 @@ def choose_capture(
         return RepairOutcome(RepairState.DONE_NOT_BETTER, reason, old_stays)
 
     if new.page_class in WITHHELD:
-        return RepairOutcome(
-            RepairState.FAILED, "The site sent a bot challenge: there is no new copy."
-        )
+        return RepairOutcome(RepairState.FAILED, "The site sent a bot challenge: there is no new copy.")
     if new.rank < old.rank:
         return better(f"the site shows {_page(new)} now, not {_page(old)}.{still}")
     less = _page(new) if new.rank != old.rank else _lost_content(old, new, became)
@@ -272,9 +268,7 @@ class RepairManager:
                 )
         return done
 
-    async def _order(
-        self, row: CheckedPage, orders: dict[str, RepairVisit], bucket: str
-    ) -> RepairVisit | None:
+    async def _order(self, row: CheckedPage, orders: dict[str, RepairVisit], bucket: str) -> RepairVisit | None:
         """Make the URL's next visit a repair, if it is none yet; None when that is impossible."""
         context, page_id = self._context, row.check.page_id
         try:
@@ -390,9 +384,7 @@ class RepairManager:
             store_checks(rows, [row._replace(check=replace(row.check, reason=message))], now)
         with suppress(BadUrlError):
             cancel_repair(context.frontier, url)
-        context.report(
-            PageRepaired(url, page_id, str(choice.state), choice.reason, row.repair_page_id)
-        )
+        context.report(PageRepaired(url, page_id, str(choice.state), choice.reason, row.repair_page_id))
 
 
 def _effective_check(row: CheckedPage) -> PlaybackCheck:

@@ -94,9 +94,7 @@ def weigh_candidate(page: SampleCandidate) -> SampledPage:
         suspicions.append((1.0, f"big: {page.stored_bytes // 1_000_000} MB"))
     if not page.host_checked:
         suspicions.append((1.0, "host: never checked"))
-    return SampledPage(
-        page, 1.0 + sum(each for each, _ in suspicions), tuple(why for _, why in suspicions)
-    )
+    return SampledPage(page, 1.0 + sum(each for each, _ in suspicions), tuple(why for _, why in suspicions))
 
 
 class WeightedSample:
@@ -154,9 +152,7 @@ class WeightedSample:
         self._of_host, self._host_count = [], 0
 
 
-def _keep(
-    heap: list[tuple[float, int, SampledPage]], entry: tuple[float, int, SampledPage], most: int
-) -> None:
+def _keep(heap: list[tuple[float, int, SampledPage]], entry: tuple[float, int, SampledPage], most: int) -> None:
     if len(heap) < most:
         heapq.heappush(heap, entry)
     else:
@@ -229,11 +225,7 @@ def visits_without_manifest(database: IndexDatabase) -> list[UnlistedVisit]:
         range_values(_DOCUMENTS),
     )
     artifacts = ((row["page_id"], parse_artifact_uri(row["url"])) for row in rows)
-    return [
-        UnlistedVisit(page_id, artifact[1])
-        for page_id, artifact in artifacts
-        if artifact is not None
-    ]
+    return [UnlistedVisit(page_id, artifact[1]) for page_id, artifact in artifacts if artifact is not None]
 
 
 def is_visit_pending(frontier: Frontier, visit: UnlistedVisit) -> bool:
@@ -292,9 +284,7 @@ def read_candidates(
                 yield _candidate(row, host, earlier, host_checked=is_known)
 
 
-def newest_captures(
-    database: IndexDatabase, urls: Sequence[str]
-) -> Iterator[tuple[str, SampleCandidate | None]]:
+def newest_captures(database: IndexDatabase, urls: Sequence[str]) -> Iterator[tuple[str, SampleCandidate | None]]:
     """Yield each URL with its newest capture that has a copy; None: there is none."""
     for url in urls:
         try:

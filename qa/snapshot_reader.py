@@ -79,14 +79,8 @@ class SnapshotReader:
 
     def newest(self, url: str) -> CapturedPage | None:
         """Return the newest conclusive capture, else the newest; None without any."""
-        pages = [
-            each for each in self.store.captures(url, limit=_LOOKED_AT) if each.taken_down is None
-        ]
-        conclusive = (
-            each
-            for each in pages
-            if result_of_visit(snapshot_of(each)).verdict not in _NOTHING_SAID
-        )
+        pages = [each for each in self.store.captures(url, limit=_LOOKED_AT) if each.taken_down is None]
+        conclusive = (each for each in pages if result_of_visit(snapshot_of(each)).verdict not in _NOTHING_SAID)
         return next(conclusive, pages[0] if pages else None)
 
     def pair(self, then: CapturedPage, now: CapturedPage) -> tuple[PageSnapshot, PageSnapshot]:
@@ -137,7 +131,5 @@ def open_snapshots(layout: Layout, database_url: str) -> Iterator[SnapshotReader
         closing(open_database(layout, database_url)) as database,
         closing(open_decisions(layout, database_url)) as decisions,
     ):
-        store = PageStore(
-            database, AccessControl(decisions, database.rows, _CLOCK.now, show_logins=True)
-        )
+        store = PageStore(database, AccessControl(decisions, database.rows, _CLOCK.now, show_logins=True))
         yield SnapshotReader(database, store, PageRecords(store, ArtifactReader(layout)))

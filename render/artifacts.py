@@ -28,9 +28,7 @@ OUTLINK_LIMIT = 10_000
 OUTLINK_URL_LIMIT = 8_000
 LINK_LIMIT = 2_000  # links recorded with their positions
 _LINK_LIMITS = (OUTLINK_LIMIT, OUTLINK_URL_LIMIT, LINK_LIMIT)
-_ESCAPES = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;"}
-)
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\u00a0": "&nbsp;"})
 _LINK_FIELDS = {f.name for f in fields(PageLink)}
 
 
@@ -134,9 +132,7 @@ async def _fill_text(documents: PageDocuments, frame: FrameDocument, answer: lis
     return text
 
 
-async def _fill_links(
-    documents: PageDocuments, frame: FrameDocument, answer: list[Any]
-) -> list[dict[str, Any]]:
+async def _fill_links(documents: PageDocuments, frame: FrameDocument, answer: list[Any]) -> list[dict[str, Any]]:
     numbers = [part for part in answer if not isinstance(part, dict)]
     inner: dict[int, tuple[FrameDocument, Any]] = {}
     if numbers:
@@ -252,9 +248,7 @@ async def make_artifacts(
             result.favicon = requested if loaded else ""
 
 
-async def _ask_for_icon(
-    page: BrowserPage, icons: dict[str, bool], steps: VisitSteps, result: ArtifactSet
-) -> str:
+async def _ask_for_icon(page: BrowserPage, icons: dict[str, bool], steps: VisitSteps, result: ArtifactSet) -> str:
     """Request the page's icon and return its URL; empty when there is no load to wait for."""
     with steps.step("favicon"):
         limit_s = steps.share_s(FAVICON_PATIENCE_S)
@@ -267,9 +261,7 @@ async def _ask_for_icon(
         return url
 
 
-async def _gather_words(
-    page: BrowserPage, settings: VisitSettings, steps: VisitSteps, result: ArtifactSet
-) -> None:
+async def _gather_words(page: BrowserPage, settings: VisitSettings, steps: VisitSteps, result: ArtifactSet) -> None:
     documents = PageDocuments(page)
     if settings.dom:
         dom = await steps.make("dom", read_dom(page, documents))
@@ -278,9 +270,7 @@ async def _gather_words(
             if dom.truncated:
                 steps.fall_short("dom: cut")
             if dom.undrawn:
-                result.notes.append(
-                    f"scenes: {dom.undrawn} not drawn, the browser has no WebGL or WebGPU for them."
-                )
+                result.notes.append(f"scenes: {dom.undrawn} not drawn, the browser has no WebGL or WebGPU for them.")
     if settings.text:
         text = await steps.make("text", read_text(documents))
         if text is not None:
@@ -293,9 +283,7 @@ async def _gather_words(
     result.links = tuple((links or ())[:LINK_LIMIT])
     result.outlinks = tuple(
         dict.fromkeys(
-            link.url
-            for link in links or ()
-            if link.kind != "link" or not _ONWARD.isdisjoint(link.rel.split())
+            link.url for link in links or () if link.kind != "link" or not _ONWARD.isdisjoint(link.rel.split())
         )
     )
     if links is not None and len(links) > LINK_LIMIT:

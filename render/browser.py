@@ -107,9 +107,7 @@ class Browser:
 
     def __repr__(self) -> str:
         state = "dead" if self.died.is_set() else self._ill or "well"
-        return (
-            f"<Browser {self.version} [{state}, {self.visits} visits, {len(self._contexts)} open]>"
-        )
+        return f"<Browser {self.version} [{state}, {self.visits} visits, {len(self._contexts)} open]>"
 
     @classmethod
     async def launch(
@@ -214,9 +212,7 @@ class Browser:
         context = BrowserContext(self.connection, made["browserContextId"], opened)
         self._contexts[context.id] = context
         # An empty list without an origin refuses every permission everywhere (C-11).
-        self.connection.post(
-            "Browser.grantPermissions", {"permissions": [], "browserContextId": context.id}
-        )
+        self.connection.post("Browser.grantPermissions", {"permissions": [], "browserContextId": context.id})
         return context
 
     async def close_context(self, context: BrowserContext) -> None:
@@ -308,9 +304,7 @@ class Browser:
                     "Allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile), "
                     "or install the package chromium-sandbox."
                 )
-            raise BrowserUnavailableError(
-                f"The browser ended as soon as it was started. {reason}"
-            ) from error
+            raise BrowserUnavailableError(f"The browser ended as soon as it was started. {reason}") from error
         self.version = answer["product"].rpartition("/")[2]
         self.user_agent = answer["userAgent"]
 
@@ -345,9 +339,7 @@ class Browser:
         context.on_target = context.on_detached = None
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                await self.connection.send(
-                    "Target.disposeBrowserContext", {"browserContextId": context.id}
-                )
+                await self.connection.send("Target.disposeBrowserContext", {"browserContextId": context.id})
         except TimeoutError:
             self._ill = "stuck"
         except (BrowserUnavailableError, CommandError):
@@ -374,9 +366,7 @@ class Browser:
 class ProxyLogin:
     """Proxy authentication for the context of one tab."""
 
-    def __init__(
-        self, endpoint: ProxyEndpoint | None, post: Callable[[str, dict[str, Any]], None]
-    ) -> None:
+    def __init__(self, endpoint: ProxyEndpoint | None, post: Callable[[str, dict[str, Any]], None]) -> None:
         self._endpoint = endpoint if endpoint is not None and endpoint.username else None
         self._post = post
         self._intercepting = False

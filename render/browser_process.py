@@ -33,11 +33,7 @@ SHARED_MEMORY_NEEDED_BYTES = 512 * 1024 * 1024
 # Labels of a key log's secrets that decode a connection (RFC 9850, 2).
 _SECRETS = frozenset(
     ["CLIENT_RANDOM"]
-    + [
-        f"{side}_{stage}"
-        for side in ("CLIENT", "SERVER")
-        for stage in ("HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC_SECRET_0")
-    ]
+    + [f"{side}_{stage}" for side in ("CLIENT", "SERVER") for stage in ("HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC_SECRET_0")]
 )
 # The debugging pipe is descriptors 3 and 4 of the browser; a shell puts them there, so that no
 # Python code runs between fork and exec.
@@ -151,11 +147,7 @@ class KeyLogPipe:
         except BlockingIOError:
             return
         whole, _, self._unread = (self._unread + data).rpartition(b"\n")
-        lines = [
-            each
-            for each in whole.decode("ascii", "replace").splitlines()
-            if each.partition(" ")[0] in _SECRETS
-        ]
+        lines = [each for each in whole.decode("ascii", "replace").splitlines() if each.partition(" ")[0] in _SECRETS]
         for listener in self._listeners if lines else ():
             if listener is not None:
                 listener(lines)
@@ -167,9 +159,7 @@ class BrowserProcess:
     The user closes `read_fd` (messages from the browser) and `write_fd` (commands to it).
     """
 
-    def __init__(
-        self, command: list[str], *, home: Path, more: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, command: list[str], *, home: Path, more: Mapping[str, str] | None = None) -> None:
         loop = asyncio.get_running_loop()
         command_read, self.write_fd = _pipe()
         self.read_fd, answer_write = _pipe()
@@ -327,9 +317,7 @@ PROGRAM = Path(__file__).with_name("guardian.py")
 class BrowserGuardian:
     """Watchdog process that ends an orphaned or hung browser; see `render.guardian`."""
 
-    def __init__(
-        self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int
-    ) -> None:
+    def __init__(self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int) -> None:
         """Start the guardian of the session's processes; `folder` is removed when this process dies.
 
         The browser is killed when no heartbeat follows the first for `silence_limit_s`, a renderer when
@@ -350,9 +338,7 @@ class BrowserGuardian:
         except OSError as error:
             os.close(self._heartbeat_fd)
             os.close(self._reports_fd)
-            raise BrowserUnavailableError(
-                f"The browser's guardian does not start: {error}."
-            ) from error
+            raise BrowserUnavailableError(f"The browser's guardian does not start: {error}.") from error
         finally:
             os.close(child_stdin)
             os.close(child_stdout)

@@ -73,9 +73,7 @@ class CommandError(TransientError):
 class _PassedCommand:
     """Command of another client, whose answer it gets at once."""
 
-    def __init__(
-        self, method: str, answered: Callable[[dict[str, Any] | CommandError], None]
-    ) -> None:
+    def __init__(self, method: str, answered: Callable[[dict[str, Any] | CommandError], None]) -> None:
         self._method = method
         self._answered = answered
 
@@ -89,9 +87,7 @@ class _PassedCommand:
 
     def set_exception(self, error: BaseException) -> None:
         """Pass the error on."""
-        self._answered(
-            error if isinstance(error, CommandError) else CommandError(self._method, str(error))
-        )
+        self._answered(error if isinstance(error, CommandError) else CommandError(self._method, str(error)))
 
 
 _Awaited = asyncio.Future[dict[str, Any]] | _PassedCommand
@@ -124,13 +120,9 @@ class CdpConnection:
 
     def __repr__(self) -> str:
         state = "open" if self._open else f"closed: {self._reason}"
-        return (
-            f"<CdpConnection [{state}, {len(self._pending)} pending, {len(self._handlers)} heard]>"
-        )
+        return f"<CdpConnection [{state}, {len(self._pending)} pending, {len(self._handlers)} heard]>"
 
-    async def send(
-        self, method: str, params: Mapping[str, Any] | None = None, session_id: str = ""
-    ) -> dict[str, Any]:
+    async def send(self, method: str, params: Mapping[str, Any] | None = None, session_id: str = "") -> dict[str, Any]:
         """Send a command and return its result.
 
         Raises:
@@ -145,9 +137,7 @@ class CdpConnection:
         finally:
             self._pending.pop(identifier, None)
 
-    def post(
-        self, method: str, params: Mapping[str, Any] | None = None, session_id: str = ""
-    ) -> None:
+    def post(self, method: str, params: Mapping[str, Any] | None = None, session_id: str = "") -> None:
         """Send a command and ignore its result; a browser that is gone is not an error."""
         with contextlib.suppress(BrowserUnavailableError):
             self._submit(method, params, session_id)

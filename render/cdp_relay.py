@@ -37,9 +37,7 @@ Message = dict[str, Any]
 class CdpRelay:
     """Endpoint for one client; an async context manager that yields its URL."""
 
-    def __init__(
-        self, connection: CdpConnection, target_id: str, context_id: str, url: str
-    ) -> None:
+    def __init__(self, connection: CdpConnection, target_id: str, context_id: str, url: str) -> None:
         self._connection = connection
         self._target_id = target_id
         self._context_id = context_id
@@ -123,9 +121,7 @@ class CdpRelay:
         """Open the client's session of the page, once."""
         if self._page_session:
             return
-        attached = await self._connection.send(
-            "Target.attachToTarget", {"targetId": self._target_id, "flatten": True}
-        )
+        attached = await self._connection.send("Target.attachToTarget", {"targetId": self._target_id, "flatten": True})
         self._page_session = attached["sessionId"]
         self._tap(self._page_session)
         page = {

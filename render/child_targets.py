@@ -50,9 +50,7 @@ class PageTimers:
 
     def until(self, *, late: bool = False) -> float:
         """Return when the last known timer fires; 0.0: none. Timers up to the longest count if `late`."""
-        return max(
-            (due for (*_, is_late), due in self._due.items() if late or not is_late), default=0.0
-        )
+        return max((due for (*_, is_late), due in self._due.items() if late or not is_late), default=0.0)
 
     def clear(self) -> None:
         """Clear all timers after a navigation."""

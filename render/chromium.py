@@ -19,8 +19,7 @@ BROWSER_VARIABLE = "WEBOID_BROWSER"
 # Where `weboid setup browser` puts Playwright's build as root: all users of the machine read it.
 SHARED_BROWSERS = Path("/usr/local/lib/weboid/browsers")
 INSTALL_HINT = (
-    "Run `weboid setup browser`, or name one in the variable WEBOID_BROWSER, or in the profile as "
-    "[browser] executable."
+    "Run `weboid setup browser`, or name one in the variable WEBOID_BROWSER, or in the profile as [browser] executable."
 )
 _VERSION = re.compile(r"(\d+(?:\.\d+){1,3})")
 _NAMES = (
@@ -86,8 +85,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
         failures.append(f"{path}: {executable}")
     if failures:
         raise BrowserUnavailableError(
-            f"A browser is installed, but does not start ({'; '.join(failures)})."
-            " Run it with --version to see why."
+            f"A browser is installed, but does not start ({'; '.join(failures)}). Run it with --version to see why."
         )
     raise BrowserUnavailableError(f"No browser was found. {INSTALL_HINT}")
 
@@ -241,10 +239,7 @@ _FIXED = (
     "--enable-unsafe-swiftshader",
 )
 # Chromium's own on Linux, without the word Headless.
-_DESKTOP = (
-    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"
-    " Chrome/{version} Safari/537.36"
-)
+_DESKTOP = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{version} Safari/537.36"
 
 
 def command_line(

@@ -23,9 +23,7 @@ DOWNLOAD = "Download"  # not a CDP type: a download, which has an event of its o
 
 _LOGGED_SCHEMES = ("http://", "https://", "ws://", "wss://")
 # These are never waited for: they stream, or nothing on the page depends on them.
-_NEVER_HOLD = frozenset(
-    {"EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "SignedExchange"}
-)
+_NEVER_HOLD = frozenset({"EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "SignedExchange"})
 _SCRIPTS = frozenset({"Script", "XHR", "Fetch", "EventSource", "WebSocket"})
 _HOLD_FOR_A_WHILE = frozenset({"XHR", "Fetch", "Media", "Other", "Preflight", "TextTrack"})
 
@@ -234,8 +232,7 @@ class NetworkLog:
     def loading_since(self, began: float) -> bool:
         """Return whether a request that was made after `began` is pending and waited for."""
         return any(
-            request.started >= began and request.resource_type not in _NEVER_HOLD
-            for request in self._open.values()
+            request.started >= began and request.resource_type not in _NEVER_HOLD for request in self._open.values()
         )
 
     def arriving(self, until: float, committed: Container[str]) -> bool:

@@ -128,9 +128,7 @@ class BrowserPage:
     def __repr__(self) -> str:
         return f"<Page {self.url!r} [{self.gone or 'here'}, {len(self.children)} children]>"
 
-    async def send(
-        self, method: str, params: dict[str, Any] | None = None, session: str = ""
-    ) -> dict[str, Any]:
+    async def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Send a command to the page, or to the frame of `session`; return its result.
 
         Raises:
@@ -168,9 +166,7 @@ class BrowserPage:
         for attempt in range(SCRIPT_ATTEMPTS):
             try:
                 context = await self.world()
-                answer = await self.evaluate(
-                    f"{name}.js", source, values, context=context, session=self.main_session
-                )
+                answer = await self.evaluate(f"{name}.js", source, values, context=context, session=self.main_session)
                 return answer.get("value")
             except CommandError:
                 if attempt == SCRIPT_ATTEMPTS - 1:
@@ -355,9 +351,7 @@ class BrowserPage:
         Raises CommandError: there is no such frame.
         """
         answer = await self.send("DOM.getDocument", {"depth": 0})
-        found = await self.send(
-            "DOM.querySelector", {"nodeId": answer["root"]["nodeId"], "selector": selector}
-        )
+        found = await self.send("DOM.querySelector", {"nodeId": answer["root"]["nodeId"], "selector": selector})
         described = await self.send("DOM.describeNode", {"nodeId": found["nodeId"]})
         frame_id = described["node"].get("frameId")
         if frame_id is None:
@@ -367,9 +361,7 @@ class BrowserPage:
 
     async def isolated_world(self, frame_id: str, session: str = "") -> int:
         """Create an isolated world in the frame and return its execution context."""
-        made = await self.send(
-            "Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD}, session
-        )
+        made = await self.send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD}, session)
         context: int = made["executionContextId"]
         return context
 
@@ -452,9 +444,7 @@ class BrowserPage:
 
     def _console_called(self, params: dict[str, Any]) -> None:
         if params["type"] in ("error", "assert"):
-            self._note(
-                " ".join(str(a.get("value", a.get("description", ""))) for a in params["args"])
-            )
+            self._note(" ".join(str(a.get("value", a.get("description", ""))) for a in params["args"]))
 
     def _note(self, line: str) -> None:
         if len(self.console) >= CONSOLE_LINES:
@@ -495,13 +485,9 @@ async def open_page(
             page.other_target(session_id, info)
 
     context.on_target = targeted
-    await context.connection.send(
-        "Target.createTarget", {"url": "about:blank", "browserContextId": context.id}
-    )
+    await context.connection.send("Target.createTarget", {"url": "about:blank", "browserContextId": context.id})
     session_id, info = await arrived
-    page = BrowserPage(
-        context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock
-    )
+    page = BrowserPage(context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock)
     page.timers = PageTimers(clock, longest_timer_s(patience_s))
     context.on_detached = page.target_gone
     patience_ms = round(patience_s * 1000)

@@ -70,9 +70,7 @@ class FrameDocument:
     async def _open_some(self) -> bool:
         """Return whether any of the elements found by `hosts.js` holds a closed root."""
         listed = await self._evaluate(_HOSTS, by_value=False)
-        answer = await self._send(
-            "Runtime.getProperties", {"objectId": listed["objectId"], "ownProperties": True}
-        )
+        answer = await self._send("Runtime.getProperties", {"objectId": listed["objectId"], "ownProperties": True})
         hosts = [each["value"] for each in answer["result"] if each["name"].isdecimal()]
         pairs: list[dict[str, str]] = []
         roots = await asyncio.gather(*(self._closed_root(each["objectId"]) for each in hosts))
@@ -157,14 +155,8 @@ class PageDocuments:
         requested, rest = wanted[: self._left], wanted[self._left :]
         self._left -= len(requested)
         self._silent |= {(id(frame), number) for number in rest}
-        result = await asyncio.gather(
-            *(self._call_in(frame, number, name, arguments) for number in requested)
-        )
-        return {
-            number: answer
-            for number, answer in zip(requested, result, strict=True)
-            if answer is not None
-        }
+        result = await asyncio.gather(*(self._call_in(frame, number, name, arguments) for number in requested))
+        return {number: answer for number, answer in zip(requested, result, strict=True) if answer is not None}
 
     async def _call_in(
         self, frame: FrameDocument, number: int, name: str, arguments: tuple[object, ...]
@@ -214,9 +206,7 @@ async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
     return tuple(frames[:FRAME_LIMIT])
 
 
-async def run_in(
-    page: BrowserPage, frame: PageFrame, source: str, *arguments: object, gesture: bool = False
-) -> Any:
+async def run_in(page: BrowserPage, frame: PageFrame, source: str, *arguments: object, gesture: bool = False) -> Any:
     """Run a function expression once in the frame's isolated world, created if missing.
 
     A `gesture` of the user is simulated if sound and video may start.
@@ -228,7 +218,5 @@ async def run_in(
     is_main = frame.id == page.main_id
     context = await (page.world() if is_main else page.isolated_world(*frame))
     values = [{"value": argument} for argument in arguments]
-    answer = await page.evaluate(
-        "behaviour", source, values, context=context, session=frame.session, gesture=gesture
-    )
+    answer = await page.evaluate("behaviour", source, values, context=context, session=frame.session, gesture=gesture)
     return answer.get("value")

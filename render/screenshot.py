@@ -113,9 +113,7 @@ class PngJoiner:
         if len(data) >= _CHUNK_LIMIT or self.height >= _CHUNK_LIMIT:
             raise BadPngError("A picture larger than a PNG can be.")
         header = struct.pack(">II", self.width, self.height) + self._header
-        return b"".join(
-            (PNG_SIGNATURE, *_chunk(b"IHDR", header), *_chunk(b"IDAT", data), *_chunk(b"IEND", b""))
-        )
+        return b"".join((PNG_SIGNATURE, *_chunk(b"IHDR", header), *_chunk(b"IDAT", data), *_chunk(b"IEND", b"")))
 
 
 def _read_png(png: bytes) -> tuple[bytes, bytes]:
@@ -186,9 +184,7 @@ async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:
     return await _capture(page, _packing(settings), VIEW_PATIENCE_S)
 
 
-async def capture_full_page(
-    page: BrowserPage, height: int, scale: float, settings: VisitSettings
-) -> FullPage:
+async def capture_full_page(page: BrowserPage, height: int, scale: float, settings: VisitSettings) -> FullPage:
     """Capture the page from its top, `height` CSS pixels or up to the settings' limit.
 
     `scale` is the number of picture pixels per CSS pixel. A page whose height changes meanwhile is
@@ -229,9 +225,7 @@ def picture_size(data: bytes) -> tuple[str, int, int]:
         return Image.MIME[image.format or ""], *image.size
 
 
-async def _full_page(
-    page: BrowserPage, height: int, scale: float, settings: VisitSettings
-) -> FullPage:
+async def _full_page(page: BrowserPage, height: int, scale: float, settings: VisitSettings) -> FullPage:
     width = settings.viewport_width
     shown = min(height, settings.full_page_limit_px)
     cut_from = round(height * scale) if shown < height else None
@@ -275,13 +269,9 @@ def _same(one: int, other: int, settings: VisitSettings) -> bool:
     return one == other or min(one, other) >= settings.full_page_limit_px
 
 
-async def _clip(
-    page: BrowserPage, packing: dict[str, object], width: int, top: int, height: int
-) -> bytes:
+async def _clip(page: BrowserPage, packing: dict[str, object], width: int, top: int, height: int) -> bytes:
     clip = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
-    return await _capture(
-        page, {**packing, "captureBeyondViewport": True, "clip": clip}, TILE_PATIENCE_S
-    )
+    return await _capture(page, {**packing, "captureBeyondViewport": True, "clip": clip}, TILE_PATIENCE_S)
 
 
 # optimizeForSpeed: zlib's fastest level, a quarter of the time for a third more bytes.

@@ -54,9 +54,7 @@ class SynthesisedResponse:
 class ServiceWorkers:
     """Service workers of one tab."""
 
-    def __init__(
-        self, connection: CdpConnection, on_change: Callable[[], None], clock: Clock
-    ) -> None:
+    def __init__(self, connection: CdpConnection, on_change: Callable[[], None], clock: Clock) -> None:
         self._connection = connection
         self._on_change = on_change
         self._clock = clock
@@ -131,9 +129,7 @@ class ServiceWorkers:
             while True:
                 try:
                     async with asyncio.timeout(ANSWER_LIMIT_S):
-                        await self._connection.send(
-                            "Runtime.evaluate", {"expression": "0"}, session
-                        )
+                        await self._connection.send("Runtime.evaluate", {"expression": "0"}, session)
                 except TimeoutError:
                     self._hung += 1
                     target = {"targetId": self._targets[session]}

@@ -64,9 +64,7 @@ class VisitSteps:
         """Mark the visit as not COMPLETE; the first reason counts."""
         self.shortfall = self.shortfall or reason
 
-    async def make(
-        self, name: str, making: Awaitable[_T], *, limit_s: float = float("inf")
-    ) -> _T | None:
+    async def make(self, name: str, making: Awaitable[_T], *, limit_s: float = float("inf")) -> _T | None:
         """Await `making` and return its result; None, with a shortfall, on failure or timeout."""
         with self.step(name):
             made = await self.attempt(making, self.share_s(limit_s))
@@ -168,9 +166,7 @@ class SettleLimits:
         return cls(settings.settle_s, limit_s, settings.patience_s, answer_s)
 
 
-async def settle(
-    page: BrowserPage, limits: SettleLimits, rest: SettleResult, *, clock: Clock
-) -> None:
+async def settle(page: BrowserPage, limits: SettleLimits, rest: SettleResult, *, clock: Clock) -> None:
     """Wait until the page is at rest or a limit is reached; record the result in `rest`.
 
     Raises:
@@ -183,9 +179,7 @@ async def settle(
 class _SettleWait:
     """Wait for one page."""
 
-    def __init__(
-        self, page: BrowserPage, limits: SettleLimits, rest: SettleResult, clock: Clock
-    ) -> None:
+    def __init__(self, page: BrowserPage, limits: SettleLimits, rest: SettleResult, clock: Clock) -> None:
         self._page = page
         self._limits = limits
         self._rest = rest

@@ -99,9 +99,7 @@ class SignIn:
         """Poll the browser until the login is over."""
         while not self.over.is_set():
             await self.look()
-            waiting = [
-                asyncio.ensure_future(each.wait()) for each in (self.over, self._connection.closed)
-            ]
+            waiting = [asyncio.ensure_future(each.wait()) for each in (self.over, self._connection.closed)]
             await asyncio.wait(waiting, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
             for each in waiting:
                 each.cancel()
@@ -109,9 +107,7 @@ class SignIn:
                 self.over.set()
         await self.look()
         cookies = {
-            (each.get("name"), each.get("domain"), each.get("path")): each
-            for look in self._looks
-            for each in look
+            (each.get("name"), each.get("domain"), each.get("path")): each for look in self._looks for each in look
         }
         self.cookies = tuple(cookies.values())
 
@@ -206,9 +202,7 @@ async def open_sign_in(
         home.close()
 
 
-def _with_ticket(
-    screen: Mapping[str, str], home: BrowserHome, *, owner: int | None
-) -> dict[str, str]:
+def _with_ticket(screen: Mapping[str, str], home: BrowserHome, *, owner: int | None) -> dict[str, str]:
     """Return the display variables, with the X authority file copied for the browser's user."""
     ticket = screen.get("XAUTHORITY")
     if ticket is None or owner is None:

@@ -47,9 +47,7 @@ def check_hosts(hosts: Sequence[str]) -> None:
     Raises ConfigError: a pattern is invalid; the text names it.
     """
     if not hosts or "*" in hosts:
-        raise ConfigError(
-            "A login is for the hosts that it names, not for all: name example.org or *.example.org."
-        )
+        raise ConfigError("A login is for the hosts that it names, not for all: name example.org or *.example.org.")
     HostPatterns(dict.fromkeys(hosts, True))
 
 
@@ -108,9 +106,7 @@ def confine_to_hosts(
             if cookie.get("expires", -1) > 0:
                 narrowed["expires"] = cookie["expires"]
             confined.setdefault((narrowed["name"], domain, narrowed.get("path", "/")), narrowed)
-    own = {
-        origin: dict(items) for origin, items in storage.items() if covers_host_of(hosts, origin)
-    }
+    own = {origin: dict(items) for origin, items in storage.items() if covers_host_of(hosts, origin)}
     return SiteSession(tuple(confined.values())[:COOKIES_LIMIT], own)
 
 
@@ -139,9 +135,7 @@ async def restore_session(session: SiteSession, context: BrowserContext, page: B
         facts = json.dumps({origin: dict(items) for origin, items in session.storage.items()})
         source = f"({load_script('storage')})({facts})"
         # In a world of our own, where no page can watch it being done.
-        await page.send(
-            "Page.addScriptToEvaluateOnNewDocument", {"source": source, "worldName": WORLD}
-        )
+        await page.send("Page.addScriptToEvaluateOnNewDocument", {"source": source, "worldName": WORLD})
 
 
 def _domains(domain: str, hosts: Sequence[str]) -> list[str]:

@@ -157,9 +157,7 @@ async def visit(
     """
     if not request.url.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"Only http and https are visited, not {request.url!r}.", reason="scheme")
-    run = _VisitRun(
-        browser, request, settings, behaviours or load_behaviours(BehaviourSettings()), clock
-    )
+    run = _VisitRun(browser, request, settings, behaviours or load_behaviours(BehaviourSettings()), clock)
     try:
         async with AsyncExitStack() as stack:
             context = request.context
@@ -241,9 +239,7 @@ class _VisitRun:
             async with asyncio.timeout(self._settings.timeout_s):
                 with self.steps.step("open"):
                     patience_s = self._settings.patience_s
-                    self.page = await open_page(
-                        context, proxy, self._options, self._clock, patience_s=patience_s
-                    )
+                    self.page = await open_page(context, proxy, self._options, self._clock, patience_s=patience_s)
                     if self._request.session is not None:
                         await restore_session(self._request.session, context, self.page)
                 await self._perform(self.page)
@@ -283,9 +279,7 @@ class _VisitRun:
         if page.unreachable or self._document_error(page):
             return
         source = self._document(page) or DocumentResponse(self._request.url, None, "text/html", {})
-        await make_artifacts(
-            page, source, self._browser.icons, self._settings, self.steps, self._artifacts
-        )
+        await make_artifacts(page, source, self._browser.icons, self._settings, self.steps, self._artifacts)
         with self.steps.step("classify"):
             self._traits = await read_page_traits(page, source.mime, self._artifacts, self.steps)
         with self.steps.step("workers"):
@@ -411,9 +405,7 @@ class _VisitRun:
             synthesised=tuple(page.workers.responses.values()) if page is not None else (),
         )
 
-    def _verdict(
-        self, page: BrowserPage | None, document: DocumentResponse | None
-    ) -> tuple[VisitOutcome, str]:
+    def _verdict(self, page: BrowserPage | None, document: DocumentResponse | None) -> tuple[VisitOutcome, str]:
         error = self._document_error(page) if page is not None else ""
         if error:
             return VisitOutcome.FAILED, error

@@ -26,17 +26,11 @@ def _table() -> list[str]:
 
 
 def _row(service: ArchiveService) -> str:
-    hosts = dict.fromkeys(
-        (*service.hosts, *(host for form in service.forms for host in form.hosts))
-    )
+    hosts = dict.fromkeys((*service.hosts, *(host for form in service.forms for host in form.hosts)))
     shown = ", ".join(list(hosts)[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
     kept = f"`{service.template}`" if service.template else "as it is"
     if service.fault:
         kept = f"none: it is {service.fault}"
-    names = [
-        name
-        for name in (*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS)
-        if name.removesuffix("-cdx") == service.name
-    ]
+    names = [name for name in (*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS) if name.removesuffix("-cdx") == service.name]
     asked = ", ".join(f"`{name}`" for name in names) or "-"
     return f"| `{service.name}` | {service.title} | {shown} | {kept} | {asked} |"

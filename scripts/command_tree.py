@@ -7,9 +7,7 @@ import click
 from weboid.cli.main import weboid
 
 
-def walk_commands(
-    command: click.Command = weboid, path: str = "weboid"
-) -> Iterator[tuple[str, click.Command]]:
+def walk_commands(command: click.Command = weboid, path: str = "weboid") -> Iterator[tuple[str, click.Command]]:
     """Yield the command and all below it with their paths, such as ``weboid links ls``, in order."""
     yield path, command
     if isinstance(command, click.Group):

@@ -37,16 +37,12 @@ Values that can fall are gauges: pages that are queued again are no longer done.
 def metrics_page() -> str:
     """Return the page of all metrics, from those of an empty collection."""
     nothing = dict.fromkeys(("queued", "claimed", "done", "skipped", "dead"), 0)
-    stats = FrontierStats(
-        **nothing, later=0, due=0, duplicates=0, hosts=0, bytes=0, version=0, paused=None
-    )
+    stats = FrontierStats(**nothing, later=0, due=0, duplicates=0, hosts=0, bytes=0, version=0, paused=None)
     now = datetime(2026, 1, 1, tzinfo=UTC)
     status = CollectionStatus(
         now,
         CollectionHoldings("collection", False, {}, 0, 0, 0, 0, 0, 0, 0),  # noqa: FBT003 in_use
-        FrontierOverview(
-            now, stats, (), {}, None, None, {}, {}, (), (), (), (), (), (), (), {}, {}
-        ),
+        FrontierOverview(now, stats, (), {}, None, None, {}, {}, (), (), (), (), (), (), (), {}, {}),
         CopyCheckSummary({}, {}, {}, {}, 0),
     )
     rows = []
@@ -134,9 +130,7 @@ _ARCHIVE = """\
 
 Made from [OpenAPI 3.1](archive-openapi.yaml) by `python -m scripts.reference`. The APIs of `weboid serve` for captures and quality checks ([Memento and CDX](memento.md), [pages for readers](front.md), [quality](../how-to/quality.md)), and of `weboid monitor` ([metrics](metrics.md)). The link registry has [its own](registry-openapi.md).
 """
-ARCHIVE_FILE = (
-    Path(__file__).resolve().parent.parent / "docs" / "reference" / "archive-openapi.yaml"
-)
+ARCHIVE_FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "archive-openapi.yaml"
 
 
 def archive_description() -> dict[str, Any]:
@@ -201,11 +195,7 @@ def _schema(schema: dict[str, Any]) -> list[str]:
         *lines,
         "| field | type | meaning |",
         "|---|---|---|",
-        *(
-            row
-            for name, each in schema["properties"].items()
-            for row in _fields(name, each, required)
-        ),
+        *(row for name, each in schema["properties"].items() for row in _fields(name, each, required)),
     ]
 
 

@@ -191,9 +191,7 @@ def main() -> None:
     """Extend the schemas by a folder of records."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--new", nargs="*", default=[], help="commands whose recorded schemas are replaced"
-    )
+    parser.add_argument("--new", nargs="*", default=[], help="commands whose recorded schemas are replaced")
     given = parser.parse_args()
     schemas = read() if SCHEMAS_FILE.exists() else {}
     known = set(json_commands())

@@ -88,13 +88,9 @@ def picture() -> str:
         curve, label = _CURVES[pair]
         lines += [f'<path class="a" d="{curve}"/>', *_label(found, label, "s")]
     for state, (x, y) in _PLACES.items():
-        lines.append(
-            f'<rect class="box" x="{x - 60}" y="{y - 22}" width="120" height="44" rx="6"/>'
-        )
+        lines.append(f'<rect class="box" x="{x - 60}" y="{y - 22}" width="120" height="44" rx="6"/>')
         lines.append(f'<text class="t" x="{x}" y="{y + 5}">{state.name}</text>')
-    lines.append(
-        '<text class="s" x="320" y="420">Set by people and policy, whatever checks say:</text>'
-    )
+    lines.append('<text class="s" x="320" y="420">Set by people and policy, whatever checks say:</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 

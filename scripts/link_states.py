@@ -124,9 +124,7 @@ def _presets() -> list[str]:
     lines = ["## Presets", "", "`[links] preset` of a profile. Days are calendar days, UTC.", ""]
     lines += ["| | " + " | ".join(f"`{name}`" for name in PRESETS) + " |", "|---" * 4 + "|"]
     for words, read in _PRESET_ROWS:
-        lines.append(
-            f"| {words} | " + " | ".join(read(preset) for preset in PRESETS.values()) + " |"
-        )
+        lines.append(f"| {words} | " + " | ".join(read(preset) for preset in PRESETS.values()) + " |")
     return [*lines, "", _toll_words(), ""]
 
 
@@ -190,7 +188,5 @@ def _bytes() -> list[str]:
     ]
     for entry in STATUS_TABLE.values():
         told = str(entry.outward or "-")
-        lines.append(
-            f"| {int(entry.code)} | {entry.statuses or '-'} | {entry.verdict} | {told} | {entry.words} |"
-        )
+        lines.append(f"| {int(entry.code)} | {entry.statuses or '-'} | {entry.verdict} | {told} | {entry.words} |")
     return [*lines, ""]

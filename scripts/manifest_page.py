@@ -72,10 +72,7 @@ def _fields(node: ast.ClassDef, source: list[str]) -> list[str]:
         start = above = entry.lineno - 1
         while source[above - 1].strip().startswith("#"):
             above -= 1
-        comments = (
-            line.partition("  #")[2] or line.partition("    # ")[2]
-            for line in source[above : start + 1]
-        )
+        comments = (line.partition("  #")[2] or line.partition("    # ")[2] for line in source[above : start + 1])
         meaning = " ".join(each.strip() for each in comments).strip().replace("|", r"\|")
         kind = ast.unparse(entry.annotation).replace(" | None", " or null")
         rows.append(

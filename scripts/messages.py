@@ -82,9 +82,7 @@ def untranslated(catalog: Catalog) -> Iterator[Message]:
 def text_of(catalog: Catalog) -> bytes:
     """The catalogue as its file holds it."""
     with io.BytesIO() as file:
-        write_po(
-            file, catalog, width=100, sort_output=True, include_lineno=False, ignore_obsolete=True
-        )
+        write_po(file, catalog, width=100, sort_output=True, include_lineno=False, ignore_obsolete=True)
         text = file.getvalue()
     # What says when and by which program it was written would differ at every run.
     unsettled = (

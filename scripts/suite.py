@@ -21,9 +21,7 @@ LOOKS = 3
 
 def run(root: Path, arguments: list[str]) -> int:
     """Run pytest in a folder; its exit code."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments], cwd=root, check=False
-    ).returncode
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=root, check=False).returncode
 
 
 def suite(root: Path, arguments: list[str]) -> int:

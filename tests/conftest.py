@@ -60,9 +60,7 @@ def _use_memory_for_files() -> None:
     available = _AVAILABLE.search(Path("/proc/meminfo").read_text(encoding="ascii"))
     room = min(facts.f_bavail * facts.f_frsize, int(available[1]) * 1024 if available else 0)
     with suppress(OSError, ValueError):  # no control group (version 2), or one without a limit
-        limit, used = (
-            (_GROUP / name).read_text("ascii") for name in ("memory.max", "memory.current")
-        )
+        limit, used = ((_GROUP / name).read_text("ascii") for name in ("memory.max", "memory.current"))
         room = min(room, int(limit) - int(used))
     if room >= _ROOM_BYTES and not facts.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)

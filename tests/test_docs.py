@@ -49,8 +49,7 @@ def _rows() -> list[Row]:
     lines = (line for line in text.splitlines() if re.match(r"\| [A-Z]\d", line))
     cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
     return [
-        Row(a, what, state, reached, _names(where), _names(tests))
-        for a, what, state, reached, where, tests in cells
+        Row(a, what, state, reached, _names(where), _names(tests)) for a, what, state, reached, where, tests in cells
     ]
 
 
@@ -75,10 +74,7 @@ def _command(words: list[str]) -> click.Command | None:
 
 def _options(command: click.Command) -> set[str]:
     return {
-        name
-        for each in command.params
-        if isinstance(each, click.Option)
-        for name in (*each.opts, *each.secondary_opts)
+        name for each in command.params if isinstance(each, click.Option) for name in (*each.opts, *each.secondary_opts)
     }
 
 
@@ -110,9 +106,7 @@ def test_a_row_says_what_is_missing_exactly_when_it_is_partly_done() -> None:
 def test_the_counts_above_the_table_are_those_of_its_rows() -> None:
     """So many done, partly, planned."""
     rows = _rows()
-    done, partly, planned = (
-        sum(row.state == state for row in rows) for state in ("done", "partly", "planned")
-    )
+    done, partly, planned = (sum(row.state == state for row in rows) for state in ("done", "partly", "planned"))
     said = f"{len(rows)} rows, of which {done} are done, {partly} partly, {planned} planned"
 
     assert said in (ROOT / "docs" / "project" / "requirements.md").read_text(encoding="utf-8")
@@ -137,12 +131,7 @@ def test_commands_and_options_that_rows_name_exist() -> None:
 def test_settings_that_rows_name_exist() -> None:
     """`[group] key`, as a profile has them."""
     groups = {each.name: getattr(Settings(), each.name) for each in fields(Settings)}
-    known = {
-        f"[{name}] {key.name}"
-        for name, group in groups.items()
-        if is_dataclass(group)
-        for key in fields(group)
-    }
+    known = {f"[{name}] {key.name}" for name, group in groups.items() if is_dataclass(group) for key in fields(group)}
 
     assert {span for _, span in _reached_by(r"\[")} - known == set()
 

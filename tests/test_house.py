@@ -16,13 +16,9 @@ PACKAGES = (
 FOREIGN_TEXT = {"LICENSE"}
 
 # Spelled in pieces, so that this file does not find itself.
-_MACHINE_PATH = re.compile(
-    r"(?<![\w.$}])/(?:" + "|".join(("work", "root", "home", "tmp")) + r")/\w"
-)
+_MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:" + "|".join(("work", "root", "home", "tmp")) + r")/\w")
 _UNFINISHED = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
-_REGISTRY = re.compile(
-    "|".join(("pypi" + r"\.org", "python" + "hosted", "npm" + "js", r"deb\." + "debian"))
-)
+_REGISTRY = re.compile("|".join(("pypi" + r"\.org", "python" + "hosted", "npm" + "js", r"deb\." + "debian")))
 
 # Imports every module named on its command line; reports what a mere import has no business doing.
 # Binding a socket is not among it: urllib3 tries IPv6 in that way when it is imported.
@@ -54,9 +50,7 @@ for name in sys.argv[1:]:
 
 
 def _committed() -> list[Path]:
-    listing = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     return [ROOT / name for name in listing.stdout.split("\0") if name]
 
 
@@ -165,9 +159,7 @@ def test_archiving_loads_no_module_of_what_a_run_may_never_need() -> None:
         " crawler.capture.site_logins playback links net.egress crawler.pools.cluster"
     )
     script = f"import sys, weboid.cli.crawl.archive_command; print({{*{rare.split()}}} & {{*sys.modules}})"
-    result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert result.stdout.strip() == "set()"
 
@@ -175,8 +167,6 @@ def test_archiving_loads_no_module_of_what_a_run_may_never_need() -> None:
 def test_the_command_line_does_not_load_what_only_the_proxy_needs() -> None:
     """Warcprox takes a fifth of a second and 20 MB for each command, PostgreSQL's driver a tenth."""
     script = "import sys, weboid.cli.crawl.archive_command; print({'warcprox', 'psycopg'} & {*sys.modules})"
-    result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert result.stdout.strip() == "set()"

@@ -100,9 +100,7 @@ def test_the_help_of_every_command_fits_eighty_columns() -> None:
     wide = [
         line
         for path, command in walk_commands()
-        for line in command.get_help(
-            click.Context(command, info_name=path, terminal_width=80)
-        ).splitlines()
+        for line in command.get_help(click.Context(command, info_name=path, terminal_width=80)).splitlines()
         if len(line) > 80
     ]
 
@@ -115,9 +113,7 @@ def test_no_short_help_is_cut_in_eighty_columns() -> None:
         line
         for path, command in walk_commands()
         if isinstance(command, click.Group)
-        for line in command.get_help(
-            click.Context(command, info_name=path, terminal_width=80)
-        ).splitlines()
+        for line in command.get_help(click.Context(command, info_name=path, terminal_width=80)).splitlines()
         if line.endswith("...") and not line.startswith("Usage:")
     ]
 

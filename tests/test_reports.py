@@ -39,8 +39,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The output of pytest for both files in CI, which cuts nothing."""
     folder = tmp_path_factory.mktemp("reports")
     (folder / "pytest.ini").write_text(
-        "[pytest]\nfilterwarnings = error\ntimeout = 60\n"
-        "asyncio_default_fixture_loop_scope = function\n"
+        "[pytest]\nfilterwarnings = error\ntimeout = 60\nasyncio_default_fixture_loop_scope = function\n"
     )
     (folder / "test_pictures.py").write_text(PICTURES)
     (folder / "test_lines.py").write_text(NO_LINES)

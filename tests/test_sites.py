@@ -164,9 +164,7 @@ def test_cookies_are_set_and_come_back(http: httpx.Client) -> None:
 
 def test_the_echo_tells_what_was_asked(http: httpx.Client) -> None:
     """Method, URL, headers and the length of the body, as JSON."""
-    said = json.loads(
-        http.post(f"{RULES}/headers?a=1", content=b"12345", headers={"X-One": "1"}).text
-    )
+    said = json.loads(http.post(f"{RULES}/headers?a=1", content=b"12345", headers={"X-One": "1"}).text)
 
     assert (said["method"], said["body_length"]) == ("POST", 5)
     assert said["url"] == f"{RULES}/headers?a=1"
@@ -175,10 +173,7 @@ def test_the_echo_tells_what_was_asked(http: httpx.Client) -> None:
 
 def test_robots_differ_from_host_to_host(http: httpx.Client) -> None:
     """One host allows, one forbids everything, one is unwell."""
-    told = {
-        host: http.get(f"http://{host}/robots.txt")
-        for host in (hosts.RULES, hosts.NOROBOTS, hosts.SICKROBOTS)
-    }
+    told = {host: http.get(f"http://{host}/robots.txt") for host in (hosts.RULES, hosts.NOROBOTS, hosts.SICKROBOTS)}
 
     assert "Disallow: /forbidden/" in told[hosts.RULES].text
     assert "Disallow: /\n" in told[hosts.NOROBOTS].text
@@ -241,9 +236,7 @@ def test_what_came_in_can_be_asked_for_and_forgotten(web: TestWeb, http: httpx.C
 
 
 @pytest.mark.slow
-def test_every_rule_page_that_ends_gives_an_answer_or_a_clean_error(
-    web: TestWeb, http: httpx.Client
-) -> None:
+def test_every_rule_page_that_ends_gives_an_answer_or_a_clean_error(web: TestWeb, http: httpx.Client) -> None:
     """Nothing in the list hangs, and the server outlives them all."""
     for url in web.urls.rule_pages:
         try:

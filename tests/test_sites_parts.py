@@ -92,9 +92,7 @@ _REQUESTS = st.lists(
 
 @settings(max_examples=examples(60), deadline=None)
 @given(wanted=_REQUESTS, cuts=st.lists(st.integers(0, 600), max_size=8))
-def test_requests_are_answered_in_order_however_they_are_cut(
-    wanted: list[tuple[str, str]], cuts: list[int]
-) -> None:
+def test_requests_are_answered_in_order_however_they_are_cut(wanted: list[tuple[str, str]], cuts: list[int]) -> None:
     """Pipelined requests, quick and slow mixed, split anywhere, get their answers in order."""
     whole = b"".join(
         f"POST {path}/{number} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
@@ -105,14 +103,10 @@ def test_requests_are_answered_in_order_however_they_are_cut(
 
     answered = asyncio.run(_bodies(pieces, len(wanted)))
 
-    assert answered == [
-        f"POST {path}/{number} {body}".encode() for number, (path, body) in enumerate(wanted)
-    ]
+    assert answered == [f"POST {path}/{number} {body}".encode() for number, (path, body) in enumerate(wanted)]
 
 
-@pytest.mark.parametrize(
-    "head", [b"nonsense\r\n\r\n", b"GET /\r\n\r\n", b"x" * 70_000, b"\r\n\r\n"]
-)
+@pytest.mark.parametrize("head", [b"nonsense\r\n\r\n", b"GET /\r\n\r\n", b"x" * 70_000, b"\r\n\r\n"])
 async def test_what_is_no_request_ends_the_connection(head: bytes) -> None:
     """Noise gets no answer and no second chance."""
     wire = _Wire()

@@ -61,9 +61,7 @@ def _visit(web: TestWeb, url: str, home: Path) -> str:
         drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         command = [*drop, *command]
     environment = {**os.environ, "HOME": str(home)}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout
 
 
@@ -126,9 +124,7 @@ def test_a_wiki_of_ones_own_can_be_edited(wiki: Wiki) -> None:
 
         name = {"lgname": ADMIN, "lgpassword": PASSWORD, "lgtoken": token("login")}
         logged_in = call(action="login", **name)
-        saved = call(
-            action="edit", title="Mine", text="Own [https://a.example/ words].", token=token("csrf")
-        )
+        saved = call(action="edit", title="Mine", text="Own [https://a.example/ words].", token=token("csrf"))
         page = http.get(f"{wiki.base}/wiki/Mine").text
 
     assert json.loads(json.dumps(logged_in))["login"]["result"] == "Success"

@@ -53,9 +53,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def _setup(
-    project: Path, level: str, *, real_python: bool = False
-) -> "subprocess.CompletedProcess[str]":
+def _setup(project: Path, level: str, *, real_python: bool = False) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
     if real_python:
         # Without a network, what the locks would bring comes from the environment that runs the tests.

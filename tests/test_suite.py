@@ -41,9 +41,7 @@ class RunSuite(Protocol):
 
 
 @pytest.fixture
-def outcome(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> RunSuite:
+def outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> RunSuite:
     """Runs a suite of one file."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
@@ -56,9 +54,7 @@ def outcome(
     return run
 
 
-def test_a_test_that_passes_every_time_alone_is_named_and_refuses_nothing(
-    tmp_path: Path, outcome: RunSuite
-) -> None:
+def test_a_test_that_passes_every_time_alone_is_named_and_refuses_nothing(tmp_path: Path, outcome: RunSuite) -> None:
     """It failed once among the others: the run is good, and says which test is unsteady."""
     seen = outcome(BY_TURNS.format(turns=["pppp", "fppp"]))
     assert seen.code == 0

@@ -148,9 +148,7 @@ def _rewrite(layout: Layout, sums: ChecksumList) -> None:
 
 def _note(index: CaptureIndex, path: Path, sha256: str) -> None:
     status = path.stat()
-    index.close_file(
-        path.name, size=status.st_size, sha256=sha256, closed_ms=status.st_mtime_ns // 1_000_000
-    )
+    index.close_file(path.name, size=status.st_size, sha256=sha256, closed_ms=status.st_mtime_ns // 1_000_000)
 
 
 class ChecksumWorker:

@@ -46,11 +46,7 @@ def _join(blocks: Iterator[bytes], limit: int, *, encoded_size: int | None = Non
     parts, size = [], 0
     for block in blocks:
         size += len(block)
-        expands = (
-            encoded_size is not None
-            and size > _EXPANSION_COUNTS_FROM
-            and size > encoded_size * _MOST_EXPANSION
-        )
+        expands = encoded_size is not None and size > _EXPANSION_COUNTS_FROM and size > encoded_size * _MOST_EXPANSION
         if size > limit or expands:
             raise BodyTooLargeError(f"A body of more than {size - 1} bytes is not shown.")
         parts.append(block)

@@ -97,9 +97,7 @@ def erase_records(
             if still_open.exists() or not path.is_file():
                 raise UnavailableError(f"{filename} is open, or not here; erase when it is closed.")
             if path.suffix != ".gz":
-                raise PermanentError(
-                    f"{filename} is not compressed record by record; nothing is erased in it."
-                )
+                raise PermanentError(f"{filename} is not compressed record by record; nothing is erased in it.")
             plan = ErasurePlan(filename, 0, "")
             fresh = path.with_name(path.name + _NEW_SUFFIX)
             with path.open("rb") as source, fresh.open("wb") as target:
@@ -107,9 +105,7 @@ def erase_records(
                 target.flush()
                 os.fsync(target.fileno())
             if known and known != before:
-                raise PermanentError(
-                    f"{filename} does not match SHA256SUMS: run `weboid collection verify`."
-                )
+                raise PermanentError(f"{filename} does not match SHA256SUMS: run `weboid collection verify`.")
             plans.append(plan)
             step(f"written {filename}")
     if not plans:
@@ -120,9 +116,7 @@ def erase_records(
     return finish_erasure(layout, step=step, with_index=with_index)
 
 
-def finish_erasure(
-    layout: Layout, *, step: Step = lambda _name: None, with_index: bool = True
-) -> list[ErasedRecord]:
+def finish_erasure(layout: Layout, *, step: Step = lambda _name: None, with_index: bool = True) -> list[ErasedRecord]:
     """Complete an erasure whose plan is on disk; return its records. PermanentError: bad plan; after OSError retry."""
     plans = _read_plan(layout)
     for plan in plans:
@@ -146,9 +140,7 @@ def finish_erasure(
 def remove_leftovers(layout: Layout) -> None:
     """Remove files that were never planned; UnavailableError if there is a plan."""
     if is_interrupted(layout):
-        raise UnavailableError(
-            "An erasing was interrupted: `weboid takedown erase --finish` ends it."
-        )
+        raise UnavailableError("An erasing was interrupted: `weboid takedown erase --finish` ends it.")
     for path in layout.archive.glob(f"*{_NEW_SUFFIX}"):
         path.unlink()
 
@@ -198,9 +190,7 @@ def _copy(
                 )
             )
     if pending:
-        raise PermanentError(
-            f"{path.name} has no record at {min(pending)}: run `weboid collection rebuild` first."
-        )
+        raise PermanentError(f"{path.name} has no record at {min(pending)}: run `weboid collection rebuild` first.")
     plan.size, plan.sha256 = target.tell(), after.hexdigest()
     return before.hexdigest()
 

@@ -24,9 +24,7 @@ _RESTORE = "Restore the file from a copy, then run `weboid collection rebuild`."
 _REBUILD = "Run `weboid collection rebuild`."
 
 
-NOTE_KINDS = frozenset(
-    {FaultKind(name) for name in ("interrupted", "open", "pending", "set-aside", "elsewhere")}
-)
+NOTE_KINDS = frozenset({FaultKind(name) for name in ("interrupted", "open", "pending", "set-aside", "elsewhere")})
 # What does not have the bytes that it was closed with, and what the index has wrong.
 _CHANGED = ("checksum", "size", "gzip", "warc", "length", "block-digest", "payload-digest")
 _MISINDEXED = ("unknown", "row", "no-row", "payload", "index")
@@ -283,9 +281,7 @@ class _FileCheck:
             revisits = f"The revisit of {reference.url} refers"
             if reference.times != 1:
                 revisits = f"{reference.times} revisits, as of {reference.url}, refer"
-            self._report.add(
-                FaultKind.ORIGINAL, offset, f"{revisits} to a payload here; this is {wrong}."
-            )
+            self._report.add(FaultKind.ORIGINAL, offset, f"{revisits} to a payload here; this is {wrong}.")
 
     def _explained(self, member: WarcMember) -> bool:
         """Return True if the record needs no row: it is not replayable, or `CaptureIndex.add_page` removed its row."""
@@ -307,9 +303,7 @@ class _FileCheck:
             more = f" and {len(lost) - 1} more captures" if len(lost) > 1 else ""
             text += f" This was {lost[0]}{more}."
         referred = [at for at in self._references if damage.offset <= at < damage.end]
-        count = sum(
-            each.times for at in referred for each in self._references.pop(at) if not each.content
-        )
+        count = sum(each.times for at in referred for each in self._references.pop(at) if not each.content)
         if count:
             text += f" {count} revisits need it."
         if damage.end > damage.offset:

@@ -36,9 +36,7 @@ _VERSION = b"WARC/"
 _SHA256_LENGTH = len("sha256:") + 64  # how our own digests are spelled
 _READ_BYTES = 1 << 20
 _FEED_BYTES = 1 << 14  # size of a small record; doubled while a record continues
-_PIECE_BYTES = (
-    4 << 20
-)  # of what was packed: a site may send a gigabyte of nothing, packed to one thousandth
+_PIECE_BYTES = 4 << 20  # of what was packed: a site may send a gigabyte of nothing, packed to one thousandth
 _HEADER_LIMIT_BYTES = 1 << 20
 _HEAD_LIMIT_BYTES = 2 << 20  # the proxy takes heads of 1 MiB
 _FOLD = re.compile(rb"\r\n[ \t]+")

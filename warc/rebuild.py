@@ -110,9 +110,7 @@ def complete_index(
         rows = 0
         with closing(open_payloads(layout, settings, opened)) as payloads:
             for path in missing:
-                indexed = _index_whole(
-                    path, path.name, opened, settings.dedup_bucket, settings.dedup_min_bytes, report
-                )
+                indexed = _index_whole(path, path.name, opened, settings.dedup_bucket, settings.dedup_min_bytes, report)
                 rows += indexed.rows
                 if payloads.shared:
                     payloads.add(opened.payloads_of(path.name))
@@ -178,8 +176,7 @@ def _renew_server(address: IndexAddress) -> Iterator[IndexRenewal]:
             threading.Event().wait(LOCK_PAUSE_S)
         else:
             raise CollectionInUseError(
-                f"The captures index at {address} is in use: end the crawl on every machine, then try"
-                " again."
+                f"The captures index at {address} is in use: end the crawl on every machine, then try again."
             )
         server.execute(drop)
 
@@ -195,9 +192,7 @@ def _renew_server(address: IndexAddress) -> Iterator[IndexRenewal]:
 
         try:
             with closing(PostgresCaptureIndex(replace(address, index=fresh))) as index:
-                query = (
-                    "SELECT count(*) FROM pg_tables WHERE schemaname = %s AND tablename = 'files'"
-                )
+                query = "SELECT count(*) FROM pg_tables WHERE schemaname = %s AND tablename = 'files'"
                 row = server.execute(query, (name,)).fetchone()
                 covered = {}
                 if row is not None and row[0]:
@@ -245,9 +240,7 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and where to r
             orphans = {row: PayloadKey(digest, bucket) for row, digest in fresh.orphans().items()}
             originals = shared.find(set(orphans.values()), also)
             with fresh.transaction():
-                fresh.adopt(
-                    {row: originals[key] for row, key in orphans.items() if key in originals}
-                )
+                fresh.adopt({row: originals[key] for row, key in orphans.items() if key in originals})
         add_missing_sums(layout, fresh)
         counts = fresh.counts()
         publish()
@@ -291,9 +284,7 @@ def _index_whole(
         report(f"{filename} was passed over, for it cannot be read: {os_error_text(error)}.")
     else:
         if indexed.damaged:
-            places = ", ".join(map(str, indexed.damaged[:5])) + (
-                ", …" if indexed.damaged[5:] else ""
-            )
+            places = ", ".join(map(str, indexed.damaged[:5])) + (", …" if indexed.damaged[5:] else "")
             report(
                 f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
                 " verify` has details; restore the file from a copy, then rebuild again."

@@ -122,9 +122,7 @@ def warcinfo_facts(settings: Settings) -> dict[str, str]:
     return facts | about | {"robots": settings.policy.robots, "http-header-user-agent": ""}
 
 
-def warcinfo_member(
-    filename: str, *, date: str, software: str, facts: Mapping[str, str] = _NO_FACTS
-) -> bytes:
+def warcinfo_member(filename: str, *, date: str, software: str, facts: Mapping[str, str] = _NO_FACTS) -> bytes:
     """Return the first record of a file: software, format, and further facts by name."""
     named = "".join(f"{name}: {one_line(value)}\r\n" for name, value in facts.items() if value)
     block = (

@@ -93,9 +93,7 @@ def read_record(read: Read, offset: int, length: int) -> Record:
         raise PermanentError("A record has no length.")
     size = int(number)
     http = None
-    if warc.get("warc-type") != "resource" and warc.get("content-type").startswith(
-        "application/http"
-    ):
+    if warc.get("warc-type") != "resource" and warc.get("content-type").startswith("application/http"):
         before = block.taken
         if size:
             http = _fields(block.until_blank_line())
@@ -288,9 +286,7 @@ FindTwins = Callable[[str], Sequence[Capture]]
 _TRUSTED = frozenset({"sha1", "sha256", "sha512"})
 
 
-def holds_payload(
-    record: Record, digest: str, by_turns: Callable[[Iterator[bytes]], Iterable[bytes]]
-) -> bool:
+def holds_payload(record: Record, digest: str, by_turns: Callable[[Iterator[bytes]], Iterable[bytes]]) -> bool:
     """Check whether the payload, chunked or not, has that digest by reading it; or PermanentError."""
     try:
         wanted = Digest.parse(digest)

@@ -183,18 +183,14 @@ def recovery_lock(layout: Layout) -> Iterator[None]:
 
 def append_report(layout: Layout, done: Iterable[WarcRecovery], *, now: datetime) -> None:
     """Write the recoveries to ``reports/recovered.jsonl``."""
-    lines = [
-        json.dumps({"at": warc_date(now), **each.to_dict()}, ensure_ascii=False) for each in done
-    ]
+    lines = [json.dumps({"at": warc_date(now), **each.to_dict()}, ensure_ascii=False) for each in done]
     if lines:
         layout.reports.mkdir(parents=True, exist_ok=True)
         with layout.recovery_report.open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
 
 
-def recover_file(
-    layout: Layout, path: Path, index: CaptureIndex, index_tail: _IndexTail
-) -> WarcRecovery | None:
+def recover_file(layout: Layout, path: Path, index: CaptureIndex, index_tail: _IndexTail) -> WarcRecovery | None:
     """Recover one file; None when a living process writes it, or it no longer exists."""
     wreck = InterruptedWarc(path, index.indexed_to(path.name.removesuffix(OPEN_SUFFIX)))
     try:
@@ -300,9 +296,7 @@ def _save_tail(layout: Layout, wreck: InterruptedWarc) -> str:
     return str(saved.relative_to(layout.root))
 
 
-def _set_aside(
-    layout: Layout, wreck: InterruptedWarc, index: CaptureIndex, reason: str
-) -> WarcRecovery:
+def _set_aside(layout: Layout, wreck: InterruptedWarc, index: CaptureIndex, reason: str) -> WarcRecovery:
     """Move the file away, and remove the index rows that refer to it."""
     try:
         layout.damaged.mkdir(exist_ok=True)
@@ -316,9 +310,7 @@ def _set_aside(
         sync_folder(layout.archive)
         sync_folder(layout.damaged)
     except OSError as error:
-        return WarcRecovery(
-            wreck.filename, RecoveryOutcome.LEFT, reason=f"{reason}; {os_error_text(error)}"
-        )
+        return WarcRecovery(wreck.filename, RecoveryOutcome.LEFT, reason=f"{reason}; {os_error_text(error)}")
     return WarcRecovery(
         wreck.filename,
         RecoveryOutcome.SET_ASIDE,

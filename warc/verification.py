@@ -106,9 +106,7 @@ def is_known(path: Path, filename: str) -> bool:
 class IndexCheck:
     """Checks of the folder, SHA256SUMS and an index, opened by `open_references`, against each other."""
 
-    def __init__(
-        self, layout: Layout, sums: ChecksumList, report: ReportFault, *, live: bool
-    ) -> None:
+    def __init__(self, layout: Layout, sums: ChecksumList, report: ReportFault, *, live: bool) -> None:
         """Store what is compared; with `live` a process is writing the collection."""
         self._layout = layout
         self._sums = sums
@@ -238,8 +236,7 @@ _REFERENCES = (
     (
         FaultKind.ORIGINAL,
         "The revisit of {} has no payload location.",
-        "SELECT filename, offset, url FROM seen.captures"
-        " WHERE record_type = 'revisit' AND orig_filename IS NULL",
+        "SELECT filename, offset, url FROM seen.captures WHERE record_type = 'revisit' AND orig_filename IS NULL",
     ),
     (
         FaultKind.ORIGINAL,
@@ -375,9 +372,7 @@ def verify_collection(
             sizes = {task.filename: _size(layout, task.filename) for task in tasks}
             tasks.sort(key=lambda task: -sizes[task.filename])
             done, total = 0, sum(sizes.values())
-            for report in _reports(
-                tasks, 1 if total < SINGLE_PROCESS_BYTES else min(jobs, len(tasks))
-            ):
+            for report in _reports(tasks, 1 if total < SINGLE_PROCESS_BYTES else min(jobs, len(tasks))):
                 verdict.take(report)
                 done += sizes[report.filename]
                 progress(done, total)
@@ -393,9 +388,7 @@ def _reports(tasks: list[FileCheckTask], jobs: int) -> Iterator[FileCheckReport]
     context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "spawn")
     # The parent process handles Ctrl-C.
     ignore_interrupts = (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(
-        jobs, context, initializer=signal.signal, initargs=ignore_interrupts
-    ) as pool:
+    with ProcessPoolExecutor(jobs, context, initializer=signal.signal, initargs=ignore_interrupts) as pool:
         try:
             for future in as_completed([pool.submit(check_file, task) for task in tasks]):
                 yield future.result()

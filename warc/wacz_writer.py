@@ -95,9 +95,7 @@ class WaczWriter:
             "title": "All pages",
             "hasText": has_text,
         }
-        rows = (
-            json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in chain([head], pages)
-        )
+        rows = (json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in chain([head], pages))
         self.add("pages/pages.jsonl", rows)
 
     def finish(self, facts: Mapping[str, Any]) -> None:

@@ -81,9 +81,7 @@ def parse_index_url(url: str) -> IndexAddress:
         raise ConfigError(f"{_INDEX_SETTING} names no database. It is {_POSTGRES_FORM}.")
     index = options.get("index", DEFAULT_INDEX)
     if not _NAME.fullmatch(index):
-        raise ConfigError(
-            f"{_INDEX_SETTING}: index is a name of small letters, digits and _, at most 40, not pg_…."
-        )
+        raise ConfigError(f"{_INDEX_SETTING}: index is a name of small letters, digits and _, at most 40, not pg_….")
     sslmode = options.get("sslmode", "")
     if sslmode and sslmode not in SSL_MODES:
         raise ConfigError(f"{_INDEX_SETTING}: sslmode is one of {', '.join(SSL_MODES)}.")
@@ -171,9 +169,7 @@ def parse_redis_url(url: str, use: RedisUse) -> RedisAddress:
         raise ConfigError(f"{where} must be {_REDIS_URL_FORM}.")
     known = extra | {use.value}
     if options.keys() - known or parts.fragment:
-        raise ConfigError(
-            f"{where}: after a {parts.scheme}:// address may stand {', '.join(sorted(known))}."
-        )
+        raise ConfigError(f"{where}: after a {parts.scheme}:// address may stand {', '.join(sorted(known))}.")
     name = options.get(use.value, DEFAULT_REDIS_NAME)
     if not name:
         raise ConfigError(f"{where}: {use.value} needs a name, or leave it out.")

@@ -36,9 +36,7 @@ from core.timestamps import parse_duration
 MAX_HEADERS = 32
 MAX_HEADER_BYTES = 16_384  # names and values together
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # a token (RFC 9110, 5.6.2)
-_VALUE = re.compile(
-    r"[!-~](?:[\t -~]*[!-~])?"
-)  # no CR, no LF, no white space around (RFC 9110, 5.5)
+_VALUE = re.compile(r"[!-~](?:[\t -~]*[!-~])?")  # no CR, no LF, no white space around (RFC 9110, 5.5)
 
 _HOP = "it is between two hops, and the proxy's own"
 _FRAMING = "it says where a message ends or goes, and the proxy says that"
@@ -46,9 +44,7 @@ _PRIVATE = "it carries a secret to every host; make a login instead: weboid logi
 _CONDITION = "the answer would no longer be the whole of what a visitor gets"
 _BROWSER = "it says what the browser does, and would lie"
 _REFUSED = {
-    **dict.fromkeys(
-        ("connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"), _HOP
-    ),
+    **dict.fromkeys(("connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"), _HOP),
     **dict.fromkeys(("host", "transfer-encoding", "expect", "max-forwards"), _FRAMING),
     **dict.fromkeys(("cookie", "cookie2", "authorization"), _PRIVATE),
     **dict.fromkeys(("range", "accept-encoding"), _CONDITION),
@@ -79,9 +75,7 @@ def check_header(name: str, value: str) -> None:
     if why is not None:
         raise ConfigError(f"{name} cannot be added: {why}.")
     if not _VALUE.fullmatch(value):
-        raise ConfigError(
-            f"the value of {name} must be printable ASCII on one line, without blanks around it."
-        )
+        raise ConfigError(f"the value of {name} must be printable ASCII on one line, without blanks around it.")
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
@@ -179,9 +173,7 @@ def settings_from(document: dict[str, Any], *, source: str = "profile") -> Setti
     tables = dict(document)
     sheets = tables.pop("sheets", None) or tables.pop("sheet", ())
     _refuse_unknown(tables, {**groups, "sheet": Sheet}, source)
-    values = {
-        name: _group(groups[name], table, f"{source} [{name}]") for name, table in tables.items()
-    }
+    values = {name: _group(groups[name], table, f"{source} [{name}]") for name, table in tables.items()}
     if not isinstance(sheets, list | tuple) or not all(isinstance(each, dict) for each in sheets):
         raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
     parsed = []
@@ -212,9 +204,7 @@ def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "shee
         checked = _group(groups[name], table, within)
         for key in table:
             if key in NOT_IN_SHEETS.get(name, ()):
-                raise ConfigError(
-                    f"{within} {key} holds as a whole: no sheet can change it for a part."
-                )
+                raise ConfigError(f"{within} {key} holds as a whole: no sheet can change it for a part.")
         changes[name] = {key: getattr(checked, key) for key in table}
     sheet = Sheet(spelled, **changes)
     check_settings(with_sheets(Settings(), (sheet,)), source=where)
@@ -224,18 +214,14 @@ def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "shee
 def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
     """Apply the sheets to the settings in their order; later ones override earlier ones."""
     for sheet in sheets:
-        groups = {
-            name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes().items()
-        }
+        groups = {name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes().items()}
         settings = replace(settings, **groups)
     return settings
 
 
 def _groups() -> dict[str, type]:
     """Return the tables that a profile may have, `[[sheet]]` excluded."""
-    return {
-        name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "sheets"
-    }
+    return {name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "sheets"}
 
 
 def _group(group: type, table: object, where: str) -> Any:
@@ -251,9 +237,7 @@ def _refuse_unknown(table: dict[str, Any], known: dict[str, Any], where: str) ->
     if unknown:
         near = get_close_matches(unknown[0], known, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise ConfigError(
-            f"{where} has unknown keys: {', '.join(unknown)}.{hint} Known are: {', '.join(known)}."
-        )
+        raise ConfigError(f"{where} has unknown keys: {', '.join(unknown)}.{hint} Known are: {', '.join(known)}.")
 
 
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)

@@ -253,9 +253,7 @@ class PolicySettings:
     robots_lifetime_s: float = 86_400.0
     noarchive: str = "obey"  # noarchive and nocache in a page or its headers: "obey" or "ignore"
     ban_failures: int = 0  # a site is banned after this number of failed URLs in a row; 0: never
-    ban_failures_s: float = (
-        86_400.0  # duration of the ban after failures; waiting URLs are deferred
-    )
+    ban_failures_s: float = 86_400.0  # duration of the ban after failures; waiting URLs are deferred
     ban_s: float = 604_800.0  # duration of the ban of a site that forbids archiving
     # files of hosts, URLs or patterns that are never visited, such as spam lists
     lists: tuple[str, ...] = ()

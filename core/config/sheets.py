@@ -114,9 +114,7 @@ def surt_prefix(text: str) -> str:
             return key if slash else key.removesuffix("/")
         return _turned(canonical_host(host.removeprefix("*.")))
     except BadUrlError as error:
-        raise ConfigError(
-            f"{text[:200]!r} is no prefix: write org,example, or example.org."
-        ) from error
+        raise ConfigError(f"{text[:200]!r} is no prefix: write org,example, or example.org.") from error
 
 
 def _normalize_prefix(prefix: str, text: str) -> str:
@@ -124,9 +122,7 @@ def _normalize_prefix(prefix: str, text: str) -> str:
     front, parenthesis, path = prefix.partition(")")
     if not parenthesis:
         if not front.endswith(",") and ",:" not in front:
-            raise ConfigError(
-                f"{text[:200]!r} ends inside a label: write {front[:150]}, for the domain."
-            )
+            raise ConfigError(f"{text[:200]!r} ends inside a label: write {front[:150]}, for the domain.")
         return front.lower()
     front = front.lower()
     if not front.endswith(",") and ",:" not in front:

@@ -103,17 +103,14 @@ def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:
     playlists = (
         each
         for each in answered
-        if urlsplit(each.url).path.lower().endswith(_PLAYLISTS)
-        or each.mime.lower() in _PLAYLIST_TYPES
+        if urlsplit(each.url).path.lower().endswith(_PLAYLISTS) or each.mime.lower() in _PLAYLIST_TYPES
     )
     # A frame of a known player says more than its playlist, which may be one of several qualities.
     source = next(frames, None) or next(playlists, None)
     return MediaPlayer(source.url, seen.final_url) if source is not None else None
 
 
-async def fetch_media(
-    player: MediaPlayer, through: MediaRoute, media: MediaSettings, *, clock: Clock
-) -> PlayerMedia:
+async def fetch_media(player: MediaPlayer, through: MediaRoute, media: MediaSettings, *, clock: Clock) -> PlayerMedia:
     """Download the player's media through the proxy.
 
     The result has a reason when there is no media, or not all of it.
@@ -179,9 +176,7 @@ def bootstrap(media: MediaSettings, proxy: ProxyEndpoint, *, module: str = MODUL
     )
 
 
-def _command(
-    player: MediaPlayer, folder: Path, media: MediaSettings, proxy: ProxyEndpoint
-) -> list[str]:
+def _command(player: MediaPlayer, folder: Path, media: MediaSettings, proxy: ProxyEndpoint) -> list[str]:
     height = media.max_height
     # Streams are kept as they come: to join sound and picture would take another program.
     wanted = f"b[height<={height}]/(bv*[height<={height}],ba)/b/w"
@@ -239,9 +234,7 @@ def _parse_output(output: bytes, reason: str, *, seconds: float) -> PlayerMedia:
     # Of each the file, or the playlist of its segments.
     named = (each.get(name) for each in files for name in ("manifest_url", "url"))
     urls = dict.fromkeys(
-        url
-        for url in named
-        if isinstance(url, str) and re.match("https?://", url) and len(url) <= _URL_LIMIT
+        url for url in named if isinstance(url, str) and re.match("https?://", url) and len(url) <= _URL_LIMIT
     )
     duration, height = first.get("duration"), [each.get("height") for each in files]
     return PlayerMedia(

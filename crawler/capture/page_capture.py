@@ -100,9 +100,7 @@ def limit_settings(settings: Settings, level: StoredLevel) -> Settings:
     return replace(
         settings,
         behaviours=_without(run, _OF_IMAGES),
-        visit=replace(
-            settings.visit, view=False, full_page=False, thumbnail=False, pdf=False, favicon=False
-        ),
+        visit=replace(settings.visit, view=False, full_page=False, thumbnail=False, pdf=False, favicon=False),
     )
 
 
@@ -211,9 +209,7 @@ async def capture(
         if seen.outcome is VisitOutcome.FAILED and seen.reason.startswith(_LEFT_OUT):
             refused = seen.reason  # the page itself is of a type that its level leaves out
         if refused:
-            seen = replace(
-                seen, outcome=VisitOutcome.SKIPPED, reason=refused, title="", artifacts=()
-            )
+            seen = replace(seen, outcome=VisitOutcome.SKIPPED, reason=refused, title="", artifacts=())
             seen = replace(seen, classification=NOT_JUDGED)
         media = None
         if settings.media.players and seen.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
@@ -227,9 +223,7 @@ async def capture(
         page = await _finish_capture(recording, wanted.page_id, seen, shared, settings, clock)
         page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored))
         await before_manifest(page)
-        manifest = NewArtifact(
-            artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
-        )
+        manifest = NewArtifact(artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json())
         await recording.write([manifest], document=seen.final_url, date=seen.started_at)
         return CaptureResult(page)
 
@@ -279,16 +273,11 @@ async def _finish_capture(
     fails = seen.outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED)
     grace_s = settings.proxy.seal_grace_s
     checked = (
-        CompletenessResult(grace_s=grace_s)
-        if fails
-        else await check_completeness(recording, seen, settings, cached)
+        CompletenessResult(grace_s=grace_s) if fails else await check_completeness(recording, seen, settings, cached)
     )
     if seen.artifacts:
         written = await recording.write(
-            [
-                NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data)
-                for each in seen.artifacts
-            ],
+            [NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data) for each in seen.artifacts],
             document=seen.final_url,
             date=seen.started_at,
         )
@@ -335,11 +324,7 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
     is_challenge = seen.classification.kind is PageClass.CHALLENGE
     if seen.status in (*REFUSAL_STATUSES, *CONNECTION_STATUSES) or is_challenge:
         return True, retry_moment(seen.headers, now=now)
-    if (
-        first
-        and seen.outcome is VisitOutcome.PARTIAL
-        and seen.reason.startswith(_TRANSIENT_SHORTFALLS)
-    ):
+    if first and seen.outcome is VisitOutcome.PARTIAL and seen.reason.startswith(_TRANSIENT_SHORTFALLS):
         return True, None
     permanent = seen.reason.startswith(_PERMANENT)
     return seen.outcome is VisitOutcome.FAILED and not permanent, None

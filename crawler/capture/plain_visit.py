@@ -72,9 +72,7 @@ class PlainVisits:
 
             async def fetch(part: str) -> None:
                 async with free:
-                    await self.fetcher.within(
-                        recording, part, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=left_s
-                    )
+                    await self.fetcher.within(recording, part, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=left_s)
 
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
@@ -170,9 +168,7 @@ class _PlainPageParser(HTMLParser):
             for candidate in srcset.split(","):
                 self._note(self.parts, candidate.split()[0] if candidate.split() else "")
             self._note(self.parts, attributes.get("poster", ""))
-        elif tag == "link" and {"stylesheet", "icon"} & set(
-            attributes.get("rel", "").lower().split()
-        ):
+        elif tag == "link" and {"stylesheet", "icon"} & set(attributes.get("rel", "").lower().split()):
             self._note(self.parts, attributes.get("href", ""))
         elif tag in ("iframe", "frame"):
             self._note(self.parts, attributes.get("src", ""))
@@ -205,9 +201,7 @@ def join_url(base: str, address: str) -> str:
         return base
 
 
-def classify_plain(
-    url: str, document: FetchedFile, mime: str, page: PlainPage
-) -> PageClassification:
+def classify_plain(url: str, document: FetchedFile, mime: str, page: PlainPage) -> PageClassification:
     """Classify the page by its source."""
     if document.error and not document.status:
         return NOT_JUDGED

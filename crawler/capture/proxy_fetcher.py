@@ -97,15 +97,11 @@ class ProxyFetcher:
             DiskFullError, LimitReachedError: the proxy may write or receive no more.
         """
         async with self.visits(str(uuid.uuid4())) as recording:
-            fetched = await self.within(
-                recording, url, limit_bytes=limit_bytes, timeout_s=timeout_s
-            )
+            fetched = await self.within(recording, url, limit_bytes=limit_bytes, timeout_s=timeout_s)
             await recording.seal(grace_s=SEAL_GRACE_S)
             return fetched
 
-    async def within(
-        self, recording: ProxyVisit, url: str, *, limit_bytes: int, timeout_s: float
-    ) -> FetchedFile:
+    async def within(self, recording: ProxyVisit, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """Fetch as `get` does, within an open visit that the caller seals."""
         agent = self.agent if isinstance(self.agent, str) else await self.agent()
         run = _FetchAttempt(url, limit_bytes, agent)
@@ -261,29 +257,21 @@ class BrowserFetcher:
             proxy = await stack.enter_async_context(self.lender.proxies.lend())
             if not proxy.is_local:
                 return fetched
-            opening = proxy.visit(
-                str(uuid.uuid4()), bucket=bucket, headers=headers, browser_hosts=["*"]
-            )
+            opening = proxy.visit(str(uuid.uuid4()), bucket=bucket, headers=headers, browser_hosts=["*"])
             recording = await stack.enter_async_context(opening)
             browser = await stack.enter_async_context(self.lender.browsers.lend())
             stack.enter_context(browser.key_log.sent_to(recording.send_secrets))
             request = VisitRequest(url, recording.credentials, own_connections=True)
-            seen = await visit(
-                browser, request, text_only, behaviours=NO_BEHAVIOURS, clock=self.clock
-            )
+            seen = await visit(browser, request, text_only, behaviours=NO_BEHAVIOURS, clock=self.clock)
             await recording.seal(grace_s=SEAL_GRACE_S)
         if seen.status is None:
             return fetched
         text = next((each.data for each in seen.artifacts if each.kind is ArtifactKind.TEXT), b"")
         is_cut = len(text) > limit_bytes or seen.outcome is not VisitOutcome.COMPLETE
-        return FetchedFile(
-            seen.status, seen.headers, text[:limit_bytes], seen.final_url, truncated=is_cut
-        )
+        return FetchedFile(seen.status, seen.headers, text[:limit_bytes], seen.final_url, truncated=is_cut)
 
 
-def proxy_visits(
-    lender: ResourcePool, *, bucket: str, headers: Mapping[str, str] | None = None
-) -> Visits:
+def proxy_visits(lender: ResourcePool, *, bucket: str, headers: Mapping[str, str] | None = None) -> Visits:
     """Return a function that opens visits at lent proxies; `headers` are added to each request."""
 
     @asynccontextmanager
@@ -297,18 +285,14 @@ def proxy_visits(
     return opened
 
 
-def user_agent_lookup(
-    lender: ResourcePool, settings: VisitSettings
-) -> Callable[[], Awaitable[str]]:
+def user_agent_lookup(lender: ResourcePool, settings: VisitSettings) -> Callable[[], Awaitable[str]]:
     """Return a function that finds the User-Agent of the browser's pages."""
 
     async def lookup() -> str:
         if settings.user_agent:
             return visit_user_agent(settings, browser_said="", version="")
         async with lender.browsers.lend() as browser:
-            return visit_user_agent(
-                settings, browser_said=browser.user_agent, version=browser.version
-            )
+            return visit_user_agent(settings, browser_said=browser.user_agent, version=browser.version)
 
     return lookup
 

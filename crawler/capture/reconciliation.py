@@ -30,9 +30,7 @@ from render.visit import Visit
 NAME_LIMIT_CHARS = 255
 _VALUE_LIMIT_CHARS = 4_000
 # A parameter: its value a token, or quoted (RFC 6266, 4.1); nothing here is matched twice.
-_PARAMETER = re.compile(
-    r';[ \t]*+(filename\*?)[ \t]*+=[ \t]*+("(?:[^"\\]|\\.)*+"?|[^;]*+)', re.IGNORECASE
-)
+_PARAMETER = re.compile(r';[ \t]*+(filename\*?)[ \t]*+=[ \t]*+("(?:[^"\\]|\\.)*+"?|[^;]*+)', re.IGNORECASE)
 _QUOTED_PAIR = re.compile(r"\\(.)")
 _EXTENDED = re.compile(r"(utf-8|iso-8859-1)'[^']*'(.*)", re.IGNORECASE)  # RFC 8187, 3.2
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -133,13 +131,8 @@ async def check_completeness(
     }
     downloads = so_far.in_flight & (refused if seen.artifacts else refused | {seen.final_url})
     if so_far.in_flight:
-        parts = (
-            frozenset(each.url for each in seen.requests if each.resource_type in PARTS)
-            & so_far.in_flight
-        )
-        so_far = await recording.ledger(
-            grace_s=grace_s, awaited=sorted(parts), await_s=min(limits.refetch_s, left_s)
-        )
+        parts = frozenset(each.url for each in seen.requests if each.resource_type in PARTS) & so_far.in_flight
+        so_far = await recording.ledger(grace_s=grace_s, awaited=sorted(parts), await_s=min(limits.refetch_s, left_s))
         downloads &= so_far.in_flight
     gaps = find_gaps(seen.requests, so_far, spared=spared | downloads, cached=cached)
     chosen = [gap for gap in gaps if gap.reason != UNFINISHED][: limits.refetch_requests]
@@ -419,27 +412,19 @@ def match_requests(
         earlier = confirmed or (request.from_cache and known is None)
         resource = _resource(request, known, second.get(request.url))
         if earlier and record is not None and not resource.refetched:
-            resource = replace(
-                resource, kept=CACHED, reason="", digest=record.digest, recorded_at=record.date
-            )
+            resource = replace(resource, kept=CACHED, reason="", digest=record.digest, recorded_at=record.date)
         resources.append(resource)
     refetched = {resource.url for resource in resources if resource.refetched}
-    resources += [
-        _proxy_only_resource(entry) for url, entry in second.items() if url not in refetched
-    ]
+    resources += [_proxy_only_resource(entry) for url, entry in second.items() if url not in refetched]
     unseen = (entry for entries in open_entries.values() for entry in entries)
     resources += [_proxy_only_resource(entry) for entry in unseen]
     return resources
 
 
-def _resource(
-    request: RequestLog, entry: RequestLogEntry | None, second: RequestLogEntry | None
-) -> PageResource:
+def _resource(request: RequestLog, entry: RequestLogEntry | None, second: RequestLogEntry | None) -> PageResource:
     if second is not None and request.method == "GET" and (entry is None or not is_whole([entry])):
         if entry is None or is_whole([second]):
-            return _proxy_only_resource(
-                replace(second, mime=second.mime or request.mime), request.resource_type
-            )
+            return _proxy_only_resource(replace(second, mime=second.mime or request.mime), request.resource_type)
         return replace(_proxy_only_resource(entry, request.resource_type), refetched=second.again)
     if entry is None:
         # Without a response nothing was there to keep: the browser itself refused the request.

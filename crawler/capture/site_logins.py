@@ -72,9 +72,7 @@ def read_key_file(path: Path) -> LoginKey:
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise ConfigError(
-                    f"{path} can be read by others: chmod 600 it, and create the logins again."
-                )
+                raise ConfigError(f"{path} can be read by others: chmod 600 it, and create the logins again.")
             text = file.read(1_000)
         secret = bytes.fromhex(text.decode("ascii").strip())
     except OSError as error:
@@ -253,9 +251,7 @@ def open_logins(
         kind = read_login_head(data).key
         if kind not in keys:
             if kind == "file" and not settings.key_file:
-                raise ConfigError(
-                    f"The login {name} was made with a key file: name it as [login] key_file."
-                )
+                raise ConfigError(f"The login {name} was made with a key file: name it as [login] key_file.")
             keys[kind] = read_key_file(Path(settings.key_file)) if kind == "file" else ask()
         login = unseal_login(data, keys[kind])
         if login.name != name:

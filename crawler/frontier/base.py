@@ -258,9 +258,7 @@ class Frontier(Protocol):
         UnavailableError: the store cannot be used.
     """
 
-    def add(
-        self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None
-    ) -> AddResult:
+    def add(self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None) -> AddResult:
         """Queue the URLs that are new by identity key; all of them or, on an error, none.
 
         Of equal URLs the first counts. With `again`, known URLs that ended at least so long ago (zero:
@@ -312,21 +310,15 @@ class Frontier(Protocol):
         nothing changed, when the claim is lost.
         """
 
-    def fail(
-        self, item: FrontierItem, *, now: datetime, reason: str, **use: Unpack[HostUse]
-    ) -> bool:
+    def fail(self, item: FrontierItem, *, now: datetime, reason: str, **use: Unpack[HostUse]) -> bool:
         """Mark the item dead at once; False when the claim is lost."""
         return self._bury(item, ItemState.DEAD, now, reason, use)
 
-    def skip(
-        self, item: FrontierItem, *, now: datetime, reason: str, **use: Unpack[HostUse]
-    ) -> bool:
+    def skip(self, item: FrontierItem, *, now: datetime, reason: str, **use: Unpack[HostUse]) -> bool:
         """Mark the item skipped, with the reason; False when the claim is lost."""
         return self._bury(item, ItemState.SKIPPED, now, reason, use)
 
-    def _bury(
-        self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse
-    ) -> bool:
+    def _bury(self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse) -> bool:
         """See `fail` and `skip`."""
 
     def release(
@@ -412,18 +404,14 @@ class Frontier(Protocol):
         The last one is the current, unfinished minute.
         """
 
-    def ls(
-        self, state: ItemState, *, limit: int = 100, host: str | None = None
-    ) -> Sequence[ItemRecord]:
+    def ls(self, state: ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[ItemRecord]:
         """List at most `limit` items in that state, of one host or of all.
 
         Queued ones by lane and then those that wait for their moment; claimed ones oldest first;
         done, skipped and dead ones latest first.
         """
 
-    def scan(
-        self, state: ItemState, *, cursor: str = "", limit: int = 1000
-    ) -> tuple[Sequence[ItemRecord], str]:
+    def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
         """Return some items in that state and the next call's cursor, which is empty at the end.
 
         Items are in no order. An item that is in the state from the first call to the last is returned
@@ -455,9 +443,7 @@ class Frontier(Protocol):
     def orders(self, kind: str) -> dict[str, str]:
         """Return the orders of that kind by key, sorted by key."""
 
-    def put_note(
-        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None
-    ) -> None:
+    def put_note(self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None) -> None:
         """Store a note until that moment (None: for ever), replacing an earlier one."""
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:

@@ -59,9 +59,7 @@ def select_items(
         if len(listed) <= _HOST_ITEMS_LIMIT:
             scanned(len(listed))
             selected = [record for record in listed if selection.matches(record)]
-            yield from (
-                selected[at : at + _SELECT_BATCH] for at in range(0, len(selected), _SELECT_BATCH)
-            )
+            yield from (selected[at : at + _SELECT_BATCH] for at in range(0, len(selected), _SELECT_BATCH))
             return
     cursor = ""
     while True:

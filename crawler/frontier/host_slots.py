@@ -97,15 +97,11 @@ class HostSlot(NamedTuple):
 
     def refused(self, until_ms: int) -> "HostSlot":
         """Return the slot after one more refusal in a row, blocked until then at least, and not down."""
-        return self._replace(
-            blocked_ms=max(until_ms, self.blocked_ms), refusals=self.refusals + 1, down_ms=0
-        )
+        return self._replace(blocked_ms=max(until_ms, self.blocked_ms), refusals=self.refusals + 1, down_ms=0)
 
     def downed(self, until_ms: int) -> "HostSlot":
         """Return the slot after the refusal that made it down until then at least; the block is lifted."""
-        return self._replace(
-            blocked_ms=0, refusals=self.refusals + 1, down_ms=max(until_ms, self.down_ms)
-        )
+        return self._replace(blocked_ms=0, refusals=self.refusals + 1, down_ms=max(until_ms, self.down_ms))
 
     def answered(self) -> "HostSlot":
         """Return the slot after a completed visit: the host is up, and a row of refusals is over."""
@@ -209,8 +205,7 @@ def save_slot(db: sqlite3.Connection, slot: HostSlot, old: HostSlot) -> None:
 def save_block(db: sqlite3.Connection, slot: HostSlot, reason: str) -> None:
     """Write the slot's block and down moments and their reason."""
     db.execute(
-        "UPDATE hosts SET blocked_ms = ?, down_ms = ?, refusals = ?, blocked_reason = ? "
-        "WHERE id = ?",
+        "UPDATE hosts SET blocked_ms = ?, down_ms = ?, refusals = ?, blocked_reason = ? WHERE id = ?",
         (slot.blocked_ms, slot.down_ms, slot.refusals, reason, slot.id),
     )
 
@@ -230,9 +225,7 @@ def save_refusals(db: sqlite3.Connection, slot: HostSlot) -> None:
     )
 
 
-def count_visit(
-    db: sqlite3.Connection, host_id: int, duration: timedelta, *, done: int, stored_bytes: int
-) -> None:
+def count_visit(db: sqlite3.Connection, host_id: int, duration: timedelta, *, done: int, stored_bytes: int) -> None:
     """Add a visit to the host's statistics; see `HostReport`."""
     took = max(duration // timedelta(milliseconds=1), 0)
     db.execute(
@@ -242,14 +235,11 @@ def count_visit(
     )
 
 
-def first_ready(
-    db: sqlite3.Connection, order: Sequence[Lane], now_ms: int
-) -> tuple[str, HostSlot] | None:
+def first_ready(db: sqlite3.Connection, order: Sequence[Lane], now_ms: int) -> tuple[str, HostSlot] | None:
     """Return name and slot of the first host that is ready, in the lanes' order."""
     for lane in order:
         row = db.execute(
-            f"SELECT host, {_COLUMNS} FROM hosts WHERE lane = ? AND ready_ms <= ? "
-            "ORDER BY ready_ms LIMIT 1",
+            f"SELECT host, {_COLUMNS} FROM hosts WHERE lane = ? AND ready_ms <= ? ORDER BY ready_ms LIMIT 1",
             (lane, now_ms),
         ).fetchone()
         if row is not None:
@@ -263,14 +253,11 @@ def host_report(db: sqlite3.Connection, host: str, now: datetime) -> HostReport 
     return None if row is None else _report(row, now)
 
 
-def host_reports(
-    db: sqlite3.Connection, order: HostOrder, now: datetime, limit: int
-) -> list[HostReport]:
+def host_reports(db: sqlite3.Connection, order: HostOrder, now: datetime, limit: int) -> list[HostReport]:
     """List at most `limit` hosts in that order; see `Frontier.hosts`."""
     if order is HostOrder.SLOWEST:
         rows = db.execute(
-            f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE mean_ms IS NOT NULL "
-            "ORDER BY mean_ms DESC LIMIT ?",
+            f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE mean_ms IS NOT NULL ORDER BY mean_ms DESC LIMIT ?",
             (limit,),
         )
         return [_report(row, now) for row in rows]

@@ -60,8 +60,7 @@ def first_in_queue(db: sqlite3.Connection, lane: Lane, head: int, host_id: int) 
     epoch, last = head, None
     while last is None or epoch <= last:
         row = db.execute(
-            "SELECT place, seq FROM queue WHERE lane = ? AND epoch = ? AND host_id = ? "
-            "ORDER BY place, seq LIMIT 1",
+            "SELECT place, seq FROM queue WHERE lane = ? AND epoch = ? AND host_id = ? ORDER BY place, seq LIMIT 1",
             (lane, epoch, host_id),
         ).fetchone()
         if row is not None:
@@ -71,9 +70,7 @@ def first_in_queue(db: sqlite3.Connection, lane: Lane, head: int, host_id: int) 
     raise InvariantError(f"Host {host_id} counts items in lane {lane}, but the queue has none.")
 
 
-def remove_from_queue(
-    db: sqlite3.Connection, lane: int, host_id: int, place: int, seq: int
-) -> bool:
+def remove_from_queue(db: sqlite3.Connection, lane: int, host_id: int, place: int, seq: int) -> bool:
     """Remove an item from its queue; False when it was not in there."""
     gone = db.execute(
         "DELETE FROM queue WHERE lane = ? AND epoch = ? AND host_id = ? AND place = ? AND seq = ?",
@@ -95,9 +92,7 @@ def read_claimed_item(
     return _item(facts, host, token=token, host_down=host_down), job_id
 
 
-def _item(
-    facts: Sequence[Any], host: str, *, token: int | None, host_down: str = ""
-) -> FrontierItem:
+def _item(facts: Sequence[Any], host: str, *, token: int | None, host_down: str = "") -> FrontierItem:
     page_id, url, lane, hops, via, attempts, hops_off, memo, job = facts
     return FrontierItem(
         id=str(UUID(bytes=page_id)),
@@ -136,15 +131,11 @@ _BY_SEQ = _RECORD.format(source="items AS i") + "WHERE i.seq = ?"
 _CLAIMED = "SELECT seq FROM claims {where} ORDER BY token LIMIT ?"
 _QUEUED = "SELECT seq FROM queue WHERE {where} ORDER BY lane, epoch, host_id, place, seq LIMIT ?"
 _LATER = "SELECT seq FROM later {where} ORDER BY due_ms LIMIT ?"
-_ENDED = (
-    "SELECT seq FROM items WHERE {where} ended = ? AND ended % 4 > 0 "
-    "ORDER BY ended_ms DESC, seq DESC LIMIT ?"
-)
+_ENDED = "SELECT seq FROM items WHERE {where} ended = ? AND ended % 4 > 0 ORDER BY ended_ms DESC, seq DESC LIMIT ?"
 # Where a scan goes, in this order: an item that moves while it stays queued moves ahead.
 _PARTS = ("later", *(str(int(lane)) for lane in reversed(Lane)))
 _SCAN = {
-    "later": "SELECT seq, due_ms, seq FROM later WHERE (due_ms, seq) > (?, ?) "
-    "ORDER BY due_ms, seq LIMIT ?",
+    "later": "SELECT seq, due_ms, seq FROM later WHERE (due_ms, seq) > (?, ?) ORDER BY due_ms, seq LIMIT ?",
     "claims": "SELECT seq, token FROM claims WHERE token > ? ORDER BY token LIMIT ?",
     "queue": "SELECT seq, epoch, host_id, place, seq FROM queue "
     "WHERE lane = ? AND (epoch, host_id, place, seq) > (?, ?, ?, ?) "
@@ -167,9 +158,7 @@ def find_records(db: sqlite3.Connection, identities: Sequence[bytes]) -> dict[by
     return records
 
 
-def list_records(
-    db: sqlite3.Connection, state: ItemState, limit: int, host_id: int | None
-) -> list[ItemRecord]:
+def list_records(db: sqlite3.Connection, state: ItemState, limit: int, host_id: int | None) -> list[ItemRecord]:
     """List at most `limit` items in the state, in the order of `Frontier.ls`."""
     limit = max(limit, 0)
     of_host = () if host_id is None else (host_id,)
@@ -195,9 +184,7 @@ def list_records(
     return [_by_seq(db, seq) for seq in numbers]
 
 
-def scan_records(
-    db: sqlite3.Connection, state: ItemState, cursor: str, limit: int
-) -> tuple[Sequence[ItemRecord], str]:
+def scan_records(db: sqlite3.Connection, state: ItemState, cursor: str, limit: int) -> tuple[Sequence[ItemRecord], str]:
     """Return some items in the state and the next cursor; see `Frontier.scan`."""
     part, *numbers = cursor.split(":")
     try:
@@ -217,9 +204,7 @@ def scan_records(
             return _scanned(db, "ended", "ended", (code,), key or [_LOWEST] * 2, limit)
 
 
-def _scan_queued(
-    db: sqlite3.Connection, part: Any, key: list[Any], limit: int
-) -> tuple[Sequence[ItemRecord], str]:
+def _scan_queued(db: sqlite3.Connection, part: Any, key: list[Any], limit: int) -> tuple[Sequence[ItemRecord], str]:
     if part not in _PARTS:
         raise InputError("This cursor is not one that a scan of queued items gave.")
     for place in _PARTS[_PARTS.index(part) :]:

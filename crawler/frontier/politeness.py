@@ -33,9 +33,7 @@ def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
 
 def longest_rest(settings: PolitenessSettings) -> timedelta:
     """Return the longest delay of a host, whatever a visit or a robots.txt asks for."""
-    return timedelta(
-        seconds=max(settings.min_delay_s, settings.max_delay_s, settings.crawl_delay_limit_s)
-    )
+    return timedelta(seconds=max(settings.min_delay_s, settings.max_delay_s, settings.crawl_delay_limit_s))
 
 
 def longest_back_off(settings: PolitenessSettings) -> timedelta:

@@ -84,9 +84,7 @@ class RedisFrontier(Frontier):
         """Return warnings about server settings that may lose the frontier, as sentences."""
         return self._store.warnings()
 
-    def add(
-        self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None
-    ) -> AddResult:
+    def add(self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None) -> AddResult:
         now_ms = self._ms(now)
         age_ms = None if again is None else -(-again // _MILLISECOND)
         offered = added = requeued = 0
@@ -140,9 +138,7 @@ class RedisFrontier(Frontier):
         how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
         return redis_store.STATES.get(self._end("retry", item, now, use, *how))
 
-    def _bury(
-        self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse
-    ) -> bool:
+    def _bury(self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse) -> bool:
         return bool(self._end("bury", item, now, use, redis_store.CODES[state], reason))
 
     def release(
@@ -249,23 +245,17 @@ class RedisFrontier(Frontier):
             for minute in range(last - min(count, 60) + 1, last + 1)
         ]
 
-    def ls(
-        self, state: ItemState, *, limit: int = 100, host: str | None = None
-    ) -> Sequence[ItemRecord]:
+    def ls(self, state: ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[ItemRecord]:
         """See `Frontier.ls`. For one host's ended items all items in that state are read."""
         records: list[ItemRecord] = []
         place: int | None = None
         while place != -1 and len(records) < limit:
             wanted = min(limit - len(records), LIST_BATCH)
-            place, rows = unpack(
-                self._store.ask("ls", redis_store.CODES[state], wanted, host, place)
-            )
+            place, rows = unpack(self._store.ask("ls", redis_store.CODES[state], wanted, host, place))
             records += map(self._record, rows)
         return records
 
-    def scan(
-        self, state: ItemState, *, cursor: str = "", limit: int = 1000
-    ) -> tuple[Sequence[ItemRecord], str]:
+    def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
         shard, place = redis_store.parse_cursor(cursor)
         code, wanted = redis_store.CODES[state], max(min(limit, LIST_BATCH), 1)
         answer = self._store.ask("scan", code, shard, place, wanted)
@@ -284,10 +274,7 @@ class RedisFrontier(Frontier):
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("blocks", unix_milliseconds(now + offset), limit))
-        return [
-            HostBlock(to_text(host), to_moment(until) - offset, to_text(reason))
-            for host, until, reason in rows
-        ]
+        return [HostBlock(to_text(host), to_moment(until) - offset, to_text(reason)) for host, until, reason in rows]
 
     def host(self, host: str, *, now: datetime) -> HostReport | None:
         offset = self._clock.offset(now)
@@ -310,9 +297,7 @@ class RedisFrontier(Frontier):
         texts = map(to_text, self._store.ask("orders", kind))
         return dict(sorted(_pairs(texts)))
 
-    def put_note(
-        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None
-    ) -> None:
+    def put_note(self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None) -> None:
         self._store.ask("put_note", self._ms(now), kind, key, value, self._up(until, now))
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:

@@ -98,9 +98,7 @@ def page_id(salt: bytes, identity: bytes, number: int) -> str:
     A UUID of version 8 (RFC 9562, 5.8), made of a hash that cannot be computed without the salt, so
     that the store need not keep it.
     """
-    data = bytearray(
-        blake2b(identity + number.to_bytes(8, "big"), digest_size=16, key=salt).digest()
-    )
+    data = bytearray(blake2b(identity + number.to_bytes(8, "big"), digest_size=16, key=salt).digest())
     data[6] = 0x80 | data[6] & 0x0F
     data[8] = 0x80 | data[8] & 0x3F
     return str(UUID(bytes=bytes(data)))
@@ -110,9 +108,7 @@ def parse_cursor(cursor: str) -> tuple[int, str]:
     """Parse a cursor, or raise InputError, into the shard where a scan continues, and the place within."""
     match = _CURSOR.fullmatch(cursor or "0:0")
     if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
-        raise InputError(
-            f"{cursor[:100]!r} is no cursor of a scan. Pass the one that the last call returned."
-        )
+        raise InputError(f"{cursor[:100]!r} is no cursor of a scan. Pass the one that the last call returned.")
     return int(match[1]), match[2]
 
 
@@ -384,8 +380,7 @@ def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
         except UnavailableError:
             has_snapshots = True
         warnings.append(
-            f"The Redis at {address} loses what it was told last when it dies: give it"
-            " 'appendonly yes'."
+            f"The Redis at {address} loses what it was told last when it dies: give it 'appendonly yes'."
             if has_snapshots
             else f"The Redis at {address} keeps nothing on disk: give it 'appendonly yes', or a"
             " restart loses the whole frontier."
@@ -418,23 +413,16 @@ def _map_fault(place: str, fault: RedisFault, words: str) -> WeboidError:
         case RedisFault.MISSING:
             return UnavailableError(f"[frontier] url needs the Redis client: {words}.")
         case RedisFault.REFUSED:
-            return UnavailableError(
-                f"{place} refuses us: {words}. Correct user and password in [frontier] url."
-            )
+            return UnavailableError(f"{place} refuses us: {words}. Correct user and password in [frontier] url.")
         case RedisFault.SILENT | RedisFault.SOON:
-            return TransientError(
-                f"{place} does not answer: {words}. Start Redis there, or correct [frontier] url."
-            )
+            return TransientError(f"{place} does not answer: {words}. Start Redis there, or correct [frontier] url.")
         case RedisFault.FULL:
-            return DiskFullError(
-                f"{place} cannot grow: {words}. Give Redis more memory or disk, then go on."
-            )
+            return DiskFullError(f"{place} cannot grow: {words}. Give Redis more memory or disk, then go on.")
         case RedisFault.OTHER:
             pass  # its words say more
     if "WEBOID-BROKEN" in words:
         return InvariantError(
-            f"{place}: its books contradict: {words}. Has Redis thrown keys away, or did somebody"
-            " delete some?"
+            f"{place}: its books contradict: {words}. Has Redis thrown keys away, or did somebody delete some?"
         )
     if "WEBOID-OTHER false" in words:
         return UnavailableError(
@@ -442,9 +430,7 @@ def _map_fault(place: str, fault: RedisFault, words: str) -> WeboidError:
             " 'appendonly yes' in Redis, and start again."
         )
     if "WEBOID-OTHER" in words:
-        return CollectionVersionError(
-            f"{place} was replaced by another since it was opened: start again."
-        )
+        return CollectionVersionError(f"{place} was replaced by another since it was opened: start again.")
     return UnavailableError(f"{place} cannot be used: {words}. Redis's own log says more.")
 
 

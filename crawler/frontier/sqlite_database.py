@@ -174,9 +174,7 @@ class CountChanges:
         self._ended: Counter[str] = Counter()
         self._rest_ms = 0
 
-    def moved(
-        self, job_id: int, old: ItemState | None, new: ItemState | None, count: int = 1
-    ) -> None:
+    def moved(self, job_id: int, old: ItemState | None, new: ItemState | None, count: int = 1) -> None:
         """Count items of a job that changed their state; None: new, or history."""
         job = self._jobs.setdefault(job_id, Counter())
         for state, by in ((old, -count), (new, count)):

@@ -81,9 +81,7 @@ class SqliteFrontier(Frontier):
             yield moves
             moves.changes.write(db, moves.now_ms)
 
-    def add(
-        self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None
-    ) -> AddResult:
+    def add(self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None) -> AddResult:
         """See `Frontier.add`. One commit, on disk before it returns."""
         offered = 0
         wanted: dict[bytes, IncomingItem] = {}
@@ -101,9 +99,7 @@ class SqliteFrontier(Frontier):
             # In the order of the filter's keys, so that neighbours share a page.
             for _, offer in sorted(wanted.items(), key=itemgetter(0)):
                 seq = last + offer.seq
-                entered = moves.db.execute(
-                    "INSERT OR IGNORE INTO seen VALUES (?, ?)", (offer.identity, seq)
-                )
+                entered = moves.db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (offer.identity, seq))
                 (fresh if entered.rowcount else known).append(offer._replace(seq=seq))
             requeued = [] if again is None else moves.again(known, again)
             moves.enqueue(sorted(fresh + requeued, key=itemgetter(0)))
@@ -132,8 +128,7 @@ class SqliteFrontier(Frontier):
             if moves.held(item) is None:
                 return False
             moves.db.execute(
-                "UPDATE claims SET renewed_ms = max(renewed_ms, ?), lease_ms = max(lease_ms, ?) "
-                "WHERE token = ?",
+                "UPDATE claims SET renewed_ms = max(renewed_ms, ?), lease_ms = max(lease_ms, ?) WHERE token = ?",
                 (moves.now_ms, moves.lease_end_ms, item.token),
             )
         return True
@@ -159,9 +154,7 @@ class SqliteFrontier(Frontier):
             if memo != item.memo:
                 moves.db.execute("UPDATE items SET memo = ? WHERE seq = ?", (memo, held.seq))
             if due is not None:
-                moves.db.execute(
-                    "INSERT INTO due VALUES (?, ?)", (unix_milliseconds_ceil(due), held.seq)
-                )
+                moves.db.execute("INSERT INTO due VALUES (?, ?)", (unix_milliseconds_ceil(due), held.seq))
                 moves.changes.count("due")
         return True
 
@@ -188,9 +181,7 @@ class SqliteFrontier(Frontier):
             moves.requeue(held, not_before or retry_at(now, failures, self._settings))
         return ItemState.QUEUED
 
-    def _bury(
-        self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse
-    ) -> bool:
+    def _bury(self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse) -> bool:
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
@@ -309,8 +300,7 @@ class SqliteFrontier(Frontier):
     def job_counts(self, job: str) -> JobCounts:
         with self._store.reading() as db:
             row = db.execute(
-                "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs "
-                "WHERE job = ?",
+                "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?",
                 (job,),
             ).fetchone()
         if row is None:
@@ -323,8 +313,7 @@ class SqliteFrontier(Frontier):
         first = last + 1 - max(min(count, MINUTES_KEPT), 0)
         with self._store.reading() as db:
             rows = db.execute(
-                "SELECT minute, done, skipped, dead, bytes FROM minutes "
-                "WHERE minute BETWEEN ? AND ?",
+                "SELECT minute, done, skipped, dead, bytes FROM minutes WHERE minute BETWEEN ? AND ?",
                 (first, last),
             )
             counts = {row[0]: row[1:] for row in rows}
@@ -333,18 +322,14 @@ class SqliteFrontier(Frontier):
             for minute in range(first, last + 1)
         ]
 
-    def ls(
-        self, state: ItemState, *, limit: int = 100, host: str | None = None
-    ) -> Sequence[ItemRecord]:
+    def ls(self, state: ItemState, *, limit: int = 100, host: str | None = None) -> Sequence[ItemRecord]:
         with self._store.reading() as db:
             slot = None if host is None else host_slots.slot_by_name(db, host)
             if host is not None and slot is None:
                 return []
             return item_rows.list_records(db, state, limit, None if slot is None else slot.id)
 
-    def scan(
-        self, state: ItemState, *, cursor: str = "", limit: int = 1000
-    ) -> tuple[Sequence[ItemRecord], str]:
+    def scan(self, state: ItemState, *, cursor: str = "", limit: int = 1000) -> tuple[Sequence[ItemRecord], str]:
         with self._store.reading() as db:
             return item_rows.scan_records(db, state, cursor, limit)
 
@@ -389,9 +374,7 @@ class SqliteFrontier(Frontier):
             query = "SELECT key, value FROM orders WHERE kind = ? ORDER BY key"
             return dict(db.execute(query, (kind,)))
 
-    def put_note(
-        self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None
-    ) -> None:
+    def put_note(self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None) -> None:
         """See `Frontier.put_note`; deletes some expired ones."""
         until_ms = None if until is None else unix_milliseconds_ceil(until)
         with self._store.transaction() as db:
@@ -400,15 +383,12 @@ class SqliteFrontier(Frontier):
                 "(SELECT rowid FROM notes WHERE until_ms IS NOT NULL AND until_ms <= ? LIMIT ?)",
                 (unix_milliseconds(now), _NOTES_TIDIED),
             )
-            db.execute(
-                "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?)", (kind, key, value, until_ms)
-            )
+            db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?)", (kind, key, value, until_ms))
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         with self._store.reading() as db:
             row = db.execute(
-                "SELECT value FROM notes WHERE kind = ? AND key = ? "
-                "AND (until_ms IS NULL OR until_ms > ?)",
+                "SELECT value FROM notes WHERE kind = ? AND key = ? AND (until_ms IS NULL OR until_ms > ?)",
                 (kind, key, unix_milliseconds(now)),
             ).fetchone()
         return None if row is None else str(row[0])
@@ -417,8 +397,7 @@ class SqliteFrontier(Frontier):
         with self._store.reading() as db:
             return dict(
                 db.execute(
-                    "SELECT key, value FROM notes WHERE kind = ? "
-                    "AND (until_ms IS NULL OR until_ms > ?) ORDER BY key",
+                    "SELECT key, value FROM notes WHERE kind = ? AND (until_ms IS NULL OR until_ms > ?) ORDER BY key",
                     (kind, unix_milliseconds(now)),
                 )
             )

@@ -196,9 +196,7 @@ class FrontierTransaction:
     def push(self, seq: int, host_id: int, lane: Lane, place: int) -> None:
         """Return an item to its place in its host's queue."""
         epoch = epoch_of(seq, place)
-        self.db.execute(
-            "INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (lane, epoch, host_id, place, seq)
-        )
+        self.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (lane, epoch, host_id, place, seq))
         slot = host_slots.slot_by_id(self.db, host_id)
         self.save(slot.pushed(lane, epoch), slot)
 
@@ -281,20 +279,14 @@ class FrontierTransaction:
 
     # Ending
 
-    def finish(
-        self, held: ClaimRow, use: HostUse, *, completed: bool = False, stored_bytes: int = 0
-    ) -> None:
+    def finish(self, held: ClaimRow, use: HostUse, *, completed: bool = False, stored_bytes: int = 0) -> None:
         """End a claim that counts as an attempt; add the visit to the host's statistics."""
         took = self.free(held, use, self.now, answered=completed)
         if took is not None:
-            host_slots.count_visit(
-                self.db, held.host_id, took, done=int(completed), stored_bytes=stored_bytes
-            )
+            host_slots.count_visit(self.db, held.host_id, took, done=int(completed), stored_bytes=stored_bytes)
         self._count_attempt(held.seq)
 
-    def free(
-        self, held: ClaimRow, use: HostUse, finished: datetime, *, answered: bool = False
-    ) -> timedelta | None:
+    def free(self, held: ClaimRow, use: HostUse, finished: datetime, *, answered: bool = False) -> timedelta | None:
         """End a claim: void its token, delay its host.
 
         Returns how long the host was kept busy; None when it received no request.
@@ -357,8 +349,7 @@ class FrontierTransaction:
     def log_attempt(self, held: ClaimRow, ending: str, reason: str) -> None:
         """Write a claim that did not complete its item into the log."""
         self.db.execute(
-            "INSERT INTO attempts (seq, id, ending, reason, worker, claimed_ms, ended_ms) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO attempts (seq, id, ending, reason, worker, claimed_ms, ended_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (held.seq, held.id, ending, reason, held.worker, held.claimed_ms, self.now_ms),
         )
 

@@ -103,9 +103,7 @@ def settings_text(settings: Settings) -> str:
     for name in JOB_GROUPS:
         group, usual = getattr(settings, name), getattr(default, name)
         keys = [each.name for each in fields(group)]
-        changed = {
-            key: getattr(group, key) for key in keys if getattr(group, key) != getattr(usual, key)
-        }
+        changed = {key: getattr(group, key) for key in keys if getattr(group, key) != getattr(usual, key)}
         if changed:
             lines.append(f"[{name}]")
             lines += [f"{key} = {toml_value(value)}" for key, value in changed.items()]

@@ -73,9 +73,7 @@ def parse_repair(text: str) -> RepairVisit:
     """Parse a repair from `RepairVisit.to_json`, ignoring unknown keys. Raises InputError if it is none."""
     try:
         document = json.loads(text)
-        known = {
-            each.name: document[each.name] for each in fields(RepairVisit) if each.name in document
-        }
+        known = {each.name: document[each.name] for each in fields(RepairVisit) if each.name in document}
         repair = RepairVisit(**known)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"Not a repair: {error}.") from error
@@ -135,16 +133,10 @@ class RepairRule(VisitRule):
         if name == repair.login:
             return ALLOW_VISIT
         if repair.login:
-            return RuleDecision(
-                RuleAction.FAIL, f"login: this run has not the login {repair.login}"
-            )
-        return RuleDecision(
-            RuleAction.FAIL, f"login: it was captured without one, and this run has {name}"
-        )
+            return RuleDecision(RuleAction.FAIL, f"login: this run has not the login {repair.login}")
+        return RuleDecision(RuleAction.FAIL, f"login: it was captured without one, and this run has {name}")
 
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
-    ) -> None:
+    async def after(self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime) -> None:
         """Remove the page's links."""
         del captured, now
         if self.repair_of(item.url) is not None:
@@ -195,9 +187,7 @@ class JobSettings:
     _version: int = field(default=-1, init=False)
     _looked_at: float = field(default=float("-inf"), init=False)
     _known: _JobOrders = field(default_factory=_JobOrders, init=False)
-    _territories: dict[str, tuple[Job, dict[str, str], SeedTerritory]] = field(
-        default_factory=dict, init=False
-    )
+    _territories: dict[str, tuple[Job, dict[str, str], SeedTerritory]] = field(default_factory=dict, init=False)
 
     def look(self) -> None:
         """Read changed orders, at most every `ORDERS_POLL_S`. Raises TransientError during an outage."""
@@ -262,11 +252,7 @@ class JobSettings:
         """
         known = self._known
         moved = known.moved.get(job, {})
-        if (
-            job not in known.jobs
-            or moved.get(seed) == target
-            or len(moved) >= REDIRECTED_SEEDS_LIMIT
-        ):
+        if job not in known.jobs or moved.get(seed) == target or len(moved) >= REDIRECTED_SEEDS_LIMIT:
             return
         kind = known.jobs[job].settings.scope.kind
         if kind in ("page", "any") or target in self._territory(known.jobs[job], moved):

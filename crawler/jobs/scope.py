@@ -68,10 +68,7 @@ class SeedTerritory:
                 self._places.add(authority_of(seed))
             elif kind == "domain":
                 self._places.add(_without_www(host_of(seed)))
-        self._folders = {
-            authority: SurtPrefixMap((each, each) for each in some)
-            for authority, some in folders.items()
-        }
+        self._folders = {authority: SurtPrefixMap((each, each) for each in some) for authority, some in folders.items()}
 
     def __contains__(self, url: str) -> bool:
         """Return True when the fetch key lies in the territory, which includes the seeds."""
@@ -214,9 +211,7 @@ def describe_scope(settings: ScopeSettings, seeds: int) -> str:
 
 
 def _named(patterns: tuple[str, ...]) -> str:
-    return " or ".join(patterns[:5]) + (
-        f" or one of {len(patterns) - 5} more" * (len(patterns) > 5)
-    )
+    return " or ".join(patterns[:5]) + (f" or one of {len(patterns) - 5} more" * (len(patterns) > 5))
 
 
 def _plural(count: int) -> str:
@@ -224,9 +219,7 @@ def _plural(count: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def _patterns(
-    include: tuple[str, ...], exclude: tuple[str, ...]
-) -> tuple[PatternList, PatternList]:
+def _patterns(include: tuple[str, ...], exclude: tuple[str, ...]) -> tuple[PatternList, PatternList]:
     return PatternList(include, where="scope.include"), PatternList(exclude, where="scope.exclude")
 
 

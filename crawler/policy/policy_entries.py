@@ -35,9 +35,7 @@ class PolicyKind(StrEnum):
     """Kind of a policy entry."""
 
     BLACKLIST = "blacklist"  # not to be archived
-    WHITELIST = (
-        "whitelist"  # to be archived: overrides robots.txt, lists and the crawl's own entries
-    )
+    WHITELIST = "whitelist"  # to be archived: overrides robots.txt, lists and the crawl's own entries
     SETTING = "setting"  # overrides a setting for matching URLs
     AUTOBLACKLIST = "autoblacklist"  # not to be archived for a while: made by the crawl
 
@@ -120,9 +118,7 @@ def new_entry(entry: PolicyEntry) -> PolicyEntry:
     """Validate and return the entry. Raises InputError for its pattern, setting or too long texts."""
     parse_pattern(entry.pattern)
     if len(entry.reason) > REASON_LIMIT_CHARS or len(entry.actor) > ACTOR_LIMIT_CHARS:
-        raise InputError(
-            f"A reason has at most {REASON_LIMIT_CHARS} characters, a name {ACTOR_LIMIT_CHARS}."
-        )
+        raise InputError(f"A reason has at most {REASON_LIMIT_CHARS} characters, a name {ACTOR_LIMIT_CHARS}.")
     if entry.kind is PolicyKind.SETTING:
         _check_setting(entry.key, entry.value)
     elif entry.value or (entry.key and not entry.defers):
@@ -161,9 +157,7 @@ class PolicyEntries:
     patterns: Mapping[str, UrlPattern] = field(default_factory=dict)  # the entries' patterns, by id
     _tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)
 
-    def of(
-        self, target: PatternTarget, kinds: tuple[PolicyKind, ...], *, now: datetime
-    ) -> list[PolicyEntry]:
+    def of(self, target: PatternTarget, kinds: tuple[PolicyKind, ...], *, now: datetime) -> list[PolicyEntry]:
         """Return unexpired entries of these kinds that match the URL, the most specific first.
 
         Among equally specific ones the order of `kinds` decides.
@@ -284,9 +278,7 @@ class PolicyEntryCache:
                 orders: dict[str, str] = await self.ask(lambda: self.frontier.orders(POLICY_ORDER))
                 if orders != self._orders:
                     if len(orders) > IN_A_THREAD:
-                        self.entries = await asyncio.to_thread(
-                            read_entries, orders, known=self.entries
-                        )
+                        self.entries = await asyncio.to_thread(read_entries, orders, known=self.entries)
                     else:
                         self.entries = read_entries(orders, known=self.entries)
                     self._orders = orders
@@ -302,9 +294,7 @@ class PolicyEntryCache:
             ended = self.clock.monotonic()
             self._next_read_at = ended + max(ENTRIES_POLL_S, (ended - began) * READING_SHARE)
 
-    async def ban(
-        self, url: str, reason: str, *, seconds: float, now: datetime, key: str = ""
-    ) -> None:
+    async def ban(self, url: str, reason: str, *, seconds: float, now: datetime, key: str = "") -> None:
         """Block the URL's site, which is its host, for a while (A05; with `FAILING_SITE` A07)."""
         if seconds <= 0:
             return

@@ -66,9 +66,7 @@ _SETTING_TYPES: dict[str, Callable[[str], Any]] = {
 }
 MANY_RULES = 300
 NOT_KNOWN = "not known yet; it is asked for before a visit"
-ROBOTS_UNAVAILABLE = (
-    "robots: robots.txt cannot be fetched ("  # how the reason begins; why not, and ")", follow
-)
+ROBOTS_UNAVAILABLE = "robots: robots.txt cannot be fetched ("  # how the reason begins; why not, and ")", follow
 FAILED_LINK_NOTE = "failed-link"  # the kind of note that a 404 leaves (A06)
 
 
@@ -104,9 +102,7 @@ class PolicyEvaluator:
         """Return the robots.txt files, made when the first is looked up."""
         return self.make_robots()
 
-    async def opinions(
-        self, item: FrontierItem, settings: Settings, *, now: datetime
-    ) -> AsyncIterator[PolicyOpinion]:
+    async def opinions(self, item: FrontierItem, settings: Settings, *, now: datetime) -> AsyncIterator[PolicyOpinion]:
         """Yield each rule's opinion, in their order; stop iterating when enough is known.
 
         Entries and lists are used as they are: refresh them first.
@@ -117,9 +113,7 @@ class PolicyEvaluator:
         policy = self.policy_for(target, settings.policy, now=now)
         over = f"passed over: {allowing}" if allowing is not None else ""
         yield _neutral_opinion("lists", over) if over else self._lists(target)
-        yield (
-            _neutral_opinion("failed links", over) if over else await self._failed(item, now=now)
-        )
+        yield (_neutral_opinion("failed links", over) if over else await self._failed(item, now=now))
         yield self._address(target, settings.egress)
         if policy.robots != "obey":
             yield _neutral_opinion("robots.txt", f"policy.robots is {policy.robots!r}")
@@ -128,9 +122,7 @@ class PolicyEvaluator:
         else:
             yield await self._robots(item, policy, now=now)
 
-    def policy_for(
-        self, target: PatternTarget, policy: PolicySettings, *, now: datetime
-    ) -> PolicySettings:
+    def policy_for(self, target: PatternTarget, policy: PolicySettings, *, now: datetime) -> PolicySettings:
         """Return the settings with the URL's setting entries applied."""
         for key, entry in self.book.entries.settings(target, now=now).items():
             if key != "archive":  # asked for before
@@ -148,9 +140,7 @@ class PolicyEvaluator:
             opinion = self._lists(target)
         return opinion.verdict.reason
 
-    def _entries(
-        self, target: PatternTarget, *, now: datetime
-    ) -> tuple[PolicyEntry | None, PolicyOpinion]:
+    def _entries(self, target: PatternTarget, *, now: datetime) -> tuple[PolicyEntry | None, PolicyOpinion]:
         """Return (whitelist entry that overrides other rules, opinion of the entries)."""
         entry = self.book.entries.deciding(target, now=now)
         if entry is None:
@@ -178,9 +168,7 @@ class PolicyEvaluator:
         why = self._egress.against(target)
         if why:
             return PolicyOpinion("address", RuleDecision(RuleAction.FAIL, why), why)
-        return _neutral_opinion(
-            "address", "nothing against host and port; the proxy checks the address"
-        )
+        return _neutral_opinion("address", "nothing against host and port; the proxy checks the address")
 
     async def _failed(self, item: FrontierItem, *, now: datetime) -> PolicyOpinion:
         key = identity_key(item.url)
@@ -192,9 +180,7 @@ class PolicyEvaluator:
             return _neutral_opinion("failed links", f"somebody waits for it, although {text}")
         return _opinion_against("failed links", text)
 
-    async def _robots(
-        self, item: FrontierItem, policy: PolicySettings, *, now: datetime
-    ) -> PolicyOpinion:
+    async def _robots(self, item: FrontierItem, policy: PolicySettings, *, now: datetime) -> PolicyOpinion:
         """Return the opinion of robots.txt."""
         url = item.url
         known = await self.robots.of(url, policy, host=item.host, now=now)
@@ -211,9 +197,7 @@ class PolicyEvaluator:
             rule = robots.rule_for(url)
         if rule is None or rule.allow:
             text = str(rule) if rule is not None else known.why or "no rule for it"
-            return PolicyOpinion(
-                "robots.txt", RuleDecision(asked=known.asked), _with_read_date(known, text)
-            )
+            return PolicyOpinion("robots.txt", RuleDecision(asked=known.asked), _with_read_date(known, text))
         reason = f"robots: {rule}"
         verdict = RuleDecision(RuleAction.SKIP, reason, asked=known.asked)
         closes_site = robots.forbids_all and known.asked

@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from crawler.capture.proxy_fetcher import FileFetcher
     from crawler.policy.robots_cache import OriginRobots
 
-SITE_FAILURES_NOTE = (
-    "site-failures"  # the kind of note that counts URLs of a host that failed in a row
-)
+SITE_FAILURES_NOTE = "site-failures"  # the kind of note that counts URLs of a host that failed in a row
 FAILED_ROW_S = 604_800.0  # failures that lie further apart are no row
 NOARCHIVE = "noarchive:"
 SITE_CLOSED = "robots.txt forbids the whole site"
@@ -75,9 +73,7 @@ class PolicyRule(VisitRule):
         was_asked = False
         async for opinion in self.judge.opinions(item, self.settings_for(item), now=now):
             if opinion.text == NOT_KNOWN:
-                raise InvariantError(
-                    "robots.txt is to be obeyed, and nothing is there to fetch it."
-                )
+                raise InvariantError("robots.txt is to be obeyed, and nothing is there to fetch it.")
             was_asked = was_asked or opinion.verdict.asked
             if opinion.closes_site:
                 await self._ban(item.url, item, SITE_CLOSED, now=now)
@@ -96,9 +92,7 @@ class PolicyRule(VisitRule):
             return RuleDecision(asked=True)
         until = now + rest
         await self.ask(lambda: self.frontier.rest({item.host: until}, now=now))
-        return RuleDecision(
-            RuleAction.LATER, "robots: read; the host rests first", until, asked=True
-        )
+        return RuleDecision(RuleAction.LATER, "robots: read; the host rests first", until, asked=True)
 
     async def explain(self, item: FrontierItem, *, now: datetime) -> list[PolicyOpinion]:
         """Return the opinions of all policy rules on the item; raises as `before`."""
@@ -135,9 +129,7 @@ class PolicyRule(VisitRule):
 
         return why
 
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
-    ) -> None:
+    async def after(self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime) -> None:
         """Apply the robots.txt delay to the host, and record failures and prohibitions."""
         policy = self._policy(item, now=now)
         delay = await self._crawl_delay(item, policy, now=now)
@@ -159,9 +151,7 @@ class PolicyRule(VisitRule):
         elif page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
             await self._forget(FAILED_LINK_NOTE, key, now=now)
 
-    async def _crawl_delay(
-        self, item: FrontierItem, policy: PolicySettings, *, now: datetime
-    ) -> timedelta | None:
+    async def _crawl_delay(self, item: FrontierItem, policy: PolicySettings, *, now: datetime) -> timedelta | None:
         """Return the delay that robots.txt asks for, as far as the settings honour it."""
         if policy.robots != "obey":
             return None

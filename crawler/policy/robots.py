@@ -40,9 +40,7 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 _PATH_PLAIN = _UNRESERVED | frozenset(b"!&'()+,:;=@")
 _QUERY_PLAIN = _UNRESERVED | frozenset(b"!'(),:@/?")
 _AGENT_KEYS = frozenset((b"user-agent", b"useragent", b"user agent"))
-_DISALLOW_KEYS = frozenset(
-    (b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw")
-)
+_DISALLOW_KEYS = frozenset((b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw"))
 _DELAY_KEYS = frozenset((b"crawl-delay", b"crawldelay", b"crawl delay"))
 _SITEMAP_KEYS = frozenset((b"sitemap", b"site-map"))
 _KEYS = _AGENT_KEYS | _DISALLOW_KEYS | _DELAY_KEYS | _SITEMAP_KEYS | {b"allow"}
@@ -254,16 +252,12 @@ META_HEADER = f"http-equiv:{ROBOTS_HEADER}"
 LINE_LIMIT_CHARS = 8_000
 LINES_LIMIT = 200
 # Directives that have a value after a colon; any other word before one names a robot.
-_WITH_VALUE = frozenset(
-    (UNAVAILABLE_AFTER, "max-snippet", "max-image-preview", "max-video-preview", "revisit-after")
-)
+_WITH_VALUE = frozenset((UNAVAILABLE_AFTER, "max-snippet", "max-image-preview", "max-video-preview", "revisit-after"))
 _NAMED = re.compile(r"\s*([A-Za-z0-9_*-]+)\s*:\s*(.*)", re.DOTALL)
 _DATE_TOKENS = 3  # "Fri, 25 Jun 2010 …" has one comma, and a broken one may have two
 
 
-def forbidding_reason(
-    headers: Iterable[str], metas: Iterable[tuple[str, str]], *, agent: str, now: datetime
-) -> str:
+def forbidding_reason(headers: Iterable[str], metas: Iterable[tuple[str, str]], *, agent: str, now: datetime) -> str:
     """Return why the page must not be archived, e.g. ``noarchive: X-Robots-Tag says nocache``, or "".
 
     `headers` are the values of X-Robots-Tag, possibly joined by newlines; `metas` are as

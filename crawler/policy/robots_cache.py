@@ -189,9 +189,7 @@ class OriginRobots:
     _memory: _RobotsMemory = field(default_factory=_RobotsMemory, init=False)
     _locks: dict[str, tuple[asyncio.Lock, list[None]]] = field(default_factory=dict, init=False)
 
-    async def known(
-        self, url: str, policy: PolicySettings, *, now: datetime
-    ) -> RobotsRecord | None:
+    async def known(self, url: str, policy: PolicySettings, *, now: datetime) -> RobotsRecord | None:
         """Return the cached record of the URL's origin, however old; None without one."""
         origin = origin_of(url)
         record = self._memory.get(origin)
@@ -202,9 +200,7 @@ class OriginRobots:
                 self._memory.put(origin, record)
         return record if record is not None and record.agent == policy.robots_agent else None
 
-    async def of(
-        self, url: str, policy: PolicySettings, *, host: str, now: datetime
-    ) -> RobotsRecord | None:
+    async def of(self, url: str, policy: PolicySettings, *, host: str, now: datetime) -> RobotsRecord | None:
         """Return the record of the URL's origin; fetch the file when it is missing or expired.
 
         Concurrent calls for one origin share one fetch. `host` is the slot key that is blocked when it fails.
@@ -231,16 +227,12 @@ class OriginRobots:
         now: datetime,
     ) -> RobotsRecord:
         origin = origin_of(url)
-        fetched = await fetcher.get(
-            origin + ROBOTS_PATH, limit_bytes=ROBOTS_LIMIT_BYTES + 1, timeout_s=TIMEOUT_S
-        )
+        fetched = await fetcher.get(origin + ROBOTS_PATH, limit_bytes=ROBOTS_LIMIT_BYTES + 1, timeout_s=TIMEOUT_S)
         # Half a megabyte is not parsed while others wait for the event loop.
         answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
         # An answer is used for a day at most (RFC 9309, 2.4).
         lifetime = max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
-        record = RobotsRecord(
-            answer.robots, policy.robots_agent, now + lifetime, read_at=now, why=answer.why
-        )
+        record = RobotsRecord(answer.robots, policy.robots_agent, now + lifetime, read_at=now, why=answer.why)
         if answer.robots is None:
             # Keep the rules last read, and block the host. After `UNREACHABLE_LIMIT` it is no longer
             # blocked, and is visited like any other.
@@ -256,17 +248,13 @@ class OriginRobots:
             if record.holds(now=now) is None:
                 reason = f"{NO_ROBOTS} {answer.why}"[:500]
                 blocked_until = await self.ask(
-                    lambda: self.frontier.back_off(
-                        host, reason, now=now, at_least=answer.not_before, down=answer.down
-                    )
+                    lambda: self.frontier.back_off(host, reason, now=now, at_least=answer.not_before, down=answer.down)
                 )
                 record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
         self._memory.put(origin, record)
         until = max(record.next_at, now) + RECORD_LIFE
         note = record.to_note()
-        await self.ask(
-            lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until)
-        )
+        await self.ask(lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until))
         return replace(record, asked=True)
 
     @asynccontextmanager

@@ -175,9 +175,7 @@ class ServiceAnnouncer:
             content[_SIGNATURE] = self._secret.signature(message)
         now = self._clock.now()
         try:
-            self._frontier.put_note(
-                self._kind, self._name, json.dumps(content), now=now, until=now + ANNOUNCEMENT_LIFE
-            )
+            self._frontier.put_note(self._kind, self._name, json.dumps(content), now=now, until=now + ANNOUNCEMENT_LIFE)
             self._silent = False
         except WeboidError as error:
             if not self._silent:  # once an outage
@@ -307,9 +305,7 @@ class RemoteProxyPool:
             await asyncio.sleep(PROXIES_POLL_S)
 
     async def _refresh(self) -> None:
-        proxies = await asyncio.to_thread(
-            living_proxies, self.frontier, self.clock, self.secret, self._ignored
-        )
+        proxies = await asyncio.to_thread(living_proxies, self.frontier, self.clock, self.secret, self._ignored)
         hosts = await asyncio.to_thread(_resolve_all, proxies)
         for each in proxies:
             known = self._proxies.get(each.name)

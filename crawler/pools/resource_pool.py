@@ -46,9 +46,7 @@ _PACKAGES = str(Path(__file__).resolve().parents[2])
 class ProxyAccess:
     """Parameters that browsers need for the available proxies."""
 
-    spki: str = (
-        ""  # of their authority's leaf key and others, with commas, as `render.chromium` takes it
-    )
+    spki: str = ""  # of their authority's leaf key and others, with commas, as `render.chromium` takes it
     # "host:port" of each that is not on a loopback address -> its "address:port"
     hosts: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,9 +131,7 @@ class ProxyProcess:
             ready = json.loads(line)
         except (OSError, ValueError, TimeoutError) as error:
             await self.stop()
-            raise ProxyUnavailableError(
-                "The proxy did not start; see its message above."
-            ) from error
+            raise ProxyUnavailableError("The proxy did not start; see its message above.") from error
         self.spki = ready["spki"]
         for each in ready["recovered"]:
             self._report(FileRecovered.of(each))
@@ -170,8 +166,7 @@ class LocalProxyPool:
         report: Callable[[FileRecovered], None] = lambda _event: None,
     ) -> None:
         self._proxies = [
-            ProxyProcess(slot, collection, settings, folder, report)
-            for slot in range(settings.proxy.processes)
+            ProxyProcess(slot, collection, settings, folder, report) for slot in range(settings.proxy.processes)
         ]
         # Of certificates that the profile trusts: for connections that browsers make themselves.
         self._pins: tuple[str, ...] = ()
@@ -307,9 +302,7 @@ class BrowserPool:
     def visits_bytes(self) -> int:
         """Return the memory of the visits under way, at most a second old."""
         return sum(
-            max(0, each.browser.held_bytes() - each.empty_bytes)
-            for each in self._all
-            if not each.browser.died.is_set()
+            max(0, each.browser.held_bytes() - each.empty_bytes) for each in self._all if not each.browser.died.is_set()
         )
 
     def _choose(self, prefer: Browser | None) -> _PooledBrowser | None:
@@ -386,9 +379,7 @@ class ResourcePool:
 
 
 @asynccontextmanager
-async def open_resource_pool(
-    proxies: ProxyPool, settings: Settings, *, clock: Clock
-) -> AsyncIterator[ResourcePool]:
+async def open_resource_pool(proxies: ProxyPool, settings: Settings, *, clock: Clock) -> AsyncIterator[ResourcePool]:
     """Start these proxies and a browser; yield a pool of them until the end of the block.
 
     Raises:

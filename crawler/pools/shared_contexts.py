@@ -70,9 +70,7 @@ class SharedContext:
             if not stored or entry.method != "GET" or entry.status == 304 or entry.truncated:
                 continue
             if len(self.recorded) < RECORDED_LIMIT or entry.url in self.recorded:
-                self.recorded[entry.url] = CachedRecord(
-                    warc_date_at(entry.started_ms), entry.digest
-                )
+                self.recorded[entry.url] = CachedRecord(warc_date_at(entry.started_ms), entry.digest)
 
     async def close(self) -> None:
         """Dispose of the browser's context, if there is one."""
@@ -94,9 +92,7 @@ class SharedContextPool:
         return sum(map(len, self._idle.values()))
 
     @asynccontextmanager
-    async def lend(
-        self, key: ContextKey, *, visits: int, age_s: float
-    ) -> AsyncIterator[SharedContext]:
+    async def lend(self, key: ContextKey, *, visits: int, age_s: float) -> AsyncIterator[SharedContext]:
         """Lend an idle context of the key, or one that is to be opened.
 
         It is disposed of after `visits` visits, at the age `age_s` in seconds, or when its last visit

@@ -67,9 +67,7 @@ class BudgetRule(VisitRule):
             return RuleDecision(RuleAction.SKIP, word.reason)
         if word.wait:
             until = now + timedelta(seconds=2 * BUDGET_WAIT_S)
-            return RuleDecision(
-                RuleAction.LATER, f"{BUDGET_REASON}the last pages are under way", until=until
-            )
+            return RuleDecision(RuleAction.LATER, f"{BUDGET_REASON}the last pages are under way", until=until)
         return ALLOW_VISIT
 
     def _word(self, item: FrontierItem, now: datetime) -> _BudgetAnswer:
@@ -97,9 +95,7 @@ class BudgetRule(VisitRule):
         wait = not reason and 0 < scope.host_pages <= host.done + ahead
         return _BudgetAnswer(reason, wait=wait, of_host=True)
 
-    def _word_of_job(
-        self, item: FrontierItem, scope: ScopeSettings, now: datetime
-    ) -> _BudgetAnswer:
+    def _word_of_job(self, item: FrontierItem, scope: ScopeSettings, now: datetime) -> _BudgetAnswer:
         if not (scope.pages or scope.bytes or scope.seconds):
             return _WITHIN_BUDGET
         if not scope.pages:
@@ -118,10 +114,7 @@ class BudgetRule(VisitRule):
         """Count claims that are older than the item's, of its host or of its job."""
         host = item.host if of_host else None
         claims = self.frontier.ls(ItemState.CLAIMED, limit=CLAIMS_LIMIT, host=host)
-        return sum(
-            record.item.token < item.token and (of_host or record.item.job == item.job)
-            for record in claims
-        )
+        return sum(record.item.token < item.token and (of_host or record.item.job == item.job) for record in claims)
 
     def _clear(self, item: FrontierItem, word: _BudgetAnswer, now: datetime) -> None:
         """Skip many remaining items together instead of claiming them one by one."""

@@ -48,9 +48,7 @@ SHOWN_CHARS = 300
 URL_CHARS = 2_000  # of a link, in the log of decisions
 
 
-def summarize_links(
-    item: FrontierItem, decisions: Sequence[tuple[str, LinkDecision]], now: datetime
-) -> dict[str, Any]:
+def summarize_links(item: FrontierItem, decisions: Sequence[tuple[str, LinkDecision]], now: datetime) -> dict[str, Any]:
     """Summarize the decisions on a page's links as JSON values, with examples of refused links."""
     counts = Counter(decision.reason[:SHOWN_CHARS] for _, decision in decisions)
     examples: dict[str, list[str]] = {}
@@ -85,9 +83,7 @@ class LinkLog:
         """Append a line. A full disk loses the line and does not stop the crawl."""
         self._append(self.folder / f"links-{page['job']}.jsonl", [page])
 
-    def write_decisions(
-        self, page: Mapping[str, Any], decisions: Sequence[tuple[str, LinkDecision]]
-    ) -> None:
+    def write_decisions(self, page: Mapping[str, Any], decisions: Sequence[tuple[str, LinkDecision]]) -> None:
         """Append a line for each link, followed or not, with the reason; as `write`."""
         whose = {key: page[key] for key in ("page_id", "page", "at")}
         lines = [
@@ -147,14 +143,10 @@ class ScopeRule(VisitRule):
     record: LinkLog | None = None
     _counts: dict[str, Counter[str]] = field(default_factory=dict, init=False)
 
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
-    ) -> None:
+    async def after(self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime) -> None:
         """Add the links that belong to the crawl."""
         page = captured.page
-        is_archived = (
-            page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL) and not captured.again
-        )
+        is_archived = page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL) and not captured.again
         nowhere = page.page_class in WITHOUT_OWN_LINKS
         if not is_archived or nowhere or self.jobs.job(item.job) is None:
             return
@@ -169,15 +161,11 @@ class ScopeRule(VisitRule):
         counts = self._counts.setdefault(item.job, Counter())
         counts.update(decision.constant for _, decision in selection.decisions)
         key, value = f"{item.job} {self.name}", json.dumps(counts, sort_keys=True)
-        await self.patience.ask(
-            lambda: self.frontier.put_note(LINK_COUNTS_NOTE, key, value, now=now)
-        )
+        await self.patience.ask(lambda: self.frontier.put_note(LINK_COUNTS_NOTE, key, value, now=now))
         if self.record is not None:
             await asyncio.to_thread(self._keep, self.record, item, selection, now)
 
-    def _keep(
-        self, record: LinkLog, item: FrontierItem, selection: LinkSelection, now: datetime
-    ) -> None:
+    def _keep(self, record: LinkLog, item: FrontierItem, selection: LinkSelection, now: datetime) -> None:
         page = summarize_links(item, selection.decisions, now)
         record.write(page)
         if self.jobs.settings_for(item.url, item.job).scope.link_decisions:

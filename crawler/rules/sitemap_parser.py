@@ -20,9 +20,7 @@ from crawler.policy.robots import parse_robots
 
 BYTES_LIMIT = 50 * 1024 * 1024  # of one file, unpacked: sitemaps.org
 URLS_LIMIT = 50_000  # of one file: sitemaps.org
-RATIO_LIMIT = (
-    300  # a file that unpacks to more than so many times its size is a bomb; 100 is common
-)
+RATIO_LIMIT = 300  # a file that unpacks to more than so many times its size is a bomb; 100 is common
 RATIO_COUNTS_BYTES = 1024 * 1024  # … once it is so long
 NESTING_LIMIT = 32  # elements within elements; a sitemap needs 3, a feed 5
 _PIECE_BYTES = 64 * 1024

@@ -69,17 +69,13 @@ class SitemapWalk:
     monotonic: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def run(
-        self, site: str, take: Callable[[str, Sequence[SitemapUrl]], Awaitable[int]]
-    ) -> SitemapWalkResult:
+    async def run(self, site: str, take: Callable[[str, Sequence[SitemapUrl]], Awaitable[int]]) -> SitemapWalkResult:
         """Read the sitemaps of a site, of which `site` is any URL; errors are the fetcher's.
 
         `take` gets a file and at most `WALK_BATCH` of its pages, and returns how many were new.
         """
         walked, ends = SitemapWalkResult(), self.monotonic() + TIME_LIMIT_S
-        robots = await self.fetch.get(
-            _of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S
-        )
+        robots = await self.fetch.get(_of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S)
         if not robots.status:
             return SitemapWalkResult(reached=False)
         named = sitemap_lines(robots.body) if 200 <= robots.status < 300 else ()
@@ -170,9 +166,7 @@ class SitemapRule(VisitRule):
 
     async def _walk(self, item: FrontierItem, key: str) -> None:
         settings = self.jobs.settings_for(item.url, item.job)
-        walk = SitemapWalk(
-            self.fetch, rest_s=settings.politeness.min_delay_s, monotonic=self.clock.monotonic
-        )
+        walk = SitemapWalk(self.fetch, rest_s=settings.politeness.min_delay_s, monotonic=self.clock.monotonic)
 
         async def take(file: str, pages: Sequence[SitemapUrl]) -> int:
             items = []
@@ -183,9 +177,7 @@ class SitemapRule(VisitRule):
                     lane = self.jobs.lane(item.job)
                     items.append(NewItem(url, lane=lane, hops=hops, via=file, job=item.job))
             assigned = await self.turns.assign(items)
-            result = await self.patience.ask(
-                lambda: self.frontier.add(assigned, now=self.clock.now())
-            )
+            result = await self.patience.ask(lambda: self.frontier.add(assigned, now=self.clock.now()))
             return result.added
 
         walked = await walk.run(item.url, take)
@@ -196,7 +188,5 @@ class SitemapRule(VisitRule):
         log.info("sitemap.read host=%s files=%d pages=%d", key, walked.files, walked.found)
         value, now = json.dumps(asdict(walked), ensure_ascii=False), self.clock.now()
         await self.patience.ask(
-            lambda: self.frontier.put_note(
-                SITEMAP_NOTE, key, value, now=now, until=now + SITEMAPS_VALID
-            )
+            lambda: self.frontier.put_note(SITEMAP_NOTE, key, value, now=now, until=now + SITEMAPS_VALID)
         )

@@ -104,15 +104,11 @@ class VisitRule:
         """Decide whether to visit the item."""
         return ALLOW_VISIT
 
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
-    ) -> None:
+    async def after(self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime) -> None:
         """Add the follow-up of the visit; called also when the visit will be tried again."""
 
 
-MINIMAL_REST = timedelta(
-    milliseconds=1
-)  # to the frontier no delay means that the host was not asked
+MINIMAL_REST = timedelta(milliseconds=1)  # to the frontier no delay means that the host was not asked
 HOSTS_LIMIT = 200  # of one page; a hostile page could name thousands
 
 
@@ -122,9 +118,7 @@ class PolitenessRule(VisitRule):
 
     settings_for: Callable[[FrontierItem], Settings]
 
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
-    ) -> None:
+    async def after(self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime) -> None:
         """Delay the hosts that received requests; back off from those that refused or failed."""
         page, politeness = captured.page, self.settings_for(item).politeness
         delay = host_delay(timedelta(seconds=page.seconds), politeness)
@@ -135,9 +129,7 @@ class PolitenessRule(VisitRule):
         for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
             follow_up.wish_rest(host, rest)
             if refused:
-                follow_up.back_offs.append(
-                    HostBackOff(host, f"status {refused} for a part of a page")
-                )
+                follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a part of a page"))
 
 
 def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBackOff]:
@@ -198,9 +190,7 @@ def parse_recrawl_state(text: str) -> RecrawlState | None:
     return memo if math.isfinite(memo.interval_s) else None
 
 
-def next_recrawl_state(
-    old: RecrawlState | None, digest: str, settings: RecrawlSettings
-) -> RecrawlState:
+def next_recrawl_state(old: RecrawlState | None, digest: str, settings: RecrawlSettings) -> RecrawlState:
     """Compute the new memo; its interval is within the configured bounds."""
     if settings.every:
         interval_s = parse_duration(settings.every).total_seconds()
@@ -236,22 +226,16 @@ class RecrawlRule(VisitRule):
         while self._made and self._made[0] <= now - ONE_HOUR:
             self._made.popleft()
         if len(self._made) >= most:
-            return RuleDecision(
-                RuleAction.LATER, "recrawl: enough in this hour", self._made[0] + ONE_HOUR
-            )
+            return RuleDecision(RuleAction.LATER, "recrawl: enough in this hour", self._made[0] + ONE_HOUR)
         self._made.append(now)
         return ALLOW_VISIT
 
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
-    ) -> None:
+    async def after(self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime) -> None:
         """Set when the page is due again; a page that was given up never is."""
         if captured.page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
             self.schedule(item, captured.page, follow_up, now=now)
 
-    def schedule(
-        self, item: FrontierItem, page: PageInfo | None, follow_up: FollowUp, *, now: datetime
-    ) -> None:
+    def schedule(self, item: FrontierItem, page: PageInfo | None, follow_up: FollowUp, *, now: datetime) -> None:
         """Set due date and memo; `page` is None for a finished visit whose item was not completed."""
         settings = self.settings_for(item).recrawl
         is_gone = page is not None and page.status in GONE_STATUSES

@@ -181,6 +181,4 @@ def make_slot_assigner(settings: Settings) -> SlotAssigner:
     from net.timeouts import CancellableTimeout
 
     egress = Egress(settings.egress, connect_timeout_s=SLOT_LOOKUP_LIMIT_S)
-    return SlotAssigner(
-        lambda host: egress.address_of(host, patience=CancellableTimeout(SLOT_LOOKUP_LIMIT_S))
-    )
+    return SlotAssigner(lambda host: egress.address_of(host, patience=CancellableTimeout(SLOT_LOOKUP_LIMIT_S)))

@@ -182,9 +182,7 @@ async def perform_run(
                     # This process holds the collection's lock: the claims are a killed run's.
                     while claimed := frontier.ls(ItemState.CLAIMED, limit=1000):
                         for record in claimed:
-                            frontier.release(
-                                record.item, now=clock.now(), reason="the worker is gone"
-                            )
+                            frontier.release(record.item, now=clock.now(), reason="the worker is gone")
                     await begin(frontier)
                     reporting = asyncio.create_task(_report_status(frontier, clock, report))
                     try:
@@ -300,9 +298,7 @@ async def _work(
                 raise first_error(group) from group
 
 
-def _recover(
-    layout: Layout, settings: Settings, clock: Clock, note: Callable[[Event], None]
-) -> None:
+def _recover(layout: Layout, settings: Settings, clock: Clock, note: Callable[[Event], None]) -> None:
     """Recover interrupted WARCs as a proxy does at its start, when there is nothing to archive."""
     from warc.checksums import add_missing_sums, warcs_without_sum
     from warc.index.opener import open_index
@@ -353,6 +349,4 @@ async def archive_urls(  # noqa: PLR0913 dependencies
         turns = make_slot_assigner(run.settings)
         return await add_in_batches(frontier, turns, map(NewItem, urls), now=clock.now, again=again)
 
-    return await perform_run(
-        run, prepare, clock=clock, started=started, report=report, stopping=stopping
-    )
+    return await perform_run(run, prepare, clock=clock, started=started, report=report, stopping=stopping)

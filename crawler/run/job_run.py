@@ -125,9 +125,7 @@ async def redecide_links(
 
 log = logging.getLogger(__name__)
 
-APPLIED_JOB_NOTE = (
-    "job"  # the kind of the note with the job as its items follow it; the key is its name
-)
+APPLIED_JOB_NOTE = "job"  # the kind of the note with the job as its items follow it; the key is its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +157,14 @@ async def run_crawl_jobs(
         total = AddResult()
         with closing(ManifestReader(Layout(run.root), run.settings)) as manifests:
             for job in jobs:
-                done = await submit_job(
-                    job, frontier, local=run.settings, clock=clock, manifest_of=manifests.of
-                )
+                done = await submit_job(job, frontier, local=run.settings, clock=clock, manifest_of=manifests.of)
                 if done.unread:
-                    log.warning(
-                        "crawl.links_unread pages=%d: their WARCs are not here", done.unread
-                    )
+                    log.warning("crawl.links_unread pages=%d: their WARCs are not here", done.unread)
                 total += done.added
                 total += AddResult(added=done.joined, requeued=done.revived)
         return total
 
-    return await perform_run(
-        run, prepare, clock=clock, started=started, report=report, stopping=stopping
-    )
+    return await perform_run(run, prepare, clock=clock, started=started, report=report, stopping=stopping)
 
 
 async def submit_job(
@@ -203,9 +195,7 @@ async def submit_job(
     note = frontier.note(APPLIED_JOB_NOTE, whole.name, now=clock.now())
     followed = None if note is None else parse_job(job.name, note)
     added = await _add_seeds(whole, followed, frontier, local, clock)
-    submission = JobSubmission(
-        whole, known is None, known is not None and whole.to_json() != text, added
-    )
+    submission = JobSubmission(whole, known is None, known is not None and whole.to_json() != text, added)
     if known is not None and note != whole.to_json():
         # Apply the settings to its known items.
         jobs, name = JobSettings(frontier, local, clock=clock), whole.name
@@ -253,9 +243,7 @@ class ManifestReader:
             self._index.close()
 
 
-async def _add_seeds(
-    job: Job, followed: Job | None, frontier: Frontier, local: Settings, clock: Clock
-) -> AddResult:
+async def _add_seeds(job: Job, followed: Job | None, frontier: Frontier, local: Settings, clock: Clock) -> AddResult:
     """Queue the seeds. A new one that belongs to a list or another crawl is taken over."""
     turns = make_slot_assigner(local)
     items = await turns.assign(NewItem(seed, lane=job.lane, job=job.name) for seed in job.seeds)

@@ -89,12 +89,8 @@ async def run_worker(
             try:
                 options.reports.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise UnavailableError(
-                    f"{options.reports} cannot be made: {error.strerror or error}."
-                ) from error
-            crawl_log = stack.enter_context(
-                closing(CrawlLog(options.reports / CRAWL_LOG, clock=clock))
-            )
+                raise UnavailableError(f"{options.reports} cannot be made: {error.strerror or error}.") from error
+            crawl_log = stack.enter_context(closing(CrawlLog(options.reports / CRAWL_LOG, clock=clock)))
 
         def note(event: Event) -> None:
             nonlocal ended
@@ -154,9 +150,7 @@ class _WorkerProcess:
             read_collection(layout.root)  # a proxy makes it, never we
         with ExitStack() as stack:
             frontier = stack.enter_context(
-                await patience.ask(
-                    lambda: open_frontier(layout, settings.frontier, settings.politeness)
-                )
+                await patience.ask(lambda: open_frontier(layout, settings.frontier, settings.politeness))
             )
             # An index of another version is refused before anything is started.
             (await patience.ask(lambda: open_index(layout, settings.index))).close()

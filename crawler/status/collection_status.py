@@ -127,9 +127,7 @@ def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
         longest=longest,
         blocked=tuple(frontier.blocks(now=now, limit=BLOCKS_COUNTED)),
         leases=tuple(
-            LeaseReport(
-                each.worker, each.item.url, each.item.host, each.claimed_at, each.lease_until
-            )
+            LeaseReport(each.worker, each.item.url, each.item.host, each.claimed_at, each.lease_until)
             for each in frontier.ls(ItemState.CLAIMED, limit=LEASES_SHOWN)
         ),
         dead=group_by_reason(dead),
@@ -169,8 +167,7 @@ def group_by_reason(records: Iterable[ItemRecord]) -> tuple[ReasonGroup, ...]:
         groups.setdefault(common, []).append((record.item.url, reason))
     largest = sorted(groups.items(), key=lambda each: (-len(each[1]), each[0]))
     return tuple(
-        ReasonGroup(reason, len(each), tuple(each[:EXAMPLES_SHOWN]))
-        for reason, each in largest[:REASONS_SHOWN]
+        ReasonGroup(reason, len(each), tuple(each[:EXAMPLES_SHOWN])) for reason, each in largest[:REASONS_SHOWN]
     )
 
 
@@ -233,9 +230,7 @@ class CollectionHoldings:
     @property
     def bytes_per_page(self) -> int | None:
         """Return stored bytes per page, shared resources counted once; None without a page."""
-        pages = sum(
-            self.outcomes.get(each, 0) for each in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
-        )
+        pages = sum(self.outcomes.get(each, 0) for each in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL))
         return round(self.warc_bytes / pages) if pages else None
 
 
@@ -312,9 +307,7 @@ class StatusReader:
         self._lock = threading.Lock()
         self._status: CollectionStatus | None = None
         self._read_at = float("-inf")
-        self._holdings = _ThrottledValue(
-            clock, lambda: None if layout is None else read_holdings(layout, settings)
-        )
+        self._holdings = _ThrottledValue(clock, lambda: None if layout is None else read_holdings(layout, settings))
         self._checks = _ThrottledValue(clock, lambda: checks(clock.now()))
 
     def status(self) -> CollectionStatus:
@@ -327,9 +320,7 @@ class StatusReader:
             now = self._clock.now()
             holdings = self._holdings.read()
             if self._layout is not None and holdings is not None:
-                holdings = replace(
-                    holdings, in_use=is_in_use(self._layout), free_bytes=_free(self._layout)
-                )
+                holdings = replace(holdings, in_use=is_in_use(self._layout), free_bytes=_free(self._layout))
             self._status = CollectionStatus(
                 at=now,
                 holdings=holdings,
@@ -389,9 +380,7 @@ def _free(layout: Layout) -> int:
     try:
         return shutil.disk_usage(layout.root).free
     except OSError as error:
-        raise UnavailableError(
-            f"{layout.root} cannot be read: {error.strerror or error}."
-        ) from error
+        raise UnavailableError(f"{layout.root} cannot be read: {error.strerror or error}.") from error
 
 
 def _size(path: Path) -> int:

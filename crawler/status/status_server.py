@@ -105,9 +105,7 @@ def _checks(checks: CopyCheckSummary) -> Iterator[Metric]:
 
 
 def _by_minutes(rates: Mapping[int, Mapping[str, float]]) -> dict[tuple[str, ...], float]:
-    return {
-        (name, str(minutes)): each for minutes, rate in rates.items() for name, each in rate.items()
-    }
+    return {(name, str(minutes)): each for minutes, rate in rates.items() for name, each in rate.items()}
 
 
 def _frontier(view: FrontierOverview) -> Iterator[Metric]:
@@ -181,9 +179,7 @@ def parse_listen_address(text: str) -> tuple[str, int]:
     return parts.hostname or "", port
 
 
-def create_app(
-    read: Callable[[], Awaitable[CollectionStatus]], *, names: Collection[str] = ()
-) -> ASGIApp:
+def create_app(read: Callable[[], Awaitable[CollectionStatus]], *, names: Collection[str] = ()) -> ASGIApp:
     """Create the application; `names` are accepted Host names, besides ``localhost``.
 
     A `WeboidError` of `read` means that the status is not available now.
@@ -230,9 +226,7 @@ def _unavailable(error: WeboidError) -> Response:
     return PlainTextResponse(f"{error}\n", status_code=503, headers={"Retry-After": "5"})
 
 
-_REFUSAL = PlainTextResponse(
-    "This name is not ours: use an address, or give the name with --name.\n", 421
-)
+_REFUSAL = PlainTextResponse("This name is not ours: use an address, or give the name with --name.\n", 421)
 
 
 class _HostGuard:
@@ -250,9 +244,7 @@ class _HostGuard:
             if message["type"] == "http.response.start":
                 headers = message["headers"]
                 assert isinstance(headers, list)
-                headers += [
-                    (key.lower().encode(), value.encode()) for key, value in _HEADERS.items()
-                ]
+                headers += [(key.lower().encode(), value.encode()) for key, value in _HEADERS.items()]
             await send(message)
 
         app = self._app if self._is_ours(Request(scope).headers.get("host", "")) else _REFUSAL
@@ -272,9 +264,7 @@ class _HostGuard:
 
 
 @asynccontextmanager
-async def serve_status(
-    reader: StatusReader, listen: str, *, names: Collection[str] = ()
-) -> AsyncIterator[str]:
+async def serve_status(reader: StatusReader, listen: str, *, names: Collection[str] = ()) -> AsyncIterator[str]:
     """Serve the status until the end of the block, as tasks of the running loop; yield the address.
 
     `listen` is HOST:PORT, where port 0 takes a free one; `names` are as for `create_app`.

@@ -59,9 +59,7 @@ def _cgroup_bytes(folder: Path) -> int | None:
         limit = (folder / "memory.max").read_text().strip()
         if limit != "max":
             current = int((folder / "memory.current").read_text())
-            return max(
-                0, int(limit) - current + (_field(folder / "memory.stat", "inactive_file") or 0)
-            )
+            return max(0, int(limit) - current + (_field(folder / "memory.stat", "inactive_file") or 0))
     return None
 
 
@@ -203,9 +201,7 @@ class NetworkMonitor:
     reach: Reach
     clock: Clock
     report: Callable[[WaitStarted | WaitEnded], None]
-    _answered: dict[str, int] = field(
-        default_factory=dict, init=False
-    )  # host -> port, the latest last
+    _answered: dict[str, int] = field(default_factory=dict, init=False)  # host -> port, the latest last
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _seen_at: float = field(default=float("-inf"), init=False)
     _there: bool = field(default=True, init=False)

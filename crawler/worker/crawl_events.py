@@ -210,12 +210,8 @@ class CrawlLog:
             os.write(self._current(), data)
         except OSError as error:
             if error.errno == 28:  # ENOSPC
-                raise DiskFullError(
-                    f"The disk that holds {self.path} is full: free some space."
-                ) from error
-            raise UnavailableError(
-                f"{self.path} cannot be written: {error.strerror or error}."
-            ) from error
+                raise DiskFullError(f"The disk that holds {self.path} is full: free some space.") from error
+            raise UnavailableError(f"{self.path} cannot be written: {error.strerror or error}.") from error
 
     def _current(self) -> int:
         """Return a descriptor of the file now at the path, reopened after a rotation by any process."""
@@ -227,9 +223,7 @@ class CrawlLog:
         return self._file
 
 
-def rotate_crawl_log(
-    path: Path, *, now: datetime, only: int | None = None, older: bool = False
-) -> Path | None:
+def rotate_crawl_log(path: Path, *, now: datetime, only: int | None = None, older: bool = False) -> Path | None:
     """Rename the log to include the moment; return the new path, None when there is no log.
 
     Rotations are locked against each other, so no name is used twice and no new log is renamed. Nothing

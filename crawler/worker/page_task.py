@@ -240,11 +240,7 @@ class PageTask:
             await self._fail(decision.reason, delay=delay, skip=is_skip)
             return
         until = decision.until
-        await self._retrying(
-            lambda: frontier.release(
-                item, now=self._now(), reason=decision.reason, not_before=until
-            )
-        )
+        await self._retrying(lambda: frontier.release(item, now=self._now(), reason=decision.reason, not_before=until))
         if until is not None and until - self._now() >= REPORTED_WAIT:
             self._context.report(PageDeferred(item.url, decision.reason, until))
 
@@ -273,9 +269,7 @@ class PageTask:
         if settings.visit.connections == "auto":
             now, site = self._now(), registrable(host_of(item.url))
             ways = await self._retrying(lambda: context.frontier.notes(CONNECTIONS_NOTE, now=now))
-            own = tuple(
-                host for host, way in ways.items() if way == "browser" and registrable(host) == site
-            )
+            own = tuple(host for host, way in ways.items() if way == "browser" and registrable(host) == site)
         # The proxy can tell requests of one visit from another's by its own connections only.
         is_fresh = settings.visit.fresh or only_attempt or bool(own)
         if not (is_fresh or login is not None or plain is not None):
@@ -307,9 +301,7 @@ class PageTask:
             way, kept = ("recorder", UNHELPED_FOR) if refusing in own else ("browser", HELPED_FOR)
             now = self._now()
             await self._retrying(
-                lambda: context.frontier.put_note(
-                    CONNECTIONS_NOTE, refusing, way, now=now, until=now + kept
-                )
+                lambda: context.frontier.put_note(CONNECTIONS_NOTE, refusing, way, now=now, until=now + kept)
             )
         if captured.again:
             await self._carry_out(captured)

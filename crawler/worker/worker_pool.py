@@ -236,9 +236,7 @@ class WorkerPool:
         while True:
             await asyncio.sleep(self.lease_s / 3)
             try:
-                is_ours = await context.patience.ask(
-                    lambda: context.frontier.renew(item, now=context.clock.now())
-                )
+                is_ours = await context.patience.ask(lambda: context.frontier.renew(item, now=context.clock.now()))
             except Exception:
                 log.exception("claim.not_renewed url=%s", item.url)
                 continue

@@ -44,9 +44,7 @@ from links.archives.archive_urls import is_copy_of, is_same_page, make_archive_u
 class HttpAdapter:
     """Base of the adapters: an archive, the template of its addresses, and the answers it may give."""
 
-    def __init__(
-        self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()) -> None:
         self.name = name
         self._asker = asker
         self._template = template
@@ -104,9 +102,7 @@ class CdxAdapter(HttpAdapter):
         pairs = {"url": url, "output": "json", "limit": "500"}
         if at is not None:
             pairs |= {"closest": timestamp14(at), "sort": "closest"}
-        response = await self._ask(
-            ArchiveRequest(f"{self._template}?{urlencode(pairs)}", hops=2), 200
-        )
+        response = await self._ask(ArchiveRequest(f"{self._template}?{urlencode(pairs)}", hops=2), 200)
         if response is None:
             return []
         entries = parse_answer(self.name, response, read_cdx)
@@ -149,9 +145,7 @@ class TimeMapAdapter(HttpAdapter):
         if response is None:
             return None
         is_json = response.text.lstrip()[:1] == "{"
-        timemap = parse_answer(
-            self.name, response, read_json_timemap if is_json else read_link_timemap
-        )
+        timemap = parse_answer(self.name, response, read_json_timemap if is_json else read_link_timemap)
         if timemap.original and not is_same_page(timemap.original, url):
             raise malformed_answer_error(self.name, f"it is about {timemap.original[:200]}")
         return timemap
@@ -162,20 +156,14 @@ class TimeGateAdapter(HttpAdapter):
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy that the TimeGate redirects to."""
-        headers = (
-            {}
-            if at is None
-            else {"Accept-Datetime": format_datetime(at.astimezone(UTC), usegmt=True)}
-        )
+        headers = {} if at is None else {"Accept-Datetime": format_datetime(at.astimezone(UTC), usegmt=True)}
         address = self._template.replace("{url}", escape_for_path(url))
         request = ArchiveRequest(address, headers=headers, is_head_enough=True)
         response = await self._ask(request, 200, *REDIRECTS)
         if response is None:
             return []
         stamp = timestamp_of(response.headers.get("memento-datetime", ""))
-        place = response.headers.get(
-            "location" if response.status in REDIRECTS else "content-location", ""
-        )
+        place = response.headers.get("location" if response.status in REDIRECTS else "content-location", "")
         for link in parse_links(response.headers.get("link", "")):
             if "original" in link.rels and not is_same_page(link.target, url):
                 raise malformed_answer_error(self.name, f"it is about {link.target[:200]}")
@@ -226,9 +214,7 @@ class AvailabilityAdapter(HttpAdapter):
         """Return the copy nearest before `at`, or nearest after it when there is none."""
         return (await self.find_many([(url, at)]))[url]
 
-    async def find_many(
-        self, queries: Sequence[tuple[str, datetime | None]]
-    ) -> dict[str, list[ArchiveMemento]]:
+    async def find_many(self, queries: Sequence[tuple[str, datetime | None]]) -> dict[str, list[ArchiveMemento]]:
         """Return the results of `find` for many URLs."""
         copies: dict[str, list[ArchiveMemento]] = {url: [] for url, _ in queries}
         for start in range(0, len(queries), AT_ONCE):
@@ -319,9 +305,7 @@ class FallbackAdapter:
 
 KNOWN_ADAPTERS: Final[Mapping[str, AdapterFactory]] = MappingProxyType(
     {
-        "wayback": lambda asker: FallbackAdapter(
-            (AvailabilityAdapter(asker), WaybackRedirectAdapter(asker))
-        ),
+        "wayback": lambda asker: FallbackAdapter((AvailabilityAdapter(asker), WaybackRedirectAdapter(asker))),
         "wayback-cdx": lambda asker: CdxAdapter(asker, "wayback", f"{_WAYBACK_HOME}cdx/search/cdx"),
         "arquivo": lambda asker: CdxAdapter(asker, "arquivo", "https://arquivo.pt/wayback/cdx"),
         "time-travel": lambda asker: TimeMapAdapter(asker, "memento", TIME_TRAVEL),
@@ -372,6 +356,4 @@ def _host(place: str, name: str) -> str:
         plain = place.replace("{url}", "").replace("{ts}", "")
         return authority_of(fetch_key(plain, allow_single_label=True))
     except BadUrlError as error:
-        raise ConfigError(
-            f"[links] archives: {name[:200]!r} has no address that can be queried: {error}"
-        ) from error
+        raise ConfigError(f"[links] archives: {name[:200]!r} has no address that can be queried: {error}") from error

@@ -77,9 +77,7 @@ def parse_links(text: str) -> Iterator[LinkValue]:
     for count, match in enumerate(_LINK.finditer(text)):
         if count >= ENTRIES_LIMIT:
             return
-        parameters = {
-            name.lower(): quoted or bare for name, quoted, bare in _PARAMETER.findall(match[2])
-        }
+        parameters = {name.lower(): quoted or bare for name, quoted, bare in _PARAMETER.findall(match[2])}
         rels = frozenset(parameters.get("rel", "").lower().split())
         yield LinkValue(match[1].strip(), rels, parameters)
 
@@ -96,9 +94,7 @@ def read_link_timemap(text: str) -> ParsedTimeMap:
                 entries.append(ListedCopy(link.target, stamp))
         elif "timemap" in link.rels and "self" not in link.rels:
             begins = timestamp_of(link.parameters.get("from", ""))
-            parts.append(
-                TimeMapSegment(link.target, begins, timestamp_of(link.parameters.get("until", "")))
-            )
+            parts.append(TimeMapSegment(link.target, begins, timestamp_of(link.parameters.get("until", ""))))
     if not original and not entries:
         raise FormatError("it is no TimeMap")
     return ParsedTimeMap(original, tuple(entries), tuple(parts))
@@ -171,8 +167,7 @@ def read_cdx(text: str) -> list[ListedCopy]:
         if "timestamp" not in names:
             raise FormatError("it is no list of captures")
         return _rows(
-            {name: str(value) for name, value in zip(names, row, strict=False)}
-            for row in rows[1 : ENTRIES_LIMIT + 1]
+            {name: str(value) for name, value in zip(names, row, strict=False)} for row in rows[1 : ENTRIES_LIMIT + 1]
         )
     rows = map(_cdx_row, text.split("\n")[:ENTRIES_LIMIT])
     captures = [row for row in rows if row is not None]

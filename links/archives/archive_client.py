@@ -37,9 +37,7 @@ class ArchiveFailure(StrEnum):
 class ArchiveUnavailableError(TransientError):
     """Failed archive request: no evidence about copies. `retry_s` is 0 when the archive gave no time."""
 
-    def __init__(
-        self, service: str, failure: ArchiveFailure, reason: str, *, retry_s: float = 0.0
-    ) -> None:
+    def __init__(self, service: str, failure: ArchiveFailure, reason: str, *, retry_s: float = 0.0) -> None:
         later = f"; no requests for {retry_s:.0f} s" if retry_s else ""
         super().__init__(f"The archive {service} gave no answer ({failure}): {reason}{later}.")
         self.service = service
@@ -121,12 +119,8 @@ class ArchiveClient:
                 response = await self.fetch(request)
             except NoReplyError as error:
                 # A long answer is a sign of life.
-                pause = (
-                    0.0 if error.failure is not ArchiveFailure.UNREACHABLE else self._shut(throttle)
-                )
-                raise ArchiveUnavailableError(
-                    service, error.failure, str(error), retry_s=pause
-                ) from error
+                pause = 0.0 if error.failure is not ArchiveFailure.UNREACHABLE else self._shut(throttle)
+                raise ArchiveUnavailableError(service, error.failure, str(error), retry_s=pause) from error
             finally:
                 throttle.next_at = self.monotonic() + self.gap_s
             # With Memento-Datetime the status is the copy's (RFC 7089, 4.5).
@@ -134,19 +128,13 @@ class ArchiveClient:
             if status in _BUSY:
                 now = self.now()
                 limit = timedelta(seconds=LONGEST_ASKED_S)
-                requested = parse_retry_after(
-                    response.headers.get("retry-after", ""), now=now, limit=limit
-                )
-                pause = self._shut(
-                    throttle, (None if requested is None else requested.total_seconds())
-                )
+                requested = parse_retry_after(response.headers.get("retry-after", ""), now=now, limit=limit)
+                pause = self._shut(throttle, (None if requested is None else requested.total_seconds()))
                 reason = f"it answered {response.status}"
                 raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, reason, retry_s=pause)
             if status >= 500:
                 reason = f"it answered {response.status}"
-                raise ArchiveUnavailableError(
-                    service, ArchiveFailure.UNREACHABLE, reason, retry_s=self._shut(throttle)
-                )
+                raise ArchiveUnavailableError(service, ArchiveFailure.UNREACHABLE, reason, retry_s=self._shut(throttle))
             throttle.failures = 0
             return response
 

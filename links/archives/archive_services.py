@@ -104,9 +104,7 @@ def _read_services() -> dict[str, ArchiveService]:
 SERVICES: Final[Mapping[str, ArchiveService]] = MappingProxyType(_read_services())
 # Our own pages and copies, at origins that the caller names; `#` is escaped there (docs/reference/memento.md).
 OWN_FORMS: Final = (
-    AddressForm(
-        r"(?:/w/[^/]+)?/(?:page|c|screenshot|text)/(?P<ts>\d{14})(?P<mod>(?:[a-z]{2}_)?)/(?P<url>.+)"
-    ),
+    AddressForm(r"(?:/w/[^/]+)?/(?:page|c|screenshot|text)/(?P<ts>\d{14})(?P<mod>(?:[a-z]{2}_)?)/(?P<url>.+)"),
     AddressForm(
         r"(?:/w/[^/]+)?/(?:page|timegate|timemap/(?:link|json|cdxj)|calendar)/(?P<url>.+)",
         fault=AddressFault.LIST,

@@ -43,15 +43,10 @@ def moment_of(timestamp: str) -> datetime:
     '2015-01-01T00:00:00+00:00'
     """
     year, month, day, hour, minute, second = (
-        int(timestamp[start:end])
-        for start, end in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
+        int(timestamp[start:end]) for start, end in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
     )
     first = datetime(max(year, 1), min(max(month, 1), 12), 1, tzinfo=UTC)
-    last = (
-        (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
-        if first.year < 9999
-        else first
-    )
+    last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1) if first.year < 9999 else first
     return first.replace(
         day=min(max(day, 1), last.day if first.year < 9999 else 28),
         hour=min(hour, 23),
@@ -161,9 +156,7 @@ def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
     >>> recognise("https://example.org/") is None
     True
     """
-    own = {
-        _origin(each): fetch_key(each, allow_single_label=True).partition(":")[0] for each in own
-    }
+    own = {_origin(each): fetch_key(each, allow_single_label=True).partition(":")[0] for each in own}
     found = _recognise_one(text, own)
     if found is None:
         return None
@@ -189,9 +182,7 @@ def make_archive_url(service: str, original: str, timestamp: str) -> str:
     if known is None:
         raise InputError(f"No archive is called {service[:80]!r}; known are {', '.join(SERVICES)}.")
     if timestamp and not re.fullmatch(r"\d{4,14}", timestamp, re.ASCII):
-        raise InputError(
-            f"A timestamp has 4 to 14 digits, YYYYMMDDhhmmss; this is {timestamp[:80]!r}."
-        )
+        raise InputError(f"A timestamp has 4 to 14 digits, YYYYMMDDhhmmss; this is {timestamp[:80]!r}.")
     url = fetch_key(original)
     if not known.is_made or not (timestamp or known.has_newest):
         return ""
@@ -262,9 +253,7 @@ def _first(
         identifier = groups.get("id", "")
         identifier = identifier.upper() if service.name == "perma" else identifier
         timestamp = groups.get("ts", "")
-        stamp = parse_written_date(timestamp, service.zone_h) or timestamp_in_name(
-            service.name, identifier, path
-        )
+        stamp = parse_written_date(timestamp, service.zone_h) or timestamp_in_name(service.name, identifier, path)
         original, fault = _original(service, form, groups, identifier, path)
         template = form.template or service.template
         if form.fault is AddressFault.LIST and not form.template:
@@ -304,9 +293,7 @@ def _original(
         parameter = _URL_PARAMETER.search(path)
         text = unquote(parameter[1]) if parameter is not None else ""
     elif form.is_quoted:
-        text = unquote(
-            _TRAILING.sub("", text) if not _QUOTED_SCHEME.match(text) else text.partition("&")[0]
-        )
+        text = unquote(_TRAILING.sub("", text) if not _QUOTED_SCHEME.match(text) else text.partition("&")[0])
     if service.name == WEBOID:
         text = re.sub(r"%((?:25)*)23", lambda m: f"%{m[1][2:]}23" if m[1] else "#", text)
     elif service.name == OTHER:  # a hash that names a page reaches a replay only like this
@@ -346,9 +333,7 @@ Compiled = tuple[tuple[AddressForm, re.Pattern[str]], ...]
 
 @cache
 def _compiled(forms: tuple[AddressForm, ...]) -> Compiled:
-    return tuple(
-        (form, re.compile(form.pattern, re.ASCII | re.DOTALL | re.IGNORECASE)) for form in forms
-    )
+    return tuple((form, re.compile(form.pattern, re.ASCII | re.DOTALL | re.IGNORECASE)) for form in forms)
 
 
 @cache
@@ -359,8 +344,6 @@ def _by_host() -> dict[str, list[tuple[ArchiveService, Compiled]]]:
         of_forms = (host for form in service.forms for host in form.hosts)
         for host in dict.fromkeys((*service.hosts, *of_forms)):
             is_own = host in service.hosts
-            forms = (
-                form for form in service.forms if (host in form.hosts if form.hosts else is_own)
-            )
+            forms = (form for form in service.forms if (host in form.hosts if form.hosts else is_own))
             found.setdefault(host, []).append((service, _compiled(tuple(forms))))
     return found

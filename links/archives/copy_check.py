@@ -44,9 +44,7 @@ _EXCLUDED = re.compile(
     rb"|not available due to (?:robots|a takedown|legal)",
     re.IGNORECASE,
 )
-_CAPTURED_REDIRECT = re.compile(
-    rb"Got an HTTP 30\d response at crawl time|Redirecting to\.\.\.", re.IGNORECASE
-)
+_CAPTURED_REDIRECT = re.compile(rb"Got an HTTP 30\d response at crawl time|Redirecting to\.\.\.", re.IGNORECASE)
 
 
 class CopyVerdict(StrEnum):
@@ -73,9 +71,7 @@ class CopyCheckResult:
 _unclear = partial(CopyCheckResult, CopyVerdict.UNCLEAR, "", "")
 
 
-async def check_copy(
-    asker: ArchiveClient, address: str, url: str, *, own: tuple[str, ...] = ()
-) -> CopyCheckResult:
+async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple[str, ...] = ()) -> CopyCheckResult:
     """Fetch a copy's address and classify the answer. Redirects are followed within the archive only."""
     cited = recognise(address, own=own)
     service = cited.service if cited is not None else OTHER
@@ -92,9 +88,7 @@ async def check_copy(
             requested = fetch_key(urljoin(requested, target), allow_single_label=True)
             parsed = recognise(requested, own=own)
             if parsed is not None and parsed.service == service:
-                if is_copy_of(parsed, url) is False or (
-                    service == OTHER and not is_same_page(parsed.original, url)
-                ):
+                if is_copy_of(parsed, url) is False or (service == OTHER and not is_same_page(parsed.original, url)):
                     note = f"a copy of a redirect to {parsed.original[:200]}"
                     return CopyCheckResult(CopyVerdict.BAD, note=note)
             elif authority_of(requested) != authority_of(fetch_key(address)):
@@ -118,16 +112,12 @@ def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> 
             return CopyCheckResult(CopyVerdict.GONE, note="the archive does not show it any more")
         return _unclear(f"the archive answered {response.status}")
     if response.status >= 400:
-        return CopyCheckResult(
-            CopyVerdict.BAD, address, stamp, f"a copy of an error {response.status}"
-        )
+        return CopyCheckResult(CopyVerdict.BAD, address, stamp, f"a copy of an error {response.status}")
     if response.status not in (200, 203, 206):
         return _unclear(f"the archive answered {response.status}")
     for link in parse_links(response.headers.get("link", "")):
         if "original" in link.rels and not is_same_page(link.target, url):
-            return CopyCheckResult(
-                CopyVerdict.OTHER_PAGE, address, stamp, f"a copy of {link.target[:200]}"
-            )
+            return CopyCheckResult(CopyVerdict.OTHER_PAGE, address, stamp, f"a copy of {link.target[:200]}")
     if not stamp and (service in (WEBOID, OTHER) or SERVICES[service].says_time):
         return _unclear("a page that does not say when it was taken")
     return _of_page(response, address, stamp, url)
@@ -142,19 +132,13 @@ def _of_page(response: ArchiveResponse, address: str, stamp: str, url: str) -> C
             return CopyCheckResult(CopyVerdict.BAD, address, stamp, "a copy of a redirect")
         guarded = detect_guard(LenientHead(200), response.body) if stamp else ""
         if guarded:
-            return CopyCheckResult(
-                CopyVerdict.BAD, address, stamp, f"a copy of a challenge ({guarded})"
-            )
+            return CopyCheckResult(CopyVerdict.BAD, address, stamp, f"a copy of a challenge ({guarded})")
         if says_not_found(parse_page_excerpt(response.body, mime), url):
-            return CopyCheckResult(
-                CopyVerdict.BAD, address, stamp, "a copy of a page that says it is not found"
-            )
+            return CopyCheckResult(CopyVerdict.BAD, address, stamp, "a copy of a page that says it is not found")
     return CopyCheckResult(CopyVerdict.GOOD, address, stamp)
 
 
-def _moved(
-    seen: CopyCheckResult, address: str, requested: str, own: tuple[str, ...]
-) -> CopyCheckResult:
+def _moved(seen: CopyCheckResult, address: str, requested: str, own: tuple[str, ...]) -> CopyCheckResult:
     """Return the result with the version that was served, when that is another one."""
     if seen.sight is not CopyVerdict.GOOD or requested == address:
         return seen
@@ -164,16 +148,12 @@ def _moved(
     if not before.timestamp or before.timestamp == after.timestamp:
         return replace(seen, address=after.address)
     note = f"the version of {after.timestamp} is shown"
-    return CopyCheckResult(
-        CopyVerdict.MOVED, after.address, seen.timestamp or after.timestamp, note
-    )
+    return CopyCheckResult(CopyVerdict.MOVED, after.address, seen.timestamp or after.timestamp, note)
 
 
 PERMA_API = "https://api.perma.cc/v1/public/archives/"
 _PERMA_ID = re.compile(r"https://perma\.cc/([0-9A-Z-]{9,13})")
-_LONG = re.compile(
-    r"""id=["']?SHARE_LONGLINK["']?[^>]{0,200}?value=["']([^"']{1,8000})""", re.IGNORECASE
-)
+_LONG = re.compile(r"""id=["']?SHARE_LONGLINK["']?[^>]{0,200}?value=["']([^"']{1,8000})""", re.IGNORECASE)
 _AS_OF = re.compile(r"<a[^>]{0,500}>(https?://[^<]{1,8000})</a>\s*as of\s", re.IGNORECASE)
 
 
@@ -205,9 +185,7 @@ async def resolve_address(asker: ArchiveClient, parsed: ArchiveUrl) -> ResolvedA
         taken = text_value(document, "capture_time") or text_value(document, "creation_timestamp")
         original = _url(text_value(document, "url"))
         return ResolvedAddress(original, timestamp_of(taken), within.address)
-    response = await asker.ask(
-        within.service, ArchiveRequest(within.address, hops=4, is_head_enough=True)
-    )
+    response = await asker.ask(within.service, ArchiveRequest(within.address, hops=4, is_head_enough=True))
     if response.status in NOT_THERE and "memento-datetime" not in response.headers:
         return ResolvedAddress(address=within.address)
     stamp = timestamp_of(response.headers.get("memento-datetime", "")) or within.timestamp

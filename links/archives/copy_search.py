@@ -51,9 +51,7 @@ class SearchStep(StrEnum):
     LATER = "later"  # archives that were asked gave no answer
 
 
-def citation_day(
-    accessed: datetime | None, added: datetime | None, now: datetime
-) -> datetime | None:
+def citation_day(accessed: datetime | None, added: datetime | None, now: datetime) -> datetime | None:
     """Return the access date, else the day the link was added (B06); none before 2001 or in the future."""
     for each in (accessed, added):
         if each is not None and FIRST_ACCESS <= each <= now + _CLOCK_SKEW:
@@ -82,9 +80,7 @@ def is_good(copy: ArchiveMemento, now: datetime) -> bool:
     return not copy.timestamp or FIRST_COPY <= moment_of(copy.timestamp) <= now + _CLOCK_SKEW
 
 
-def choose_versions(
-    copies: Iterable[ArchiveMemento], at: datetime | None, now: datetime
-) -> dict[str, ArchiveMemento]:
+def choose_versions(copies: Iterable[ArchiveMemento], at: datetime | None, now: datetime) -> dict[str, ArchiveMemento]:
     """Choose one version in each archive (W30): the nearest not after `at`, else after it; without `at` the newest.
 
     Unknown times come last. An archive with only copies of errors gets an empty address.
@@ -201,17 +197,13 @@ async def search_copies(
     is_outdated = last is not None and last.outcome is CopySearchOutcome.OUTDATED
     if remembered is not None and not is_thorough and not is_outdated:
         return CopySearchResult(SearchStep.KEPT, remembered, tuple(stored.values()))
-    candidates, troubles, queried = await _gather_copies(
-        archives, url.url, (at, *others), is_thorough=is_thorough
-    )
+    candidates, troubles, queried = await _gather_copies(archives, url.url, (at, *others), is_thorough=is_thorough)
     seen: dict[str, CopyCheckResult] = {}
     chosen = await _choose_verified(archives, url.url, candidates, (at, now), seen)
     versions = [
         copy
         for day in others
-        for copy in (
-            await _choose_verified(archives, url.url, candidates, (day, now), seen)
-        ).values()
+        for copy in (await _choose_verified(archives, url.url, candidates, (day, now), seen)).values()
         if copy.address and copy not in chosen.values()
     ]
     step, best = plan_copies(
@@ -269,9 +261,7 @@ async def _query_archive(
         if number:
             if not versions or day is None:
                 continue
-            sides = {
-                moment_of(each.timestamp) <= day for each in versions.values() if each.timestamp
-            }
+            sides = {moment_of(each.timestamp) <= day for each in versions.values() if each.timestamp}
             if len(sides) == 2:  # with copies before and after the day the nearest is known, too
                 continue
         try:
@@ -292,9 +282,7 @@ async def _choose_verified(
     """Choose one version of each archive without those that prove bad; `seen` has checks by address."""
 
     def corrected() -> dict[str, ArchiveMemento]:
-        return choose_versions(
-            (_corrected(copy, seen.get(copy.address)) for copy in candidates), *moments
-        )
+        return choose_versions((_corrected(copy, seen.get(copy.address)) for copy in candidates), *moments)
 
     def unsure(chosen: dict[str, ArchiveMemento]) -> list[ArchiveMemento]:
         known = {one.address for one in seen.values() if one.address}
@@ -312,12 +300,8 @@ async def _choose_verified(
         queried = unsure(corrected())
         if not queried:
             break
-        looks = (
-            check_copy(archives.asker, each.address, url, own=archives.origins) for each in queried
-        )
-        seen |= dict(
-            zip((each.address for each in queried), await asyncio.gather(*looks), strict=True)
-        )
+        looks = (check_copy(archives.asker, each.address, url, own=archives.origins) for each in queried)
+        seen |= dict(zip((each.address for each in queried), await asyncio.gather(*looks), strict=True))
     chosen = corrected()
     never = {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}
     return chosen | never
@@ -328,15 +312,11 @@ def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMem
     if seen is None or seen.sight is CopyVerdict.UNCLEAR:
         return copy
     if seen.sight in (CopyVerdict.GOOD, CopyVerdict.MOVED):
-        return ArchiveMemento(
-            copy.service, seen.address, seen.timestamp or copy.timestamp, 200, copy.mime
-        )
+        return ArchiveMemento(copy.service, seen.address, seen.timestamp or copy.timestamp, 200, copy.mime)
     return ArchiveMemento(copy.service, "", "")
 
 
-async def _request_copy(
-    archives: CopySources, url: str, result: CopySearchResult
-) -> CopySearchResult:
+async def _request_copy(archives: CopySources, url: str, result: CopySearchResult) -> CopySearchResult:
     """Request a copy where no archive has one."""
     if archives.saver is None:
         return result
@@ -354,9 +334,7 @@ async def _request_copy(
 def _outcome(result: CopySearchResult, *, queried: bool) -> CopySearchOutcome | None:
     """Return the search outcome to store; None when no archive was queried."""
     if result.best is not None:
-        return (
-            CopySearchOutcome.SAVED if result.step is SearchStep.SAVE else CopySearchOutcome.FOUND
-        )
+        return CopySearchOutcome.SAVED if result.step is SearchStep.SAVE else CopySearchOutcome.FOUND
     if result.step is SearchStep.UNFIXABLE:
         return CopySearchOutcome.UNFIXABLE
     if result.troubles:

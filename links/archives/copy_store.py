@@ -131,9 +131,7 @@ def copies_of_url(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]
     return tuple(StoredCopy(*row) for row in connection.execute(query))
 
 
-def put_copies(
-    connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int
-) -> int:
+def put_copies(connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int) -> int:
     """Store a search result, one version of each archive; return the number of changes.
 
     A person's choice is kept, and so is an earlier version where no good one is found now.
@@ -143,9 +141,7 @@ def put_copies(
     rows = []
     for copy in {each.service: each for each in found}.values():
         kept = there.get(copy.service)
-        if kept is not None and (
-            kept.chosen_by or not copy.address or kept.address == copy.address
-        ):
+        if kept is not None and (kept.chosen_by or not copy.address or kept.address == copy.address):
             continue
         found_day = kept.found_day if kept is not None else day
         rows.append(_row(url_id, copy, found_day, day, is_locked=is_locked))
@@ -166,8 +162,7 @@ def choose_copy(
     is_locked = any(kept.is_locked for kept in there)
     if is_locked and not choice.is_admin:
         raise CopyLockedError(
-            f"{url.url[:200]} changes all the time, so no version of it is chosen by hand; "
-            "administrators may."
+            f"{url.url[:200]} changes all the time, so no version of it is chosen by hand; administrators may."
         )
     if choice.address:
         copy = parse_chosen_copy(choice.address, url.url, own=own)
@@ -175,13 +170,9 @@ def choose_copy(
         copy = ArchiveMemento(choice.service, "", "")
     else:
         known = ", ".join(kept.service for kept in there) or "none"
-        raise InputError(
-            f"Name the archive in which no version is to be chosen; it has copies in: {known}."
-        )
+        raise InputError(f"Name the archive in which no version is to be chosen; it has copies in: {known}.")
     if choice.service and copy.service != choice.service:
-        raise InputError(
-            f"That address is of the archive {copy.service}, and not of {choice.service[:80]}."
-        )
+        raise InputError(f"That address is of the archive {copy.service}, and not of {choice.service[:80]}.")
     found_day = next((kept.found_day for kept in there if kept.service == copy.service), day)
     row = _row(url.id, copy, found_day, day, is_locked=is_locked)
     upsert(connection, copies, ("url_id", "service"), [row | {"chosen_by": choice.by}])
@@ -219,9 +210,7 @@ def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admi
     change = update(copies).where(copies.c.url_id == url.id).values(is_locked=is_locked)
     count = connection.execute(change).rowcount
     if not count:
-        raise InputError(
-            f"{url.url[:200]} has no copies yet: `weboid links copies find` asks for some."
-        )
+        raise InputError(f"{url.url[:200]} has no copies yet: `weboid links copies find` asks for some.")
     return count
 
 
@@ -243,9 +232,7 @@ def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
         .order_by(copies.c.due_day, copies.c.url_id, copies.c.service)
         .limit(limit)
     )
-    return [
-        DueCopy(row_of(row), StoredCopy(*row[len(COLUMNS) :])) for row in connection.execute(query)
-    ]
+    return [DueCopy(row_of(row), StoredCopy(*row[len(COLUMNS) :])) for row in connection.execute(query)]
 
 
 def record_copy_check(
@@ -275,9 +262,7 @@ def record_copy_check(
     return CopyCheckEffect.DROPPED
 
 
-def note_search(
-    connection: Connection, url_id: int, outcome: CopySearchOutcome, day: int, note: str = ""
-) -> None:
+def note_search(connection: Connection, url_id: int, outcome: CopySearchOutcome, day: int, note: str = "") -> None:
     """Store the time and outcome of a search for the URL."""
     row = {"url_id": url_id, "day": day, "outcome": int(outcome), "note": note[:500]}
     upsert(connection, copy_searches, ("url_id",), [row])
@@ -290,9 +275,7 @@ def last_search(connection: Connection, url_id: int) -> CopySearch | None:
     return None if row is None else CopySearch(row.day, CopySearchOutcome(row.outcome), row.note)
 
 
-def urls_without_copy(
-    connection: Connection, day: int, limit: int, *, living: bool = False
-) -> list[UrlRow]:
+def urls_without_copy(connection: Connection, day: int, limit: int, *, living: bool = False) -> list[UrlRow]:
     """Return links to search copies for: dead or always failing (with `living` also live) ones without a copy.
 
     Includes links whose copies were chosen before a page cited them on another day.
@@ -321,9 +304,7 @@ def _never_alive(connection: Connection, day: int, limit: int) -> list[UrlRow]:
     return found[:limit]
 
 
-def _without(
-    connection: Connection, day: int, limit: int, states: str, *, after: int = 0
-) -> list[UrlRow]:
+def _without(connection: Connection, day: int, limit: int, states: str, *, after: int = 0) -> list[UrlRow]:
     again = case(
         *((copy_searches.c.outcome == int(each), days) for each, days in AGAIN_DAYS.items()),
         else_=0,
@@ -341,9 +322,7 @@ def _without(
     return [row_of(row) for row in connection.execute(query)]
 
 
-def put_versions(
-    connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int
-) -> None:
+def put_versions(connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int) -> None:
     """Store further versions for citations of other days (B06), except where a person chose one."""
     by_person = {each.service for each in copies_of_url(connection, url_id) if each.chosen_by}
     rows = []
@@ -388,17 +367,13 @@ class ArchiveCopies:
         copy = parse_chosen_copy(address, url.url, own=self.own)
         there = {kept.service: kept for kept in copies_of_url(connection, url.id)}
         if any(kept.is_locked for kept in there.values()):
-            raise CopyLockedError(
-                f"{url.url[:200]} changes all the time, so no version of it is chosen by hand."
-            )
+            raise CopyLockedError(f"{url.url[:200]} changes all the time, so no version of it is chosen by hand.")
         if copy.service not in there or not there[copy.service].address:
             put_copies(connection, url.id, [copy], day_of(now))
         return copy.service
 
 
-def _row(
-    url_id: int, copy: ArchiveMemento, found_day: int, day: int, *, is_locked: bool
-) -> dict[str, Any]:
+def _row(url_id: int, copy: ArchiveMemento, found_day: int, day: int, *, is_locked: bool) -> dict[str, Any]:
     return {
         "url_id": url_id,
         "service": copy.service,

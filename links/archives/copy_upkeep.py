@@ -83,9 +83,7 @@ async def check_due_copies(
             seen = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in seen]
         with store.writing() as rows:
             return [
-                CopyVisit(
-                    each, record_copy_check(rows, each.url.id, each.kept, one, day_of(now)), one
-                )
+                CopyVisit(each, record_copy_check(rows, each.url.id, each.kept, one, day_of(now)), one)
                 for each, one in zip(dues, seen, strict=True)
             ]
 
@@ -96,9 +94,7 @@ async def check_due_copies(
 log = logging.getLogger(__name__)
 
 YOUNG_DAYS: Final = 91  # a copy elsewhere that was kept so lately is not taken again
-_REQUESTED = frozenset(
-    (CopySearchOutcome.SAVED, CopySearchOutcome.UNSAVABLE, CopySearchOutcome.TROUBLE)
-)
+_REQUESTED = frozenset((CopySearchOutcome.SAVED, CopySearchOutcome.UNSAVABLE, CopySearchOutcome.TROUBLE))
 _SEARCHED = _REQUESTED | {CopySearchOutcome.WANTED, CopySearchOutcome.UNFIXABLE}
 
 
@@ -162,9 +158,7 @@ def is_mirror_wanted(
     now: datetime,
 ) -> MirrorOutcome | None:
     """Return None when archives are to be queried about the link, else the reason not to."""
-    if wanted is MirrorMode.NEVER or (
-        wanted is MirrorMode.FAILED and visited is CaptureOutcome.GOOD
-    ):
+    if wanted is MirrorMode.NEVER or (wanted is MirrorMode.FAILED and visited is CaptureOutcome.GOOD):
         return MirrorOutcome.LEFT
     today = day_of(now)
     with store.reading() as rows:
@@ -202,15 +196,11 @@ async def mirror_url(
         if visited is CaptureOutcome.GOOD:
             if request is not None:
                 outcome = (
-                    CopySearchOutcome.UNSAVABLE
-                    if request.done is MirrorOutcome.NEVER
-                    else CopySearchOutcome.TROUBLE
+                    CopySearchOutcome.UNSAVABLE if request.done is MirrorOutcome.NEVER else CopySearchOutcome.TROUBLE
                 )
                 _keep(store, url, [], outcome, now, request.note)
                 return request
-            return MirrorResult(
-                url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now"
-            )
+            return MirrorResult(url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now")
         return await _search_elsewhere(store, archives, url, request, now)
     except WeboidError:
         raise
@@ -241,9 +231,7 @@ async def _search_elsewhere(
     if search.best is not None:
         return MirrorResult(url.url, MirrorOutcome.FOUND, search.best)
     note = "; ".join([*search.troubles, *([request.note] if request is not None else [])])
-    is_over = search.step is SearchStep.UNFIXABLE and (
-        request is None or request.done is MirrorOutcome.NEVER
-    )
+    is_over = search.step is SearchStep.UNFIXABLE and (request is None or request.done is MirrorOutcome.NEVER)
     if not is_over:
         _keep(store, url, [], CopySearchOutcome.TROUBLE, now, note)
     elif url.state not in DEAD:  # what lives may be had elsewhere before half a year is over

@@ -81,9 +81,7 @@ class SavePageNow:
             status = await self._ask(ArchiveRequest(f"{self.origin}/save", "POST", headers, body))
             job = status.get("job_id")
             if isinstance(job, str) and job and not _code(status):
-                request = ArchiveRequest(
-                    f"{self.origin}/save/status/{quote(job, safe='')}", headers=self._headers
-                )
+                request = ArchiveRequest(f"{self.origin}/save/status/{quote(job, safe='')}", headers=self._headers)
                 until, is_pending = self.monotonic() + LONGEST_S, True
                 while is_pending:
                     await self.asker.sleep(POLL_S)

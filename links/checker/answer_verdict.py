@@ -57,9 +57,7 @@ _FAULTS = range(500, 600)
 # What is sent in place of what there is not: pictures of "not found", and whatever an API or a
 # framework says its errors in.
 # An error page that was packed twice, or whose packing nobody undid.
-_WRAPPERS = frozenset(
-    {"application/gzip", "application/zstd", "application/x-bzip2", "application/x-compress"}
-)
+_WRAPPERS = frozenset({"application/gzip", "application/zstd", "application/x-bzip2", "application/x-compress"})
 _PLACEHOLDERS = ("image/", "text/", "message/", "multipart/", "font/")
 
 
@@ -88,15 +86,9 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
     if kind:
         verdict = CheckVerdict.OK if kind == mime and body else CheckVerdict.SUSPECT
         return StatusReading(StatusCode.CORRECTED, verdict, f"false status: {status} with {kind}")
-    is_too_long = (
-        size > _ERROR_PAGE_BYTES
-        if status in _FAULTS
-        else mime == "text/plain" and size > _ERROR_TEXT_BYTES
-    )
+    is_too_long = size > _ERROR_PAGE_BYTES if status in _FAULTS else mime == "text/plain" and size > _ERROR_TEXT_BYTES
     if is_too_long:
-        return StatusReading(
-            StatusCode.CORRECTED, CheckVerdict.SUSPECT, f"false status: {status} with {size} bytes"
-        )
+        return StatusReading(StatusCode.CORRECTED, CheckVerdict.SUSPECT, f"false status: {status} with {size} bytes")
     return plain
 
 
@@ -164,9 +156,7 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
         if whole_host and not trouble.startswith("dns"):  # one on an unusual port may not be
             target = request_target(trace.url)
             whole_host = target.authority == target.host
-        return replace(
-            finding, code=meaning.code, verdict=verdict, note=note, whole_host=whole_host
-        )
+        return replace(finding, code=meaning.code, verdict=verdict, note=note, whole_host=whole_host)
     assert answer is not None
     return _of_answer(finding, trace, answer, now)
 
@@ -208,9 +198,7 @@ def refresh_target(trace: ProbeTrace) -> str:
     return page_refresh_target(parse_page_excerpt(answer.body, answer.head.first("content-type")))
 
 
-def _of_answer(
-    finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer, now: datetime
-) -> CheckResult:
+def _of_answer(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer, now: datetime) -> CheckResult:
     head = answer.head
     by = detect_guard(head, answer.body)
     wait = retry_after_s(head.first("retry-after"), now) if head.status >= 400 else None

@@ -57,9 +57,7 @@ def parse_host_share(text: str) -> HostShare:
     found = _TEXT.fullmatch(text.strip())
     number, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= number <= count <= BUCKETS:
-        raise InputError(
-            f"{text[:40]!r} is no part: write i/n, such as 1/4, with i from 1 to n and n up to {BUCKETS}."
-        )
+        raise InputError(f"{text[:40]!r} is no part: write i/n, such as 1/4, with i from 1 to n and n up to {BUCKETS}.")
     return HostShare(number, count)
 
 
@@ -99,9 +97,7 @@ class CheckLease:
         return tuple(leases.c[name] == value for name, value in its.items())
 
 
-def take_check_lease(
-    connection: Connection, part: HostShare, holder: str, *, now: int, length_s: int
-) -> CheckLease:
+def take_check_lease(connection: Connection, part: HostShare, holder: str, *, now: int, length_s: int) -> CheckLease:
     """Claim a lease for the share, else LeaseHeldError; delete expired leases that overlap it."""
     if connection.dialect.name == "postgresql":
         # Two that look at the same moment would both see a free part.
@@ -117,19 +113,13 @@ def take_check_lease(
     # Past what any removed lease can have had: the clock goes on where numbers were forgotten.
     fence = max((highest or 0) + 1, now)
     connection.execute(delete(leases).where(leases.c.part == str(part)))
-    connection.execute(
-        insert(leases).values(part=str(part), holder=holder, fence=fence, until=now + length_s)
-    )
+    connection.execute(insert(leases).values(part=str(part), holder=holder, fence=fence, until=now + length_s))
     return CheckLease(part, holder, fence)
 
 
-def renew_check_lease(
-    connection: Connection, lease: CheckLease, *, now: int, length_s: int
-) -> None:
+def renew_check_lease(connection: Connection, lease: CheckLease, *, now: int, length_s: int) -> None:
     """Renew the lease from now, even when it expired; LeaseLostError when another checker took it."""
-    changed = connection.execute(
-        update(leases).where(*lease.condition()).values(until=now + length_s)
-    )
+    changed = connection.execute(update(leases).where(*lease.condition()).values(until=now + length_s))
     if changed.rowcount != 1:
         raise LeaseLostError(
             f"Part {lease.part} of the hosts was taken by another checker, because this one was not "
@@ -139,9 +129,7 @@ def renew_check_lease(
 
 def hold_check_lease(connection: Connection, lease: CheckLease) -> None:
     """Lock the lease's row until the commit; LeaseLostError when another checker took it."""
-    found = connection.execute(
-        select(leases.c.fence).where(*lease.condition()).with_for_update()
-    ).first()
+    found = connection.execute(select(leases.c.fence).where(*lease.condition()).with_for_update()).first()
     if found is None:
         raise LeaseLostError(f"Part {lease.part} of the hosts was taken by another checker.")
 

@@ -93,23 +93,17 @@ _TRUST_S = 60.0  # once somebody answered we are not doubted for so long
 class CheckRun:
     """Single check run. Not reusable."""
 
-    def __init__(
-        self, means: CheckContext, plan: CheckPlan, *, on_kept: OnKept | None = None
-    ) -> None:
+    def __init__(self, means: CheckContext, plan: CheckPlan, *, on_kept: OnKept | None = None) -> None:
         """Create a run; `on_kept` is called with stored results."""
         self.tally = CheckTally()
         self._means = means
         self._plan = plan
         self._connections = plan.connections
-        self._rules = replace(
-            plan.rules, settings=lambda url, key: means.marks.current().setting(url, key)
-        )
+        self._rules = replace(plan.rules, settings=lambda url, key: means.marks.current().setting(url, key))
         self._on_kept = on_kept
         self._polled_at = -math.inf
         room = min(max(plan.connections * 20, 2 * plan.host_room), _ROOM)
-        self._table: Table = Timetable(
-            gaps=means.turns.gaps, room=room, host_room=plan.host_room, tries=_TRIES
-        )
+        self._table: Table = Timetable(gaps=means.turns.gaps, room=room, host_room=plan.host_room, tries=_TRIES)
         self._feed = TimetableFeed(
             means.desk,
             self._table,
@@ -136,9 +130,7 @@ class CheckRun:
         means.turns.on_parked = self._changed.set
         means.turns.allow(plan.connections)
 
-    async def run(
-        self, stop: asyncio.Event, *, named: Sequence[DueUrl] | None = None
-    ) -> CheckTally:
+    async def run(self, stop: asyncio.Event, *, named: Sequence[DueUrl] | None = None) -> CheckTally:
         """Check everything due, or only `named`; LeaseLostError when another checker has our hosts."""
         now = self._means.clock.now()
         today = day_of(now)
@@ -156,9 +148,7 @@ class CheckRun:
             )
             self._feed.begin(today)
         else:
-            made = await self._means.desk.write(
-                lambda rows: check_schedule.begin_named_run(rows, len(named), now=now)
-            )
+            made = await self._means.desk.write(lambda rows: check_schedule.begin_named_run(rows, len(named), now=now))
             self._feed.begin_named(named)
         self.tally.due = made.due - made.done
         self._keeper = ResultWriter(
@@ -337,9 +327,7 @@ class CheckRun:
                 self._connections,
             )
 
-    def _add_result(
-        self, candidate: CheckCandidate, finding: CheckResult, keeper: ResultWriter
-    ) -> None:
+    def _add_result(self, candidate: CheckCandidate, finding: CheckResult, keeper: ResultWriter) -> None:
         """Store a result and those held back, unless an own outage is suspected."""
         url = candidate.url
         now = self._means.clock.now()

@@ -24,9 +24,7 @@ from links.states import CheckPreset, LinkHealth, LinkState, preset_of
 
 _DAY_S = 86_400
 _RETRY_LIMIT_DAYS = 30  # whoever asks for more is looked at all the same
-_NEVER = frozenset(
-    {LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED}
-)
+_NEVER = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED})
 _SELDOM = frozenset({LinkState.USURPED, LinkState.DEVIATED})
 _MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: multiples of it are far apart
 _64_BITS = (1 << 64) - 1
@@ -62,9 +60,7 @@ def next_due(
     return min(day + max(days, 1), LAST_DAY)
 
 
-def _interval(
-    before: LinkHealth, after: LinkHealth, day: int, preset: CheckPreset, key: bytes
-) -> int:
+def _interval(before: LinkHealth, after: LinkHealth, day: int, preset: CheckPreset, key: bytes) -> int:
     """Compute the days to the next check."""
     state = after.state
     if state is LinkState.DYING:
@@ -173,9 +169,7 @@ class CheckRunRow:
     batch: int  # the last stored batch of results
 
 
-def begin_run(
-    connection: Connection, part: HostShare, *, horizon: int, now: datetime
-) -> CheckRunRow:
+def begin_run(connection: Connection, part: HostShare, *, horizon: int, now: datetime) -> CheckRunRow:
     """Return the share's open run, or create one."""
     left = due_urls.count_due(connection, part, horizon)
     found = connection.execute(
@@ -198,9 +192,7 @@ def begin_named_run(connection: Connection, count: int, *, now: datetime) -> Che
 
 def end_run(connection: Connection, pass_id: int, *, now: datetime) -> None:
     """Mark the run as complete."""
-    connection.execute(
-        update(passes).where(passes.c.id == pass_id).values(ended=int(now.timestamp()))
-    )
+    connection.execute(update(passes).where(passes.c.id == pass_id).values(ended=int(now.timestamp())))
 
 
 def latest_runs(connection: Connection, *, limit: int) -> list[CheckRunRow]:
@@ -224,9 +216,7 @@ def checks_per_s(rows: list[CheckRunRow], *, now: datetime) -> float | None:
     return sum(best.values()) if best else None
 
 
-def run_forecast(
-    connection: Connection, settings: LinksSettings, *, now: datetime
-) -> CheckForecast | None:
+def run_forecast(connection: Connection, settings: LinksSettings, *, now: datetime) -> CheckForecast | None:
     """Compute the forecast from all URLs (seconds for millions); None while no run shows the rate."""
     rate = checks_per_s(latest_runs(connection, limit=_RATED), now=now)
     if rate is None:
@@ -292,10 +282,7 @@ def interval_of(state: LinkState, preset: CheckPreset) -> int:
 def longest_due(connection: Connection, *, day: int) -> int:
     """Return for how many days the longest waiting URL has been due; 0 when none is."""
     first = connection.execute(
-        select(urls.c.due_day)
-        .where(urls.c.due_day > due_urls.URGENT_DAY)
-        .order_by(urls.c.due_day)
-        .limit(1)
+        select(urls.c.due_day).where(urls.c.due_day > due_urls.URGENT_DAY).order_by(urls.c.due_day).limit(1)
     ).scalar()
     return 0 if first is None else max(day - int(first), 0)
 

@@ -59,9 +59,7 @@ class ReplacementTester:
         limit: int,
         *,
         stop: asyncio.Event | None = None,
-        on_result: Callable[[ReplacementProposal, ProposalStage], None] = lambda _which, _stage: (
-            None
-        ),
+        on_result: Callable[[ReplacementProposal, ProposalStage], None] = lambda _which, _stage: None,
     ) -> Counter[ProposalStage]:
         """Test waiting or due replacements until `stop`; count them by resulting stage.
 
@@ -81,9 +79,7 @@ class ReplacementTester:
                 if finding is None:
                     return
                 stage = await self.desk.write(
-                    lambda rows: record_replacement_test(
-                        rows, proposal, finding, day_of(self.clock.now()), self.around
-                    )
+                    lambda rows: record_replacement_test(rows, proposal, finding, day_of(self.clock.now()), self.around)
                 )
                 if stage is not None:
                     stages[stage] += 1
@@ -135,9 +131,7 @@ class CheckerMaintenance:
         means = self._means
         decided = await means.desk.do(means.marks.current)
         around = ProposalContext(refuses=decided.refuses)
-        tester = ReplacementTester(
-            means.desk, means.looks, means.turns, means.clock, around, self._part
-        )
+        tester = ReplacementTester(means.desk, means.looks, means.turns, means.clock, around, self._part)
         return (await tester.run(_MOST, stop=stop)).total()
 
     async def forget(self) -> PurgeSummary | None:
@@ -171,9 +165,7 @@ class CheckWorkerOptions:
     lease_s: int = LEASE_S  # lifetime of its leases
 
 
-def plan_from_settings(
-    settings: LinksSettings, part: HostShare, *, limit: int | None = None
-) -> CheckPlan:
+def plan_from_settings(settings: LinksSettings, part: HostShare, *, limit: int | None = None) -> CheckPlan:
     """Build the plan of runs from the settings."""
     return CheckPlan(
         CheckRules(preset_of(settings.preset, trusts_tags=settings.trust_tags), settings.browser),
@@ -196,13 +188,9 @@ def fit_to_files(settings: Settings, warn: Callable[[str], None]) -> Settings:
     fitting = (allowed - _FILES_BESIDE) // _FILES_EACH
     if fitting >= wanted:
         return settings
-    remedy = (
-        f"raise it to {needed:,} (ulimit -Hn, LimitNOFILE= of a service, nofile of a container)"
-    )
+    remedy = f"raise it to {needed:,} (ulimit -Hn, LimitNOFILE= of a service, nofile of a container)"
     if fitting < 1:
-        raise ConfigError(
-            f"A process may open {allowed:,} files here, which is too few for any check: {remedy}."
-        )
+        raise ConfigError(f"A process may open {allowed:,} files here, which is too few for any check: {remedy}.")
     warn(
         f"A process may open {allowed:,} files here, so {fitting:,} links are asked for at the same time and "
         f"not {wanted:,} ([links] connections): {remedy}."
@@ -224,9 +212,7 @@ async def open_check_context(
         desk = RegistryThread(store, monotonic=clock.monotonic, patience_s=worker.patience_s)
         stack.callback(desk.close)
         turns = HostTurns(settings.links.host_gap_s, monotonic=clock.monotonic)
-        prober = await stack.enter_async_context(
-            HttpProber(settings, is_own=worker.is_own, turns=turns, clock=clock)
-        )
+        prober = await stack.enter_async_context(HttpProber(settings, is_own=worker.is_own, turns=turns, clock=clock))
         tenure = LeaseHolder(desk, parts, worker.name, clock=clock, length_s=worker.lease_s)
         stack.push_async_callback(tenure.give_back)
         yield CheckContext(desk, prober, turns, tenure, clock, LiveMarks(store, clock))

@@ -107,9 +107,7 @@ class HostConnection:
 class EgressRules:
     """The policy of `[egress]` with look-ups; refusals are `NoAnswerError`."""
 
-    def __init__(
-        self, egress: EgressSettings, names: DnsResolver, is_own: Callable[[Address], bool]
-    ) -> None:
+    def __init__(self, egress: EgressSettings, names: DnsResolver, is_own: Callable[[Address], bool]) -> None:
         self.policy = EgressPolicy(egress, is_own=is_own)
         self._names = names
 
@@ -122,13 +120,9 @@ class EgressRules:
         except BlockedHostError as error:
             raise NoAnswerError(FetchFailure.BLOCKED, str(error).removesuffix(".")) from error
         if self.policy.via.of(host) is not None:
-            raise NoAnswerError(
-                FetchFailure.BLOCKED, f"[egress] via names a way to {host} that checks lack"
-            )
+            raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] via names a way to {host} that checks lack")
 
-    async def addresses(
-        self, host: str, port: int, *, is_trusted: bool = False
-    ) -> tuple[Addresses, int]:
+    async def addresses(self, host: str, port: int, *, is_trusted: bool = False) -> tuple[Addresses, int]:
         """Return the host's permitted (with `is_trusted` all) addresses and its port; else NoAnswerError."""
         known = self.policy.known_addresses(host, port)
         addresses, port = known or (await self._names.addresses(host), port)
@@ -142,9 +136,7 @@ class EgressRules:
 class ConnectionOpener:
     """Opener of connections to permitted addresses."""
 
-    def __init__(
-        self, egress: EgressSettings, names: DnsResolver, *, is_own: Callable[[Address], bool]
-    ) -> None:
+    def __init__(self, egress: EgressSettings, names: DnsResolver, *, is_own: Callable[[Address], bool]) -> None:
         """Load the settings; ConfigError when `ca_file` has no certificates."""
         self._rules = EgressRules(egress, names, is_own)
         self._strict = strict_context(egress.ca_file)
@@ -176,10 +168,7 @@ class ConnectionOpener:
             way = await self._secured(sock, target, self._lenient, deadline - loop.time())
         except _StrictError as error:
             raise NoAnswerError(FetchFailure.TLS, error.fault) from error
-        if (
-            fault == TlsFault.HANDSHAKE
-            and way.writer.get_extra_info("ssl_object").version() in OLD_VERSIONS
-        ):
+        if fault == TlsFault.HANDSHAKE and way.writer.get_extra_info("ssl_object").version() in OLD_VERSIONS:
             fault = "old protocol"
         return HostConnection(way.reader, way.writer, fault)
 
@@ -197,14 +186,11 @@ class ConnectionOpener:
     async def _connected(self, addresses: Addresses, port: int, limit_s: float) -> socket.socket:
         stream = (socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
         infos = [
-            (socket.AF_INET if each.version == 4 else socket.AF_INET6, *stream, (str(each), port))
-            for each in addresses
+            (socket.AF_INET if each.version == 4 else socket.AF_INET6, *stream, (str(each), port)) for each in addresses
         ]
         try:
             async with asyncio.timeout(max(limit_s, 0)):
-                return await aiohappyeyeballs.start_connection(
-                    infos, happy_eyeballs_delay=STAGGER_S, interleave=1
-                )
+                return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=STAGGER_S, interleave=1)
         except TimeoutError:  # an OSError too, which the kernel's own time-out is as well
             raise NoAnswerError(FetchFailure.NO_CONNECTION) from None
         except OSError as error:

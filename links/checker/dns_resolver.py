@@ -127,9 +127,7 @@ class DnsResolver:
 
     async def _both(self, host: str) -> LookupResult:
         old, new = await asyncio.gather(self._of(host, "A"), self._of(host, "AAAA"))
-        addresses = tuple(
-            address for each in (old, new) if not isinstance(each, FetchFailure) for address in each
-        )
+        addresses = tuple(address for each in (old, new) if not isinstance(each, FetchFailure) for address in each)
         if addresses:
             return addresses
         assert isinstance(old, FetchFailure)
@@ -176,11 +174,7 @@ class DnsResolver:
                     addresses = await self._of(f"{label}.com", "A")
             except TimeoutError:
                 addresses = FetchFailure.DNS_SILENT
-            lies = (
-                frozenset[Address]()
-                if isinstance(addresses, FetchFailure)
-                else frozenset(addresses)
-            )
+            lies = frozenset[Address]() if isinstance(addresses, FetchFailure) else frozenset(addresses)
             self._lies = (self._monotonic() + LIES_S, lies)
             return lies
 
@@ -199,13 +193,9 @@ def _resolver(nameservers: Sequence[tuple[str, int]]) -> dns.asyncresolver.Resol
     try:
         resolver = dns.asyncresolver.Resolver(configure=not nameservers)
     except dns.resolver.NoResolverConfiguration as error:
-        raise ConfigError(
-            "/etc/resolv.conf names no name server, so that no link can be looked at."
-        ) from error
+        raise ConfigError("/etc/resolv.conf names no name server, so that no link can be looked at.") from error
     if nameservers:
-        resolver.nameservers = [
-            dns.nameserver.Do53Nameserver(address, port) for address, port in nameservers
-        ]
+        resolver.nameservers = [dns.nameserver.Do53Nameserver(address, port) for address, port in nameservers]
     resolver.lifetime = LOOKUP_S * 0.8
     resolver.timeout = 2.0
     resolver.use_search_by_default = False

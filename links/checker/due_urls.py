@@ -100,11 +100,7 @@ def due_urls_of_host(
 
 def watched_urls_by_key(connection: Connection, keys: Sequence[bytes]) -> list[DueUrl]:
     """Return the watched URLs with these keys, due or not."""
-    return [
-        _due(row)
-        for some in batches(keys)
-        for row in connection.execute(_chosen().where(urls.c.key.in_(some)))
-    ]
+    return [_due(row) for some in batches(keys) for row in connection.execute(_chosen().where(urls.c.key.in_(some)))]
 
 
 def make_urgent(connection: Connection, ids: Sequence[int]) -> None:
@@ -132,9 +128,7 @@ class HostCount(NamedTuple):
     due: int
 
 
-def count_by_host(
-    connection: Connection, part: HostShare, day: int, *, limit: int
-) -> list[HostCount]:
+def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: int) -> list[HostCount]:
     """Return the hosts with the most due URLs, with the counts."""
     counted = (
         select(urls.c.host_id, func.count().label("due"))

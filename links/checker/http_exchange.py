@@ -35,10 +35,7 @@ class RequestWriter:
     def write(self, method: str, target: RequestTarget, cookies: str = "") -> bytes:
         """Encode the request."""
         cookie = f"Cookie: {cookies}\r\n" if cookies else ""
-        text = (
-            f"{method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n"
-            f"{self._headers}\r\n{cookie}\r\n"
-        )
+        text = f"{method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n{self._headers}\r\n{cookie}\r\n"
         return text.encode("ascii", "replace")
 
 
@@ -74,9 +71,7 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
         return _partial_answer(buffer, FetchFailure.SILENT)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         return _partial_answer(buffer, tls_refusal(error) or FetchFailure.RESET, error)
-    if head is not None and (
-        request.startswith(b"HEAD ") or head.status in _BODILESS or head.status < 200
-    ):
+    if head is not None and (request.startswith(b"HEAD ") or head.status in _BODILESS or head.status < 200):
         return HttpAnswer(head, length=head.length)
     if begun is None:
         return _partial_answer(buffer, FetchFailure.CLOSED)
@@ -90,9 +85,7 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
     return await _with_body(way.reader, head, begun, until)
 
 
-async def _read_head(
-    reader: asyncio.StreamReader, buffer: bytearray
-) -> tuple[LenientHead | None, bytearray | None]:
+async def _read_head(reader: asyncio.StreamReader, buffer: bytearray) -> tuple[LenientHead | None, bytearray | None]:
     """Read the head (None: there is none), and the body's first bytes (None: the peer closed)."""
     seen = interim = 0
     while True:
@@ -120,9 +113,7 @@ def _is_interim(status: int) -> bool:
     return 100 <= status < 200 and status != 101
 
 
-def _partial_answer(
-    buffer: bytearray, trouble: FetchFailure, error: Exception | None = None
-) -> HttpAnswer:
+def _partial_answer(buffer: bytearray, trouble: FetchFailure, error: Exception | None = None) -> HttpAnswer:
     """Parse the head of an answer that broke off; NoAnswerError without a whole status line."""
     head = parse_head(bytes(buffer)) if b"\n" in buffer or trouble is FetchFailure.CLOSED else None
     if head is None or _is_interim(head.status):
@@ -130,9 +121,7 @@ def _partial_answer(
     return HttpAnswer(head, length=head.length, whole=False)
 
 
-async def _with_body(
-    reader: asyncio.StreamReader, head: LenientHead, begun: bytearray, until: float
-) -> HttpAnswer:
+async def _with_body(reader: asyncio.StreamReader, head: LenientHead, begun: bytearray, until: float) -> HttpAnswer:
     length = head.length
     chunked = "chunked" in head.first("transfer-encoding").lower()
     wanted = BODY_BYTES if length is None or chunked else min(length, BODY_BYTES)

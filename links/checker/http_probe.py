@@ -77,9 +77,7 @@ class ChainCookies:
         if not self._set:
             return ""
         places = (host, "." + registrable(host))
-        return "; ".join(
-            f"{name}={value}" for (place, name), value in self._set.items() if place in places
-        )
+        return "; ".join(f"{name}={value}" for (place, name), value in self._set.items() if place in places)
 
 
 HOPS = 20  # as browsers
@@ -88,9 +86,7 @@ HOPS = 20  # as browsers
 class ProbeBudget:
     """Time budget of a check, without waits for turns."""
 
-    def __init__(
-        self, seconds: float, monotonic: Callable[[], float], whole: "ProbeBudget | None" = None
-    ) -> None:
+    def __init__(self, seconds: float, monotonic: Callable[[], float], whole: "ProbeBudget | None" = None) -> None:
         self._monotonic = monotonic
         self._until = monotonic() + seconds
         self._whole = whole
@@ -223,9 +219,7 @@ class HttpProber:
         """Check the URL and an invented sibling by GET; SUSPECT, ``soft 404``, when both answers are alike."""
         return await self._guarded(url, self._compared)
 
-    async def _guarded(
-        self, url: str, look: Callable[[str], Awaitable[CheckResult]]
-    ) -> CheckResult:
+    async def _guarded(self, url: str, look: Callable[[str], Awaitable[CheckResult]]) -> CheckResult:
         """Return the check's result, converting every error."""
         began = self._clock.monotonic()
         try:
@@ -241,9 +235,7 @@ class HttpProber:
         trace = ProbeTrace(url, CheckMethod.HEAD, trouble=trouble, detail=detail)
         return judge_trace(trace, self._clock.now())
 
-    async def _look(
-        self, url: str, *, get_only: bool, compare: Callable[[CheckResult], bool] | None
-    ) -> CheckResult:
+    async def _look(self, url: str, *, get_only: bool, compare: Callable[[CheckResult], bool] | None) -> CheckResult:
         trace, finding = await self._probe_methods(url, get_only=get_only)
         if compare is None or not compare(finding):
             return finding
@@ -271,9 +263,7 @@ class HttpProber:
         trace = await self._chain(url, CheckMethod.GET, budget)
         finding = judge_trace(trace, self._clock.now())
         if head is not None:
-            fails = head.verdict is not finding.verdict or (
-                finding.verdict is CheckVerdict.OK and not useful
-            )
+            fails = head.verdict is not finding.verdict or (finding.verdict is CheckVerdict.OK and not useful)
             finding = replace(finding, head_fails=fails)
         return await self._otherwise(url, trace, finding, budget)
 
@@ -313,9 +303,7 @@ class HttpProber:
             return finding
         if trace.answer is None:  # only the other scheme answers
             return finding
-        sibling = await self._chain(
-            beside, CheckMethod.GET, ProbeBudget(self._timeout_s, self._clock.monotonic)
-        )
+        sibling = await self._chain(beside, CheckMethod.GET, ProbeBudget(self._timeout_s, self._clock.monotonic))
         if sibling.answer is None:
             return finding
         why = compare_answers(_seen(trace, trace.answer), _seen(sibling, sibling.answer))
@@ -335,9 +323,7 @@ class HttpProber:
         except NoAnswerError as error:
             return chain.failed(error)
 
-    async def _ask(
-        self, url: str, chain: RedirectChain, budget: ProbeBudget
-    ) -> tuple[HttpAnswer, str]:
+    async def _ask(self, url: str, chain: RedirectChain, budget: ProbeBudget) -> tuple[HttpAnswer, str]:
         target = request_target(url)
         if self._turns is not None:
             began = self._clock.monotonic()

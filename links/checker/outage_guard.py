@@ -110,7 +110,6 @@ def control_urls(connection: Connection) -> list[str]:
         .limit(_CANDIDATES)
     )
     found = {
-        row.name: UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
-        for row in connection.execute(query)
+        row.name: UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url for row in connection.execute(query)
     }
     return list(found.values())

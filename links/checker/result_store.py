@@ -95,9 +95,7 @@ class RowUpdate:
     is_observed: bool  # the check itself gets a row
 
 
-def effective_result(
-    finding: CheckResult, quirks: frozenset[HostQuirk], *, browser: bool
-) -> CheckResult:
+def effective_result(finding: CheckResult, quirks: frozenset[HostQuirk], *, browser: bool) -> CheckResult:
     """Return the result as it counts: where browsers reach pages, failures only ask for a browser check."""
     is_ours = finding.how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.INFERRED)
     if not browser or not is_ours or HostQuirk.UNVERIFIABLE not in quirks:
@@ -110,9 +108,7 @@ def effective_result(
     return replace(finding, verdict=verdict, note=f"unverifiable: {finding.note}")
 
 
-def compute_update(
-    stored: CheckedRow, finding: CheckResult, day: int, rules: CheckRules
-) -> RowUpdate:
+def compute_update(stored: CheckedRow, finding: CheckResult, day: int, rules: CheckRules) -> RowUpdate:
     """Compute the changes to the URL's row by a result, after `effective_result`."""
     now = next_health(stored.standing, finding, day, rules.preset, browser=rules.browser)
     due = next_due(stored.standing, now, finding, day, rules.preset, stored.key)
@@ -129,9 +125,7 @@ def compute_update(
         kib=kib,
         # Whatever was found, a pass that is going on must not meet it again.
         due_day=None if due is None else max(due, day + 1, URGENT_DAY + 1),
-        opinion_day=(day if stored.opinion_day is None else stored.opinion_day)
-        if needs_opinion
-        else None,
+        opinion_day=(day if stored.opinion_day is None else stored.opinion_day) if needs_opinion else None,
         is_observed=(
             stored.is_new
             or finding.verdict is not CheckVerdict.OK
@@ -185,9 +179,7 @@ _AT_ONCE = 500
 # A page's "dead link" tag.
 _TAGGED_DEAD = CheckResult(StatusCode.NONE, CheckVerdict.GONE, CheckMethod.PERSON)
 # People and policy decided on these, or nobody can ask for them: what a look found changes nothing.
-SETTLED = frozenset(
-    {LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED}
-)
+SETTLED = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +237,7 @@ def delay_hosts(connection: Connection, delays: Mapping[int, int], *, horizon: i
     """Move URLs of these hosts that are due up to the horizon to a later day, without a result."""
     for host_id, due_day in delays.items():
         connection.execute(
-            update(urls)
-            .where(urls.c.host_id == host_id, urls.c.due_day <= horizon)
-            .values(due_day=due_day)
+            update(urls).where(urls.c.host_id == host_id, urls.c.due_day <= horizon).values(due_day=due_day)
         )
 
 
@@ -257,9 +247,7 @@ def postpone_urls(connection: Connection, url_ids: Sequence[int], *, due_day: in
         connection.execute(update(urls).where(urls.c.id.in_(url_ids)).values(due_day=due_day))
 
 
-def set_marked_state(
-    connection: Connection, url_id: int, state: LinkState, *, due_day: int | None
-) -> None:
+def set_marked_state(connection: Connection, url_id: int, state: LinkState, *, due_day: int | None) -> None:
     """Set a URL's state by a manual decision (B10, B11), and its next due day."""
     connection.execute(
         update(urls)
@@ -269,9 +257,7 @@ def set_marked_state(
     )
 
 
-def _book_once(
-    connection: Connection, results: list[UrlCheckResult], rules: CheckRules
-) -> list[RecordedResult]:
+def _book_once(connection: Connection, results: list[UrlCheckResult], rules: CheckRules) -> list[RecordedResult]:
     query = (
         select(urls, hosts.c.name)
         .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
@@ -302,9 +288,7 @@ def _book_once(
             opinion_day=row.opinion_day,
             due_day=row.due_day,
         )
-        finding = effective_result(
-            result.finding, quirks.get(row.name, frozenset()), browser=rules.browser
-        )
+        finding = effective_result(result.finding, quirks.get(row.name, frozenset()), browser=rules.browser)
         state = stored.standing.state
         if state in SETTLED:
             facts = (result.url_id, where.url, result.finding, state, state, stored.due_day)
@@ -312,9 +296,7 @@ def _book_once(
             continue
         judged_by = rules.of(where.url)
         if result.url_id in tagged and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
-            health = next_health(
-                stored.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser
-            )
+            health = next_health(stored.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser)
             stored = stored._replace(standing=health)
         change = compute_update(stored, finding, day, judged_by)
         batch.add(where, result, finding, stored, change)
@@ -380,9 +362,7 @@ class _RowBatch:
         if standing.state is LinkState.ALIVE and stored.standing.state is not LinkState.ALIVE:
             self._revived.append(result.url_id)
 
-    def add_traits(
-        self, row: Any, where: UrlParts, finding: CheckResult, *, contradicts: bool
-    ) -> None:
+    def add_traits(self, row: Any, where: UrlParts, finding: CheckResult, *, contradicts: bool) -> None:
         of_host = detect_host_quirks(where, finding, is_known_failing=contradicts)
         for kind, is_there in of_host.items():
             self._of_hosts[row.host_id, kind] = is_there
@@ -414,9 +394,7 @@ class _RowBatch:
                     observations.c.moment < oldest.moment,
                     and_(observations.c.moment == oldest.moment, observations.c.how < oldest.how),
                 )
-                connection.execute(
-                    delete(observations).where(observations.c.url_id == url_id, older)
-                )
+                connection.execute(delete(observations).where(observations.c.url_id == url_id, older))
         if self._answering:  # W14: what answers us needs nobody to say so
             drop_reports(connection, self._answering)
         if self._revived:  # what was down when it was cited can be archived now

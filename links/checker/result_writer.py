@@ -56,12 +56,8 @@ class LeaseHolder:
         """Claim all leases or none; LeaseHeldError when another checker has one of them."""
         began, now = self.clock.monotonic(), int(self.clock.now().timestamp())
 
-        take = partial(
-            lease_rows.take_check_lease, holder=self.holder, now=now, length_s=self.length_s
-        )
-        self.leases = await self.desk.try_write(
-            lambda rows: [take(rows, part) for part in self.parts]
-        )
+        take = partial(lease_rows.take_check_lease, holder=self.holder, now=now, length_s=self.length_s)
+        self.leases = await self.desk.try_write(lambda rows: [take(rows, part) for part in self.parts])
         self._valid_until = began + self.length_s
 
     async def run(self) -> None:

@@ -314,9 +314,7 @@ class Timetable(Generic[P]):
             return
         own = deque(entry for entry in known.queue if not entry[1].inferable)
         self._judged.extend(
-            turn._replace(move=TurnAction.INFER, finding=inferred)
-            for _, turn in known.queue
-            if turn.inferable
+            turn._replace(move=TurnAction.INFER, finding=inferred) for _, turn in known.queue if turn.inferable
         )
         known.queue = own
         if known.busy is None:
@@ -365,7 +363,5 @@ class Timetable(Generic[P]):
         if until - now <= self._patience_s:
             return
         host.away = True
-        self._judged.extend(
-            turn._replace(move=TurnAction.LATER, until=host.ready) for _, turn in host.queue
-        )
+        self._judged.extend(turn._replace(move=TurnAction.LATER, until=host.ready) for _, turn in host.queue)
         host.queue.clear()

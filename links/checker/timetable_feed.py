@@ -55,11 +55,7 @@ def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False)
         return not finding.note.startswith(_SOFT)
     if finding.verdict is not CheckVerdict.OK:
         return False
-    return (
-        is_beside
-        or url.standing.fails > 0
-        or url.standing.state in (LinkState.DEAD, LinkState.USURPED)
-    )
+    return is_beside or url.standing.fails > 0 or url.standing.state in (LinkState.DEAD, LinkState.USURPED)
 
 
 _MARKED_DAYS = 28  # until a marked URL's mark is looked at again: a mark may end
@@ -138,9 +134,7 @@ class TimetableFeed:
             self._named_fit = False
             some = [self._named.popleft() for _ in range(min(len(self._named), self.table.room))]
             await self._take(some)
-            self._named.extend(
-                url for url in some if url.host_id in self._crowded and not self._is_held(url)
-            )
+            self._named.extend(url for url in some if url.host_id in self._crowded and not self._is_held(url))
             self._crowded.clear()
             self._ready.clear()
             return
@@ -150,9 +144,7 @@ class TimetableFeed:
             limit = self.host_room - len(passing)
             if limit > 0:
                 found = await self.desk.read(
-                    lambda rows: due_urls.due_urls_of_host(
-                        rows, host_id, self._horizon, passing=passing, limit=limit
-                    )
+                    lambda rows: due_urls.due_urls_of_host(rows, host_id, self._horizon, passing=passing, limit=limit)
                 )
                 if len(found) < limit:
                     self._crowded.discard(host_id)
@@ -167,9 +159,7 @@ class TimetableFeed:
     async def fill_urgent(self) -> None:
         """Read URLs that were requested by name."""
         found = await self.desk.read(
-            lambda rows: due_urls.due_window(
-                rows, self.part, URGENT_DAY, after=START, limit=self.window
-            )
+            lambda rows: due_urls.due_window(rows, self.part, URGENT_DAY, after=START, limit=self.window)
         )
         await self._take(found)
 
@@ -214,9 +204,7 @@ class TimetableFeed:
         if alive and self.trusts_tags:
             tagged = await self.desk.read(lambda rows: links_tagged_dead(rows, alive))
             decided |= dict.fromkeys(tagged)
-        settled = [
-            url for url in fresh if decided[url.id] is not None or url.standing.state in SETTLED
-        ]
+        settled = [url for url in fresh if decided[url.id] is not None or url.standing.state in SETTLED]
         if settled:
             again = self._today + _MARKED_DAYS
             await self.desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
@@ -262,9 +250,7 @@ def _decided(
     return deciding.setting, decided, methods
 
 
-def _settle(
-    rows: Connection, urls: Sequence[DueUrl], decided: dict[int, LinkState | None], *, due_day: int
-) -> None:
+def _settle(rows: Connection, urls: Sequence[DueUrl], decided: dict[int, LinkState | None], *, due_day: int) -> None:
     """Set the decided states; a URL without a decision any more restarts as UNKNOWN."""
     for url in urls:
         state = decided[url.id]

@@ -247,16 +247,12 @@ def check_mark(mark: LinkMark) -> LinkMark:
         raise InputError("A setting, and only that, has KEY=VALUE.")
     if mark.key:
         if mark.key not in MARK_SETTINGS:
-            raise InputError(
-                f"{mark.key[:80]!r} is no setting; there is {', '.join(MARK_SETTINGS)}."
-            )
+            raise InputError(f"{mark.key[:80]!r} is no setting; there is {', '.join(MARK_SETTINGS)}.")
         check, meaning = MARK_SETTINGS[mark.key]
         if not check(mark.value):
             raise InputError(f"{mark.key} is {meaning}; not {mark.value[:80]!r}.")
         if mark.key == GAP and not parse_pattern(mark.pattern).names_site:
-            raise InputError(
-                f"{GAP} is for hosts, such as example.org or =example.org; {mark.pattern[:80]!r} is none."
-            )
+            raise InputError(f"{GAP} is for hosts, such as example.org or =example.org; {mark.pattern[:80]!r} is none.")
     return mark
 
 
@@ -292,16 +288,13 @@ def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
         found = [mark for mark in marks if _is_named(mark, name)]
         if not found:
             raise InputError(
-                f"No mark that stands has the number or the pattern {name[:200]!r};"
-                " `weboid links mark` shows them."
+                f"No mark that stands has the number or the pattern {name[:200]!r}; `weboid links mark` shows them."
             )
         chosen |= {mark.id: mark for mark in found}
     return list(chosen.values())
 
 
-def lift_marks(
-    connection: Connection, marks: Iterable[LinkMark], actor: str, now: datetime
-) -> None:
+def lift_marks(connection: Connection, marks: Iterable[LinkMark], actor: str, now: datetime) -> None:
     """Mark the marks as lifted; their rows are kept."""
     _lift(connection, [mark.id for mark in marks], actor, int(now.timestamp()))
 
@@ -335,9 +328,7 @@ def apply_marks(
     return tally
 
 
-def preview_marks(
-    store: RegistryStore, made: Sequence[LinkMark], lifted: Collection[int], clock: Clock
-) -> MarkTally:
+def preview_marks(store: RegistryStore, made: Sequence[LinkMark], lifted: Collection[int], clock: Clock) -> MarkTally:
     """Compute the effect of `apply_marks` after these changes; nothing is written."""
     tally = MarkTally()
     with store.reading() as rows:
@@ -393,9 +384,7 @@ def _count(url: UrlRow, marks: MarkSet, tally: MarkTally) -> LinkState | None:
     return wanted
 
 
-def _follow(
-    connection: Connection, ids: Sequence[int], marks: MarkSet, clock: Clock, tally: MarkTally
-) -> None:
+def _follow(connection: Connection, ids: Sequence[int], marks: MarkSet, clock: Clock, tally: MarkTally) -> None:
     """Update the states of the URLs to the marks."""
     day = day_of(clock.now())
     groups: dict[tuple[LinkState, int | None], list[int]] = {}
@@ -407,19 +396,13 @@ def _follow(
             due = day + each.id % WATCHED_AGAIN_DAYS if back else None
             groups.setdefault((wanted, due), []).append(each.id)
     for (state, due), some in groups.items():
-        connection.execute(
-            update(urls)
-            .where(urls.c.id.in_(some))
-            .values(state=int(state), due_day=due, **_UNMARKED)
-        )
+        connection.execute(update(urls).where(urls.c.id.in_(some)).values(state=int(state), due_day=due, **_UNMARKED))
 
 
 def _lift(connection: Connection, ids: Collection[int], actor: str, moment: int) -> None:
     for some in batches(ids):
         connection.execute(
-            update(book)
-            .where(book.c.id.in_(some), book.c.lifted.is_(None))
-            .values(lifted=moment, lifted_by=actor)
+            update(book).where(book.c.id.in_(some), book.c.lifted.is_(None)).values(lifted=moment, lifted_by=actor)
         )
 
 

@@ -20,15 +20,9 @@ from links.url_parts import KEY_BYTES
 MOST_OF_WIKI = 1_000
 MOST_LINKS = 5_000  # of one page
 _TABLE = asked_pages.c
-_OF_PAGE = (
-    (_TABLE.wiki_id == one("wiki"))
-    & (_TABLE.page_id == one("of"))
-    & (_TABLE.title == one("called"))
-)
+_OF_PAGE = (_TABLE.wiki_id == one("wiki")) & (_TABLE.page_id == one("of")) & (_TABLE.title == one("called"))
 OF_WIKI = SqlStatement(
-    select(_TABLE.page_id, _TABLE.title, _TABLE.day, _TABLE.is_done).where(
-        _TABLE.wiki_id == one("wiki")
-    )
+    select(_TABLE.page_id, _TABLE.title, _TABLE.day, _TABLE.is_done).where(_TABLE.wiki_id == one("wiki"))
 )
 WAITING = SqlStatement(
     select(_TABLE.page_id, _TABLE.title)
@@ -36,13 +30,9 @@ WAITING = SqlStatement(
     .order_by(_TABLE.day, _TABLE.page_id, _TABLE.title)
     .limit(one("most"))
 )
-ASK_AGAIN = SqlStatement(
-    update(asked_pages).where(_OF_PAGE).values(day=one("today"), is_done=false())
-)
+ASK_AGAIN = SqlStatement(update(asked_pages).where(_OF_PAGE).values(day=one("today"), is_done=false()))
 SET_DONE = SqlStatement(
-    update(asked_pages)
-    .where(_OF_PAGE)
-    .values(is_done=true(), day=one("today"), links=one("keys", LargeBinary()))
+    update(asked_pages).where(_OF_PAGE).values(is_done=true(), day=one("today"), links=one("keys", LargeBinary()))
 )
 FIND_ASKED = SqlStatement(
     select(_TABLE.page_id, _TABLE.title, _TABLE.day, _TABLE.is_done, _TABLE.links).where(
@@ -52,13 +42,9 @@ FIND_ASKED = SqlStatement(
     ),
     *("ids", "titles"),
 )
-COUNT_OF_WIKI = SqlStatement(
-    select(func.count()).select_from(asked_pages).where(_TABLE.wiki_id == one("wiki"))
-)
+COUNT_OF_WIKI = SqlStatement(select(func.count()).select_from(asked_pages).where(_TABLE.wiki_id == one("wiki")))
 FORGET_READ = SqlStatement(
-    delete(asked_pages).where(
-        _TABLE.wiki_id == one("wiki"), _TABLE.is_done == true(), _TABLE.day < one("today")
-    )
+    delete(asked_pages).where(_TABLE.wiki_id == one("wiki"), _TABLE.is_done == true(), _TABLE.day < one("today"))
 )
 
 
@@ -99,16 +85,12 @@ def find_page_requests(
             "ids": [each.page_id for each in batch],
             "titles": [each.title for each in batch],
         }
-        for page_id, title, day, is_done, links in FIND_ASKED.rows(
-            reader, {"wiki": wiki_id, **parameters}
-        ):
+        for page_id, title, day, is_done, links in FIND_ASKED.rows(reader, {"wiki": wiki_id, **parameters}):
             state = RequestState.DONE if is_done else RequestState.QUEUED
             packed = bytes(links or b"")
             starts = range(0, len(packed), KEY_BYTES)
             keys = tuple(packed[at : at + KEY_BYTES] for at in starts)
-            found[RequestedPage(page_id, title)] = PageRequestFacts(
-                state, day if is_done else None, keys
-            )
+            found[RequestedPage(page_id, title)] = PageRequestFacts(state, day if is_done else None, keys)
     left = [each for each in wanted if each not in found]
     if left:
         room = MOST_OF_WIKI - COUNT_OF_WIKI.rows(reader, {"wiki": wiki_id})[0][0]
@@ -154,9 +136,7 @@ def are_requested(
 
 def waiting_pages(connection: Connection, wiki_id: int, *, limit: int) -> list[RequestedPage]:
     """Return pages that have not been read yet, longest waiting first."""
-    return [
-        RequestedPage(*row) for row in WAITING.rows(connection, {"wiki": wiki_id, "most": limit})
-    ]
+    return [RequestedPage(*row) for row in WAITING.rows(connection, {"wiki": wiki_id, "most": limit})]
 
 
 def finish_page_requests(

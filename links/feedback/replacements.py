@@ -138,9 +138,7 @@ _WHY: Final[Mapping[AddressRefusal, str]] = {
 }
 
 
-def refused_address_error(
-    address: str, reason: AddressRefusal, why: str = ""
-) -> RefusedAddressError:
+def refused_address_error(address: str, reason: AddressRefusal, why: str = "") -> RefusedAddressError:
     """Build the error for an address that cannot be a replacement."""
     return RefusedAddressError(
         f"{shorten_for_message(address)} can be no replacement: {why or _WHY[reason]}.",
@@ -151,9 +149,7 @@ def refused_address_error(
 RETEST_DAYS: Final = 30
 FAILED_KEPT_DAYS: Final = 183
 
-_LOST = frozenset(
-    {LinkState.DEAD, LinkState.PERMADEAD, LinkState.USURPED, LinkState.EXCLUDED, LinkState.INVALID}
-)
+_LOST = frozenset({LinkState.DEAD, LinkState.PERMADEAD, LinkState.USURPED, LinkState.EXCLUDED, LinkState.INVALID})
 
 
 class ProposalTakenError(InputError):
@@ -212,9 +208,7 @@ def propose_replacement(
     observed = require_observed(connection, url)
     wanted = _checked(connection, observed, address, around)
     if observed.state in WORKING:
-        raise NeedlessReportError(
-            f"{shorten_for_message(observed.url)} works: it needs no replacement."
-        )
+        raise NeedlessReportError(f"{shorten_for_message(observed.url)} works: it needs no replacement.")
     count_act(connection, LimitedAct.REPLACE, reporter, now, around.limits)
     if around.archives is not None:
         archive = around.archives(connection, observed, wanted, now)
@@ -222,9 +216,7 @@ def propose_replacement(
             return ProposalResult(wanted, archive)
     lock = select(urls.c.id).where(urls.c.id == observed.id).with_for_update()
     connection.execute(lock)  # two proposals for a URL take turns
-    there = connection.execute(
-        select(replacements).where(replacements.c.url_id == observed.id)
-    ).first()
+    there = connection.execute(select(replacements).where(replacements.c.url_id == observed.id)).first()
     if there is not None:
         if identity_key(there.address) == identity_key(wanted):
             return ProposalResult(there.address, is_new=False)
@@ -262,17 +254,13 @@ def remove_replacement(
         select(replacements.c.address).where(replacements.c.url_id == observed.id)
     ).scalar_one_or_none()
     if there is None:
-        raise NeedlessReportError(
-            f"No replacement is proposed for {shorten_for_message(observed.url)}."
-        )
+        raise NeedlessReportError(f"No replacement is proposed for {shorten_for_message(observed.url)}.")
     count_act(connection, LimitedAct.REMOVE, reporter, now, limits)
     _drop(connection, observed.id)
     return str(there)
 
 
-def replacements_of(
-    connection: Connection, url_ids: Sequence[int]
-) -> dict[int, ReplacementProposal]:
+def replacements_of(connection: Connection, url_ids: Sequence[int]) -> dict[int, ReplacementProposal]:
     """Return the proposals for these URLs, tested or not; see `shown_replacement`."""
     found: dict[int, ReplacementProposal] = {}
     proposals = (
@@ -343,9 +331,7 @@ def record_replacement_test(
     return after
 
 
-def _checked(
-    connection: Connection, observed: UrlRow, address: str, around: ProposalContext
-) -> str:
+def _checked(connection: Connection, observed: UrlRow, address: str, around: ProposalContext) -> str:
     """Return the normalized address, when it may replace the URL."""
     if len(address) > MAX_ADDRESS_LENGTH:
         raise refused_address_error(address, AddressRefusal.TOO_LONG)
@@ -363,9 +349,7 @@ def _checked(
     return wanted
 
 
-def _test_outcome(
-    tested: ReplacementProposal, finding: CheckResult, around: ProposalContext
-) -> ProposalTest:
+def _test_outcome(tested: ReplacementProposal, finding: CheckResult, around: ProposalContext) -> ProposalTest:
     """Return the outcome of a test, considering the requested and the final address."""
     outcome = TEST_OF_VERDICT[finding.verdict]
     if outcome is not ProposalTest.GOOD:

@@ -57,13 +57,10 @@ def open_reporter_digests(layout: Layout) -> ReporterDigests:
             _make(path)
         key = path.read_bytes()
     except OSError as error:
-        raise UnavailableError(
-            f"The key of reports, {path}, can neither be read nor made: {error}."
-        ) from error
+        raise UnavailableError(f"The key of reports, {path}, can neither be read nor made: {error}.") from error
     if len(key) != _KEY_BYTES:
         raise UnavailableError(
-            f"{path} is no key of reports: it has {len(key)} bytes, not {_KEY_BYTES}."
-            " Remove it, and a new one is made."
+            f"{path} is no key of reports: it has {len(key)} bytes, not {_KEY_BYTES}. Remove it, and a new one is made."
         )
     return ReporterDigests(key)
 
@@ -131,9 +128,7 @@ class TooOftenError(TransientError):
         self.is_everybodys = is_everybodys
 
 
-def count_act(
-    connection: Connection, act: LimitedAct, reporter: bytes, now: datetime, limits: Limits
-) -> None:
+def count_act(connection: Connection, act: LimitedAct, reporter: bytes, now: datetime, limits: Limits) -> None:
     """Record an action of the reporter. Roll the transaction back when it raises TooOftenError."""
     limit, moment = limits[act], int(now.timestamp())
     _wait_for_turn(connection, act, reporter, moment, limit.gap_s)
@@ -164,9 +159,7 @@ def forget_acts(connection: Connection, now: datetime) -> int:
     return gone + connection.execute(delete(acts).where(acts.c.day < day - _OLD_DAYS)).rowcount
 
 
-def _wait_for_turn(
-    connection: Connection, act: LimitedAct, reporter: bytes, moment: int, gap_s: int
-) -> None:
+def _wait_for_turn(connection: Connection, act: LimitedAct, reporter: bytes, moment: int, gap_s: int) -> None:
     row = {"reporter": reporter, "act": int(act), "moment": moment}
     # A moment that is yet to come was written by a clock that went wrong: it stops nobody.
     is_over = (actors.c.moment <= moment - gap_s) | (actors.c.moment > moment + gap_s)

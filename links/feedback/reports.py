@@ -107,9 +107,7 @@ def add_report(
     facts = {"moment": int(now.timestamp()), "expires_day": until, "reporter": reporter}
     rows = [{"url_id": each.id, "host_id": each.host_id, **facts} for each in wanted]
     upsert(connection, reports, ("url_id", "reporter"), rows)
-    half = [
-        each for each in _domains(connection, wanted) if _is_half_reported(connection, each, day)
-    ]
+    half = [each for each in _domains(connection, wanted) if _is_half_reported(connection, each, day)]
     presumption = {"kind": int(HostQuirk.PRESUMED_REACHABLE), "first_day": day, "last_day": day}
     for domain in half:  # from this day the whole domain is presumed reachable
         on_it = select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
@@ -146,9 +144,7 @@ def withdraw_reports(
             connection.execute(delete(host_quirks).where(*_presumption(domain)))
             lost = True
     if not gone and not lost:
-        raise NeedlessReportError(
-            f"Nobody has reported {_listed(named)}: there is nothing to withdraw."
-        )
+        raise NeedlessReportError(f"Nobody has reported {_listed(named)}: there is nothing to withdraw.")
     return WithdrawalResult(gone, lost)
 
 
@@ -158,10 +154,7 @@ def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
 
 
 def _delete(connection: Connection, column: Column[int], values: Iterable[int]) -> int:
-    return sum(
-        connection.execute(delete(reports).where(column.in_(some))).rowcount
-        for some in batches(values)
-    )
+    return sum(connection.execute(delete(reports).where(column.in_(some))).rowcount for some in batches(values))
 
 
 def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
@@ -171,9 +164,7 @@ def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
     return _delete(connection, reports.c.id, ids)
 
 
-def reachability_reports(
-    connection: Connection, url_ids: Sequence[int], day: int
-) -> Mapping[int, ReachabilityReports]:
+def reachability_reports(connection: Connection, url_ids: Sequence[int], day: int) -> Mapping[int, ReachabilityReports]:
     """Return the report summary of each of the URLs; those without reports are omitted."""
     found: dict[int, ReachabilityReports] = {}
     for number, facts in url_facts(connection, url_ids, day=day).items():
@@ -194,9 +185,7 @@ def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) ->
         if is_pattern:
             pattern = parse_pattern(what)
             if pattern.form is PatternForm.REGEX:
-                raise InputError(
-                    "A report names a domain and the beginning of a path, no expression."
-                )
+                raise InputError("A report names a domain and the beginning of a path, no expression.")
             some = find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
             if not some:
                 message = f"Nothing that begins with {shorten_for_message(what)} is watched."
@@ -205,9 +194,7 @@ def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) ->
             some = [require_observed(connection, what)]
         found |= {each.id: each for each in some}
         if len(found) > MOST_AT_ONCE:
-            raise InputError(
-                f"That means more than {MOST_AT_ONCE} watched URLs: name more of the path."
-            )
+            raise InputError(f"That means more than {MOST_AT_ONCE} watched URLs: name more of the path.")
     return list(found.values())
 
 

@@ -79,26 +79,16 @@ DUE = SqlStatement(
     .limit(one("most"))
 )
 NEXT_DUE = SqlStatement(
-    select(func.min(wanted.c.due)).where(
-        wanted.c.wiki_id == one("wiki"), wanted.c.priority == one("which")
-    )
+    select(func.min(wanted.c.due)).where(wanted.c.wiki_id == one("wiki"), wanted.c.priority == one("which"))
 )
 FORGET = SqlStatement(delete(wanted).where(*_IS_LINK))
-POSTPONE = SqlStatement(
-    update(wanted).where(*_IS_LINK).values(due=one("later"), attempts=one("tries"))
-)
+POSTPONE = SqlStatement(update(wanted).where(*_IS_LINK).values(due=one("later"), attempts=one("tries")))
 HURRY = SqlStatement(
-    update(wanted)
-    .where(*_IS_LINK, wanted.c.priority == one("before"))
-    .values(priority=one("which"), due=one("later"))
+    update(wanted).where(*_IS_LINK, wanted.c.priority == one("before")).values(priority=one("which"), due=one("later"))
 )
-HOLD_BACK = SqlStatement(
-    update(wanted).where(wanted.c.page.in_(many("pages"))).values(due=one("later")), "pages"
-)
+HOLD_BACK = SqlStatement(update(wanted).where(wanted.c.page.in_(many("pages"))).values(due=one("later")), "pages")
 LET_GO = SqlStatement(
-    update(wanted)
-    .where(wanted.c.page.in_(many("pages")), wanted.c.due > one("far"))
-    .values(due=one("later")),
+    update(wanted).where(wanted.c.page.in_(many("pages")), wanted.c.due > one("far")).values(due=one("later")),
     "pages",
 )
 FIRST_USES = SqlStatement(
@@ -108,9 +98,7 @@ FIRST_USES = SqlStatement(
     .group_by(refs.c.url_id),
     "urls",
 )
-_CURRENT = select(refs.c.page, refs.c.url_id).where(
-    refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)
-)
+_CURRENT = select(refs.c.page, refs.c.url_id).where(refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None))
 CURRENT = SqlStatement(_CURRENT, "pages")
 STANDING = SqlStatement(_CURRENT.where(refs.c.first_day < one("before")), "pages")
 
@@ -158,10 +146,7 @@ def forget_links(connection: Connection, links: Iterable[LinkRef]) -> None:
 def postpone_links(connection: Connection, rows: Iterable[BacklogRow], *, until: datetime) -> None:
     """Set the next attempt of links that could not be handed over."""
     later = int(until.timestamp())
-    postponed = (
-        {"of": row.page, "url": row.url_id, "tries": min(row.attempts + 1, MAX_ATTEMPTS)}
-        for row in rows
-    )
+    postponed = ({"of": row.page, "url": row.url_id, "tries": min(row.attempts + 1, MAX_ATTEMPTS)} for row in rows)
     POSTPONE.run(connection, [each | {"later": later} for each in postponed])
 
 
@@ -171,9 +156,7 @@ def hold_back_pages(connection: Connection, numbers: Iterable[int], *, now: date
     HOLD_BACK.run_each(connection, "pages", sorted(numbers), later=later)
 
 
-def release_pages(
-    connection: Connection, numbers: Iterable[int], *, now: datetime, grace: timedelta
-) -> None:
+def release_pages(connection: Connection, numbers: Iterable[int], *, now: datetime, grace: timedelta) -> None:
     """Release the paused backlog rows of these pages."""
     times = {"far": int((now + HELD / 2).timestamp()), "later": int((now + grace).timestamp())}
     LET_GO.run_each(connection, "pages", sorted(numbers), **times)
@@ -206,10 +189,7 @@ def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> lis
 
 def next_due(reader: Reader, wiki_id: int) -> datetime | None:
     """Return when the next link of the wiki is due; None when none waits."""
-    backlog = (
-        NEXT_DUE.rows(reader, {"wiki": wiki_id, "which": int(priority)})[0][0]
-        for priority in ArchivePriority
-    )
+    backlog = (NEXT_DUE.rows(reader, {"wiki": wiki_id, "which": int(priority)})[0][0] for priority in ArchivePriority)
     moments = [moment for moment in backlog if moment is not None]
     return datetime.fromtimestamp(min(moments), UTC) if moments else None
 

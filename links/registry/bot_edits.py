@@ -143,9 +143,7 @@ def _row(wiki_id: int, wanted: IntendedEdit, state: EditState, moment: int) -> d
     }  # fmt: skip
 
 
-def record_intended_edit(
-    connection: Connection, wiki_id: int, wanted: IntendedEdit, *, moment: int
-) -> int:
+def record_intended_edit(connection: Connection, wiki_id: int, wanted: IntendedEdit, *, moment: int) -> int:
     """Record an edit that is about to be sent; return its number."""
     row = _row(wiki_id, wanted, EditState.INTENDED, moment) | {"digest": wanted.digest}
     number: int = connection.execute(insert(edits).values(row).returning(edits.c.id)).scalar_one()
@@ -229,9 +227,7 @@ def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int)
     return sql.LOOK_AGAIN.run_each(connection, "ids", sorted(url_ids), day_now=day)
 
 
-def take_edit_lock(
-    connection: Connection, wiki_id: int, who: str, *, now: int, length_s: int
-) -> None:
+def take_edit_lock(connection: Connection, wiki_id: int, who: str, *, now: int, length_s: int) -> None:
     """Lock a wiki for the run of that unique name, or renew the lock; BotBusyError when another has it."""
     insert_missing(connection, edit_turns, [{"wiki_id": wiki_id, "holder": who, "until": 0}])
     parameters = {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}
@@ -284,9 +280,7 @@ def edits_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[BotEdit]:
     return _whole(reader, sql.OF_PAGE.rows(reader, {"wiki": wiki_id, "page": page_id}))
 
 
-def edits_in(
-    reader: Reader, wiki_id: int, states: Sequence[EditState], *, limit: int = MOST
-) -> list[BotEdit]:
+def edits_in(reader: Reader, wiki_id: int, states: Sequence[EditState], *, limit: int = MOST) -> list[BotEdit]:
     """Return edits in these states, the oldest first."""
     parameters = {"states": list(map(int, states)), "most": limit}
     return _whole(reader, sql.IN_STATES.rows(reader, {"wiki": wiki_id, **parameters}))
@@ -351,9 +345,7 @@ def last_edits(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
     return found
 
 
-def revived_links(
-    reader: Reader, wiki_id: int, living: Sequence[int], *, after: int = 0
-) -> list[RevivedLink]:
+def revived_links(reader: Reader, wiki_id: int, living: Sequence[int], *, after: int = 0) -> list[RevivedLink]:
     """Return links in one of the states `living` that the bot changed, by page, after page `after`."""
     parameters = {"states": list(map(int, STANDING)), "living": list(living)}
     rows = sql.REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": MOST, **parameters})

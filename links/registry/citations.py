@@ -76,11 +76,7 @@ _COLUMNS = (
 OF_PAGES = SqlStatement(select(*_COLUMNS).where(citations.c.page.in_(many("pages"))), "pages")
 USES = SqlStatement(
     select(refs.c.page, refs.c.first_day, citations.c.access_day)
-    .select_from(
-        refs.outerjoin(
-            citations, (citations.c.page == refs.c.page) & (citations.c.url_id == refs.c.url_id)
-        )
-    )
+    .select_from(refs.outerjoin(citations, (citations.c.page == refs.c.page) & (citations.c.url_id == refs.c.url_id)))
     .where(refs.c.url_id == one("url"), refs.c.gone_day.is_(None))
     .order_by(refs.c.first_day, refs.c.page)
     .limit(one("most"))
@@ -120,9 +116,7 @@ def links_tagged_dead(reader: Reader, url_ids: Iterable[int]) -> frozenset[int]:
     return frozenset(link.url_id for link in tagged if link not in ours)
 
 
-def put_citations(
-    connection: Connection, numbers: Iterable[int], rows: Iterable[CitationRow], *, day: int
-) -> None:
+def put_citations(connection: Connection, numbers: Iterable[int], rows: Iterable[CitationRow], *, day: int) -> None:
     """Replace all citations of these pages; a link that is marked always alive and tagged dead becomes due."""
     best: dict[LinkRef, CitationRow] = {}
     for row in rows:
@@ -135,9 +129,7 @@ def put_citations(
         for found in OF_PAGES.each(connection, "pages", sorted(set(numbers)))
     }
     changed = {
-        link.page
-        for link in wanted_rows.keys() | there_rows.keys()
-        if wanted_rows.get(link) != there_rows.get(link)
+        link.page for link in wanted_rows.keys() | there_rows.keys() if wanted_rows.get(link) != there_rows.get(link)
     }
     FORGET.run_each(connection, "pages", sorted(changed))
     new = [_facts(row) for link, row in best.items() if link.page in changed]
@@ -148,8 +140,7 @@ def put_citations(
     dated = {
         link.url_id
         for link, row in best.items()
-        if row.access_day is not None
-        and (link not in there_rows or row.access_day != there_rows[link][place])
+        if row.access_day is not None and (link not in there_rows or row.access_day != there_rows[link][place])
     }
     OUTDATE.run_each(connection, "urls", sorted(dated))
     tagged = sorted({link.url_id for link, row in best.items() if CitationFlag.DEAD in row.flags})
@@ -169,9 +160,7 @@ def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, Citati
 def cited_uses(reader: Reader, url_id: int) -> list[CitingPageUse]:
     """Return up to `USES_LIMIT` pages that have the link now, earliest use first."""
     rows = USES.rows(reader, {"url": url_id, "most": USES_LIMIT})
-    return [
-        CitingPageUse(LinkRef(page, url_id), first_day, access) for page, first_day, access in rows
-    ]
+    return [CitingPageUse(LinkRef(page, url_id), first_day, access) for page, first_day, access in rows]
 
 
 def days_cited(reader: Reader, page: int) -> Mapping[int, int]:

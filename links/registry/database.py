@@ -123,9 +123,7 @@ class RegistryStore:
         # On PostgreSQL each question would else see what was written since the one before.
         self._reader = engine
         if self.is_shared:
-            self._reader = engine.execution_options(
-                isolation_level="REPEATABLE READ", postgresql_readonly=True
-            )
+            self._reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     @property
     def is_shared(self) -> bool:
@@ -204,9 +202,7 @@ class RegistryStore:
         except Exception as error:
             if self._is_gone(error):
                 reason = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
-                raise TransientError(
-                    f"The link registry at {self.where} does not answer: {reason}."
-                ) from error
+                raise TransientError(f"The link registry at {self.where} does not answer: {reason}.") from error
             raise
 
     def _is_gone(self, error: Exception) -> bool:
@@ -294,9 +290,7 @@ def _own(path: Path) -> RegistryStore:
             isolation_level=None,  # the library's own BEGIN comes too late
         )
 
-    engine = create_engine(
-        "sqlite://", creator=connect, poolclass=QueuePool, pool_size=_CONNECTIONS
-    )
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=_CONNECTIONS)
 
     @event.listens_for(engine, "connect")
     def _connected(connection: sqlite3.Connection, record: Any) -> None:

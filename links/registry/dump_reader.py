@@ -20,9 +20,7 @@ from core.errors import InputError
 BEGINNINGS = ("--", "/*", "DROP TABLE", "CREATE TABLE", "INSERT INTO", "LOCK TABLES")
 _COLUMN = re.compile(r"\s*`(\w+)` ")
 _INSERT = re.compile(r"INSERT INTO `?\w+`?\s*(?:\(([^)]*)\))?\s*VALUES\s*")
-_VALUE = re.compile(
-    r"\s*(?:'([^'\\]*(?:(?:\\.|'')[^'\\]*)*)'|(NULL)|([-+.\w]+))\s*([,)])", re.DOTALL
-)
+_VALUE = re.compile(r"\s*(?:'([^'\\]*(?:(?:\\.|'')[^'\\]*)*)'|(NULL)|([-+.\w]+))\s*([,)])", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)|''", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r", "b": "\b", "Z": "\x1a"}
 
@@ -67,9 +65,7 @@ def _tuples(line: str, at: int, columns: list[str]) -> Iterator[dict[str, str]]:
             values.append("" if null else number or unescape_sql(text or ""))
             at = found.end()
         if len(values) != len(columns):
-            raise ValueError(
-                f"a row has {len(values)} values, and the table {len(columns)} columns"
-            )
+            raise ValueError(f"a row has {len(values)} values, and the table {len(columns)} columns")
         yield dict(zip(columns, values, strict=True))
         if line[at : at + 1] != ",":
             break
@@ -126,9 +122,7 @@ def read_links(
     try:
         yield from _rows(plain, one_wiki=one_wiki)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(
-            f"The file is damaged: {error}. Nothing after that place can be read."
-        ) from error
+        raise InputError(f"The file is damaged: {error}. Nothing after that place can be read.") from error
 
 
 def url_of_index(index: str, path: str) -> str:
@@ -238,9 +232,7 @@ def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
     known = {5: full, 4: full[1:], 2: ["page", "url"], 3: ["page", "index", "path"]}
     found = known.get(len(cells))
     if found is None or (found is full) == one_wiki:
-        has = (
-            "page id, title, namespace, URL" if one_wiki else "wiki, page id, title, namespace, URL"
-        )
+        has = "page id, title, namespace, URL" if one_wiki else "wiki, page id, title, namespace, URL"
         raise InputError(
             f"The first line has {len(cells)} columns: expected are {has}, separated by tabs; or a first line "
             "that names them; or JSON lines. `weboid links import --help` shows the forms."
@@ -252,9 +244,7 @@ def _link_of(row: dict[str, str]) -> DumpLink:
     """Build the link from a row of MediaWiki's table."""
     values = {_NAMES.get(name, ""): value for name, value in row.items()}
     if "page" not in values or not ("url" in values or "index" in values):
-        raise ValueError(
-            "its table is not externallinks: it has no el_from with el_to or its parts"
-        )
+        raise ValueError("its table is not externallinks: it has no el_from with el_to or its parts")
     return _row_of(values)
 
 

@@ -18,9 +18,7 @@ _IS = edits.c.id == one("of")
 BY_ID = SqlStatement(_EDIT.where(edits.c.id.in_(many("ids"))), "ids")
 OF_PAGE = SqlStatement(_EDIT.where(_OF_WIKI, edits.c.page_id == one("page")).order_by(edits.c.id))
 IN_STATES = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id).limit(one("most")), "states")
-NEWEST = SqlStatement(
-    _EDIT.where(*_IN_STATES).order_by(edits.c.id.desc()).limit(one("most")), "states"
-)
+NEWEST = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id.desc()).limit(one("most")), "states")
 TO_WATCH = SqlStatement(
     _EDIT.where(
         *_IN_STATES,
@@ -33,9 +31,7 @@ TO_WATCH = SqlStatement(
 )
 LAST_MADE = SqlStatement(select(func.max(edits.c.moment)).where(*_IN_STATES), "states")
 COUNTS = SqlStatement(
-    select(edits.c.state, func.count())
-    .where(_OF_WIKI, edits.c.kind == one("kind"))
-    .group_by(edits.c.state)
+    select(edits.c.state, func.count()).where(_OF_WIKI, edits.c.kind == one("kind")).group_by(edits.c.state)
 )
 CHANGES = SqlStatement(
     select(
@@ -91,13 +87,9 @@ REVIVED = SqlStatement(
     *("states", "living"),
 )
 MOVE = SqlStatement(
-    update(edits)
-    .where(_IS, edits.c.state == one("was"))
-    .values({name: one(f"new_{name}") for name in MOVED})
+    update(edits).where(_IS, edits.c.state == one("was")).values({name: one(f"new_{name}") for name in MOVED})
 )
-SET_CHECKED = SqlStatement(
-    update(edits).where(edits.c.id.in_(many("ids"))).values(checked=one("seen_at")), "ids"
-)
+SET_CHECKED = SqlStatement(update(edits).where(edits.c.id.in_(many("ids"))).values(checked=one("seen_at")), "ids")
 SET_REPORTED = SqlStatement(update(edits).where(_IS).values(is_reported=true()))
 SET_UNDONE = SqlStatement(
     update(edit_changes)
@@ -110,14 +102,10 @@ FORGET_NOTHING = SqlStatement(
     delete(edits).where(_OF_WIKI, edits.c.page_id == one("page"), edits.c.state == one("was"))
 )
 LOOK_AGAIN = SqlStatement(
-    update(urls)
-    .where(urls.c.id.in_(many("ids")), urls.c.due_day > one("day_now"))
-    .values(due_day=one("day_now")),
+    update(urls).where(urls.c.id.in_(many("ids")), urls.c.due_day > one("day_now")).values(due_day=one("day_now")),
     "ids",
 )
-TURN = SqlStatement(
-    select(edit_turns.c.holder, edit_turns.c.until).where(edit_turns.c.wiki_id == one("wiki"))
-)
+TURN = SqlStatement(select(edit_turns.c.holder, edit_turns.c.until).where(edit_turns.c.wiki_id == one("wiki")))
 TAKE_TURN = SqlStatement(
     update(edit_turns)
     .where(

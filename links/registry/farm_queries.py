@@ -24,9 +24,7 @@ COUNT_PAGES_OF_WIKI = SqlStatement(
 )
 _CURRENT = (refs.c.page >= one("first"), refs.c.page < one("beyond"), refs.c.gone_day.is_(None))
 COUNT_LINKS_OF_WIKI = SqlStatement(
-    select(func.count()).select_from(
-        select(refs.c.page).where(*_CURRENT).limit(one("limit")).subquery()
-    )
+    select(func.count()).select_from(select(refs.c.page).where(*_CURRENT).limit(one("limit")).subquery())
 )
 LINKS_OF = SqlStatement(select(refs.c.url_id).where(*_CURRENT).distinct().limit(one("limit")))
 
@@ -68,9 +66,7 @@ _PAGES: ColumnElement[int] = literal_column(str(1 << PAGE_BITS), _number)  # num
 BY_KEY = SqlStatement(
     select_url_rows()
     .add_columns(
-        exists()
-        .where(*_of_url, refs.c.page >= one("low", _number), refs.c.page < one("high", _number))
-        .label("is_own")
+        exists().where(*_of_url, refs.c.page >= one("low", _number), refs.c.page < one("high", _number)).label("is_own")
     )
     .where(urls.c.key.in_(many("keys"))),
     "keys",
@@ -129,9 +125,7 @@ COPIES = SqlStatement(
     "ids",
 )
 WANTED = SqlStatement(
-    select(wanted.c.url_id, func.min(wanted.c.since))
-    .where(wanted.c.url_id.in_(many("ids")))
-    .group_by(wanted.c.url_id),
+    select(wanted.c.url_id, func.min(wanted.c.since)).where(wanted.c.url_id.in_(many("ids"))).group_by(wanted.c.url_id),
     "ids",
 )
 

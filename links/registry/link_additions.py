@@ -58,9 +58,7 @@ class DomainSpread(NamedTuple):
 
 
 REVISIONS = SqlStatement(
-    select(page_revisions.c.page, page_revisions.c.rev_id).where(
-        page_revisions.c.page.in_(many("pages"))
-    ),
+    select(page_revisions.c.page, page_revisions.c.rev_id).where(page_revisions.c.page.in_(many("pages"))),
     "pages",
 )
 OLD_ADDITIONS = SqlStatement(delete(additions).where(additions.c.day <= one("before")))
@@ -141,9 +139,7 @@ def additions_of(
     ]
 
 
-def domain_spreads(
-    rows: Connection, *, since_day: int, least_wikis: int, limit: int
-) -> list[DomainSpread]:
+def domain_spreads(rows: Connection, *, since_day: int, least_wikis: int, limit: int) -> list[DomainSpread]:
     """Return accounts that added links to one domain on several wikis of a farm, most wikis first (X11)."""
     many_wikis = func.count(wikis.c.id.distinct())
     links = func.count()

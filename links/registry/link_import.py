@@ -58,9 +58,7 @@ class PageSpool:
         self._rows: list[tuple[int, int, str, int, bytes]] = []
         self._disk = sqlite3.connect("", isolation_level=None)  # a file that nobody else sees
         self._disk.execute("PRAGMA journal_mode = OFF")
-        self._disk.execute(
-            "CREATE TABLE row (wiki INTEGER, page INTEGER, title TEXT, namespace INTEGER, url BLOB)"
-        )
+        self._disk.execute("CREATE TABLE row (wiki INTEGER, page INTEGER, title TEXT, namespace INTEGER, url BLOB)")
 
     def add(self, row: DumpLink, wiki: WikiName | None) -> None:
         """Add a row, of the default wiki when it names none; InputError when it has no wiki or no page."""
@@ -89,9 +87,7 @@ class PageSpool:
     def of_wiki(self, place: int) -> Iterator[_SpooledPage]:
         """Yield the pages of the wiki with that index in `names`, by their ids."""
         self._flush()
-        found = self._disk.execute(
-            "SELECT * FROM row WHERE wiki = ? ORDER BY page, rowid", (place,)
-        )
+        found = self._disk.execute("SELECT * FROM row WHERE wiki = ? ORDER BY page, rowid", (place,))
         for (wiki, page), rows in groupby(found, key=lambda row: (row[0], row[1])):
             title, namespace = "", 0
             urls: dict[bytes, None] = {}
@@ -145,10 +141,7 @@ class LinkImporter:
         # In the order of their numbers here: the names' order is that of the file.
         order = sorted(range(len(ids)), key=ids.__getitem__)
         pages = (
-            page
-            for place in order
-            for page in spool.of_wiki(place)
-            if number_of(ids[place], page.name.page_id) > last
+            page for place in order for page in spool.of_wiki(place) if number_of(ids[place], page.name.page_id) > last
         )
         progress(before)
         for wiki, group in groupby(pages, key=lambda page: page.wiki):
@@ -176,18 +169,14 @@ class LinkImporter:
             FORGET.run(connection, {"of": self._digest})
         return done
 
-    def look(
-        self, spool: PageSpool, *, progress: Callable[[int], None] = lambda _: None
-    ) -> ImportSummary:
+    def look(self, spool: PageSpool, *, progress: Callable[[int], None] = lambda _: None) -> ImportSummary:
         """Compute the summary of `run` without writing."""
         done = ImportSummary()
         rules: dict[int, WikiRules] = {}
         with self._store.reading() as connection:
             for place, name in enumerate(spool.names):
                 there = find_wiki(connection, name)
-                rules[place] = (
-                    WikiRules() if there is None else self._rules.rules_of(connection, there.id)
-                )
+                rules[place] = WikiRules() if there is None else self._rules.rules_of(connection, there.id)
         for place in rules:
             for batch in batches(spool.of_wiki(place), BATCH):
                 for page in batch:

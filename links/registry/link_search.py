@@ -55,9 +55,7 @@ class StateClass(StrEnum):
 STATES = {
     StateClass.WORKING: frozenset({LinkState.ALIVE, LinkState.PERMALIVE}),
     StateClass.UNREACHABLE: frozenset({LinkState.DEAD, LinkState.PERMADEAD}),
-    StateClass.DOUBTFUL: frozenset(
-        {LinkState.DYING, LinkState.BLOCKED, LinkState.USURPED, LinkState.DEVIATED}
-    ),
+    StateClass.DOUBTFUL: frozenset({LinkState.DYING, LinkState.BLOCKED, LinkState.USURPED, LinkState.DEVIATED}),
     StateClass.UNKNOWN: frozenset({LinkState.UNKNOWN, LinkState.INVALID, LinkState.EXCLUDED}),
 }
 
@@ -104,9 +102,7 @@ class LinkSearchResult:
     looked_at: int  # number of links and hosts examined
 
 
-def _by_pages(
-    make: Callable[[list[Any]], Any], first: str
-) -> dict[tuple[bool, bool], SqlStatement]:
+def _by_pages(make: Callable[[list[Any]], Any], first: str) -> dict[tuple[bool, bool], SqlStatement]:
     """Build the statements with and without conditions on wiki and namespaces."""
     found = {}
     for is_wiki, are_namespaces in product((False, True), repeat=2):
@@ -144,15 +140,11 @@ PAGES_OF = _by_pages(
     "",
 )
 PAGES_OF_ALL = _by_pages(
-    lambda conditions: (
-        _citing_pages(conditions).where(refs.c.url_id.in_(many("ids"))).limit(one("most"))
-    ),
+    lambda conditions: _citing_pages(conditions).where(refs.c.url_id.in_(many("ids"))).limit(one("most")),
     "ids",
 )
 LISTS = SqlStatement(
-    select(wikis.c.id, wikis.c.settings).where(
-        or_(*(wikis.c.settings.contains(f'"{form}"') for form in EntryForm))
-    )
+    select(wikis.c.id, wikis.c.settings).where(or_(*(wikis.c.settings.contains(f'"{form}"') for form in EntryForm)))
 )
 
 

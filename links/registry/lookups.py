@@ -203,19 +203,13 @@ ASIDE = SqlStatement(
     ),
     *("ids", "pages"),
 )
-_USE = select(
-    *page_book.COLUMNS, refs.c.url_id, refs.c.first_day, refs.c.gone_day, refs.c.spelling
-).select_from(refs.join(pages, pages.c.id == refs.c.page))
-_OF_URL = (
-    _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after"))
-    .order_by(refs.c.page)
-    .limit(one("most"))
+_USE = select(*page_book.COLUMNS, refs.c.url_id, refs.c.first_day, refs.c.gone_day, refs.c.spelling).select_from(
+    refs.join(pages, pages.c.id == refs.c.page)
 )
+_OF_URL = _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after")).order_by(refs.c.page).limit(one("most"))
 USES_ANYWHERE = SqlStatement(_OF_URL)
 USES_IN_WIKI = SqlStatement(_OF_URL.where(refs.c.page < one("before")))
-USES_IN_FARM = SqlStatement(
-    _OF_URL.join(wikis, wikis.c.id == pages.c.wiki_id).where(wikis.c.farm_id == one("farm"))
-)
+USES_IN_FARM = SqlStatement(_OF_URL.join(wikis, wikis.c.id == pages.c.wiki_id).where(wikis.c.farm_id == one("farm")))
 
 
 def _beyond(first: Any, second: Any) -> Any:
@@ -277,9 +271,7 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
     return {title: rows[name] for title, name in plain.items() if name in rows}
 
 
-def page_facts(
-    reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int
-) -> dict[int, PageFacts]:
+def page_facts(reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int) -> dict[int, PageFacts]:
     """Return the facts about the wiki's known pages and all their links, by the wiki's ids."""
     found = find_pages(reader, wiki_id, page_ids)
     by_number = {page.id: page for page in found.values()}
@@ -292,9 +284,7 @@ def page_facts(
     for row, page, first_day, spelling in rows:
         links[page].append(PageLinkFacts(facts[row.id], first_day, spelling))
     return {
-        page.page_id: PageFacts(
-            page, tuple(links[number]), tuple(refused.get(number, ())), tuple(spam.get(number, ()))
-        )
+        page.page_id: PageFacts(page, tuple(links[number]), tuple(refused.get(number, ())), tuple(spam.get(number, ())))
         for number, page in by_number.items()
     }
 
@@ -319,9 +309,7 @@ def uses_of_url(
     """Return pages of the wiki, or of its farm, that have the URL, or had it lately (W09), by number."""
     parameters = {"url": url_id, "most": limit}
     if in_farm:
-        return _uses(
-            USES_IN_FARM.rows(reader, {**parameters, "after": after, "farm": wiki.farm_id})
-        )
+        return _uses(USES_IN_FARM.rows(reader, {**parameters, "after": after, "farm": wiki.farm_id}))
     low, before = number_of(wiki.id, 0), number_of(wiki.id + 1, 0)
     found = USES_IN_WIKI.rows(reader, {**parameters, "after": max(after, low), "before": before})
     return _uses(found)
@@ -426,9 +414,7 @@ def _with_all(
             else:
                 invalid_text = bytes(raw).decode("utf-8", "surrogatepass")
                 refused.setdefault(owner, []).append(InvalidLink(invalid_text, text, first))
-    facts = {
-        id_: _facts(row, kept.get(id_, ()), of_hosts.get(row.host, ())) for id_, row in rows.items()
-    }
+    facts = {id_: _facts(row, kept.get(id_, ()), of_hosts.get(row.host, ())) for id_, row in rows.items()}
     return facts, refused, spam
 
 

@@ -156,9 +156,7 @@ LISTED_LONG_AGO = SqlStatement(
     .limit(one("most"))
 )
 REFS = SqlStatement(
-    select(refs.c.page, refs.c.url_id, refs.c.gone_day, refs.c.spelling).where(
-        refs.c.page.in_(many("pages"))
-    ),
+    select(refs.c.page, refs.c.url_id, refs.c.gone_day, refs.c.spelling).where(refs.c.page.in_(many("pages"))),
     "pages",
 )
 _REF = update(refs).where(refs.c.page == one("of"), refs.c.url_id == one("url"))
@@ -169,19 +167,13 @@ FORGET = {
     for table in (refs, invalid, spam_hits, wanted, citations, additions, page_revisions)
 }
 FORGET_PAGES = SqlStatement(delete(pages).where(pages.c.id.in_(many("pages"))), "pages")
-INVALID = SqlStatement(
-    select(invalid.c.page, invalid.c.key).where(invalid.c.page.in_(many("pages"))), "pages"
-)
+INVALID = SqlStatement(select(invalid.c.page, invalid.c.key).where(invalid.c.page.in_(many("pages"))), "pages")
 TALLIES = SqlStatement(
-    select(pages.c.id, pages.c.excluded).where(
-        pages.c.id.in_(many("pages")), pages.c.excluded.is_not(None)
-    ),
+    select(pages.c.id, pages.c.excluded).where(pages.c.id.in_(many("pages")), pages.c.excluded.is_not(None)),
     "pages",
 )
 SET_TALLY = SqlStatement(update(pages).where(pages.c.id == one("of")).values(excluded=one("tally")))
-FORGET_INVALID = SqlStatement(
-    delete(invalid).where(invalid.c.page == one("of"), invalid.c.key == one("digest"))
-)
+FORGET_INVALID = SqlStatement(delete(invalid).where(invalid.c.page == one("of"), invalid.c.key == one("digest")))
 
 
 def number_of(wiki_id: int, page_id: int) -> int:
@@ -202,9 +194,7 @@ def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
     return rows
 
 
-def put_pages(
-    connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int
-) -> PutSummary:
+def put_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> PutSummary:
     """Write the URLs of pages that were read today; new pages are created; InputError for an invalid one.
 
     Of two entries for one page the later one counts. Watched URLs become references; invalid ones are stored with the
@@ -214,9 +204,7 @@ def put_pages(
     return write_pages(connection, wiki_id, written, day=day).put
 
 
-def write_pages(
-    connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int
-) -> WrittenLinks:
+def write_pages(connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int) -> WrittenLinks:
     """Write pages as `put_pages`; return the new and removed links as well (A01)."""
     put = {each.name.page_id: each for each in written}
     _lock(connection, wiki_id)
@@ -242,10 +230,7 @@ def write_pages(
     _write_invalid(connection, refused, day)
     hits = {page: hits_of(links) for page, links in by_number.items()}
     write_spam_hits(connection, wiki_id, hits, today=day)
-    tallies = {
-        page: count_entries(link.entry for link in links if link.entry)
-        for page, links in by_number.items()
-    }
+    tallies = {page: count_entries(link.entry for link in links if link.entry) for page, links in by_number.items()}
     _write_tallies(connection, wiki_id, tallies, day)
     figures = PutSummary(
         pages=len(put),
@@ -274,9 +259,7 @@ def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[Wik
     return [page_of(row) for row in found]
 
 
-def untouched(
-    reader: Reader, wiki_id: int, *, before: int, after: int = 0, limit: int
-) -> list[WikiPageRow]:
+def untouched(reader: Reader, wiki_id: int, *, before: int, after: int = 0, limit: int) -> list[WikiPageRow]:
     """Return pages that synchronisation has not seen since before that day, after that one, by number."""
     parameters = {"wiki": wiki_id, "before": before, "after": after, "most": limit}
     return [page_of(found) for found in UNTOUCHED.rows(reader, parameters)]
@@ -419,9 +402,7 @@ def _write_refs(
     return added, restored, [LinkRef(row["of"], row["url"]) for row in gone]
 
 
-def _write_invalid(
-    connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int
-) -> None:
+def _write_invalid(connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int) -> None:
     """Update the pages' lists of invalid links."""
     found = INVALID.each(connection, "pages", lists)
     there = {(page, bytes(digest)) for page, digest in found}
@@ -442,9 +423,7 @@ def _write_invalid(
     insert_missing(connection, invalid, new)
 
 
-def _write_tallies(
-    connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int
-) -> None:
+def _write_tallies(connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int) -> None:
     """Update the counts of excluded links of each page (X05), and the wiki's sums."""
     found = TALLIES.each(connection, "pages", now)
     before = {page: parse_entry_counts(text) for page, text in found}
@@ -454,9 +433,7 @@ def _write_tallies(
         changes.note(before.get(page, {}), now[page])
     if changed:
         changes.write(connection, wiki_id, today=day)
-    SET_TALLY.run(
-        connection, [{"of": page, "tally": entry_counts_text(now[page])} for page in changed]
-    )
+    SET_TALLY.run(connection, [{"of": page, "tally": entry_counts_text(now[page])} for page in changed])
 
 
 def text_digest(text: str) -> bytes:

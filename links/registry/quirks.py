@@ -94,9 +94,7 @@ QUIRKS = SqlStatement(
 )
 
 
-def believed_quirks(
-    reader: Reader, names: Iterable[str], *, day: int
-) -> dict[str, dict[HostQuirk, tuple[int, int]]]:
+def believed_quirks(reader: Reader, names: Iterable[str], *, day: int) -> dict[str, dict[HostQuirk, tuple[int, int]]]:
     """Return the unexpired quirks of each host (W47), also of its parents: first and last day by kind; its own win."""
     wanted = list(dict.fromkeys(names))
     above = dict.fromkeys(name for host in wanted for name in parents(host))
@@ -114,9 +112,7 @@ def believed_quirks(
     return found
 
 
-def quirks_of(
-    connection: Connection, names: Iterable[str], *, day: int
-) -> dict[str, frozenset[HostQuirk]]:
+def quirks_of(connection: Connection, names: Iterable[str], *, day: int) -> dict[str, frozenset[HostQuirk]]:
     """Return the unexpired kinds of quirks of each host, including those of parent hosts."""
     believed = believed_quirks(connection, names, day=day)
     return {host: frozenset(kinds) for host, kinds in believed.items()}
@@ -180,25 +176,18 @@ def settle_quirks(
     return QuirkChanges(gone, written)
 
 
-def write_host_quirks(
-    connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int
-) -> None:
+def write_host_quirks(connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int) -> None:
     """Store observed host quirks, by host id and kind."""
     _write(
         connection,
         host_quirks,
-        {
-            (host_id, int(kind)): "" if is_there else None
-            for (host_id, kind), is_there in seen.items()
-        },
+        {(host_id, int(kind)): "" if is_there else None for (host_id, kind), is_there in seen.items()},
         day=day,
         over=lambda key, row: is_over(HostQuirk(key[1]), row.first_day, row.last_day, day),
     )
 
 
-def write_url_quirks(
-    connection: Connection, seen: Mapping[tuple[int, UrlQuirk], str], *, day: int
-) -> None:
+def write_url_quirks(connection: Connection, seen: Mapping[tuple[int, UrlQuirk], str], *, day: int) -> None:
     """Store observed URL quirks, by URL id and kind; an empty text deletes the quirk."""
     _write(
         connection,
@@ -229,17 +218,12 @@ def _write(
     for keys in batches(settled.gone):
         connection.execute(delete(table).where(tuple_(owner, kind).in_(keys)))
     names = (owner.name, kind.name)
-    rows = [
-        dict(zip((*names, *columns), (*key, *row), strict=False))
-        for key, row in settled.written.items()
-    ]
+    rows = [dict(zip((*names, *columns), (*key, *row), strict=False)) for key, row in settled.written.items()]
     upsert(connection, table, names, rows)
 
 
 _PERMANENT = (301, 308)
-_NAMELESS = frozenset(
-    {StatusCode.DNS_REFUSED, StatusCode.DNS_UNKNOWN, StatusCode.DNS_EMPTY, StatusCode.DNS_FAULT}
-)
+_NAMELESS = frozenset({StatusCode.DNS_REFUSED, StatusCode.DNS_UNKNOWN, StatusCode.DNS_EMPTY, StatusCode.DNS_FAULT})
 _VALUE_LIMIT = 16_384  # characters of a moved URL that are kept: nobody asks for a longer one
 _BROWSER_SAW = frozenset({CheckVerdict.OK, CheckVerdict.DEVIATED})
 

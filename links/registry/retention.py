@@ -75,9 +75,7 @@ def _oldest(table: Table, *conditions: Any) -> SqlStatement:
     """Build the statement that deletes some rows of a table that match all conditions."""
     key = tuple(table.primary_key.columns)
     some: Select[Any] = select(*key).where(*conditions).limit(one("most"))
-    chosen: Delete = delete(table).where(
-        tuple_(*key).in_(some) if len(key) > 1 else key[0].in_(some)
-    )
+    chosen: Delete = delete(table).where(tuple_(*key).in_(some) if len(key) > 1 else key[0].in_(some))
     return SqlStatement(chosen)
 
 
@@ -85,25 +83,17 @@ def _count(table: Table, *conditions: Any) -> SqlStatement:
     return SqlStatement(select(func.count()).select_from(table).where(*conditions))
 
 
-NEWEST_PAGE = SqlStatement(
-    select(func.max(pages.c.touched_day)).where(pages.c.wiki_id == one("wiki"))
-)
+NEWEST_PAGE = SqlStatement(select(func.max(pages.c.touched_day)).where(pages.c.wiki_id == one("wiki")))
 UNTOUCHED_PAGES = SqlStatement(
-    select(pages.c.id)
-    .where(pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
-    .limit(one("most"))
+    select(pages.c.id).where(pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before")).limit(one("most"))
 )
 UNUSED_URLS = SqlStatement(_unused(select(urls.c.id)).limit(one("most")))
 STILL_UNUSED = SqlStatement(
-    _unused(select(urls.c.id, urls.c.host_id))
-    .where(urls.c.id.in_(many("ids")))
-    .order_by(urls.c.id)
-    .with_for_update(),
+    _unused(select(urls.c.id, urls.c.host_id)).where(urls.c.id.in_(many("ids"))).order_by(urls.c.id).with_for_update(),
     "ids",
 )
 FORGET_OF_URLS = {
-    table.name: SqlStatement(delete(table).where(table.c.url_id.in_(many("ids"))), "ids")
-    for table in _OF_URLS
+    table.name: SqlStatement(delete(table).where(table.c.url_id.in_(many("ids"))), "ids") for table in _OF_URLS
 }
 FORGET_URLS = SqlStatement(delete(urls).where(urls.c.id.in_(many("ids"))), "ids")
 # Who is about to give one of these a URL holds it (`links.registry.urls`): wait, then look again.
@@ -122,9 +112,7 @@ FORGET_HOSTS = SqlStatement(
 GONE_LINKS = _oldest(refs, refs.c.gone_day <= one("before"))
 OLD_URL_QUIRKS = _oldest(url_quirks, url_quirks.c.last_day <= one("before"))
 _OLD_QUIRK = (
-    select(host_quirks.c.host_id, host_quirks.c.kind)
-    .where(host_quirks.c.last_day <= one("before"))
-    .limit(one("most"))
+    select(host_quirks.c.host_id, host_quirks.c.kind).where(host_quirks.c.last_day <= one("before")).limit(one("most"))
 )
 VERY_OLD_HOST_QUIRKS = SqlStatement(_OLD_QUIRK)
 OLD_HOST_QUIRKS = SqlStatement(_OLD_QUIRK.where(host_quirks.c.kind.not_in(_LONG_KEPT)))
@@ -183,9 +171,7 @@ def purge(
         while True:
             with store.writing() as connection:
                 rows = statement.rows(connection, {"before": day - days, "most": BATCH})
-                parameters = [
-                    {"of": host, "which": kind, "before": day - days} for host, kind in rows
-                ]
+                parameters = [{"of": host, "which": kind, "before": day - days} for host, kind in rows]
                 FORGET_HOST_QUIRK.run(connection, parameters)
                 gone_hosts += _forget_hosts(connection, (row[0] for row in rows))
             if not rows:
@@ -241,9 +227,7 @@ def _repeat(
         progress(what, count)
 
 
-def _purge_urls(
-    store: RegistryStore, before: int, progress: Callable[[str, int], None]
-) -> tuple[int, int]:
+def _purge_urls(store: RegistryStore, before: int, progress: Callable[[str, int], None]) -> tuple[int, int]:
     gone = gone_hosts = 0
     while True:
         with store.snapshot() as reader:

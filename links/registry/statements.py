@@ -93,32 +93,22 @@ class SqlStatement:
         plan = self._plans.get((dialect.name, sizes))
         if plan is None:
             plan = self._plans[dialect.name, sizes] = self.compiled(dialect, sizes)
-        driver: Any = (
-            reader.driver
-            if isinstance(reader, DatabaseSnapshot)
-            else reader.connection.driver_connection
-        )
+        driver: Any = reader.driver if isinstance(reader, DatabaseSnapshot) else reader.connection.driver_connection
         found: list[Any] = driver.execute(plan.text, plan.driver_parameters(values)).fetchall()
         return found
 
-    def run(
-        self, connection: Connection, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    ) -> int:
+    def run(self, connection: Connection, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> int:
         """Run it, once or for each of the mappings; return the number of changed rows."""
         if not values and not isinstance(values, Mapping):
             return 0
         return connection.execute(self.body, values).rowcount
 
-    def each(
-        self, reader: Reader, name: str, values: Iterable[Any], **others: Any
-    ) -> Iterator[Any]:
+    def each(self, reader: Reader, name: str, values: Iterable[Any], **others: Any) -> Iterator[Any]:
         """Yield the rows for a list of any length, in batches; `name` is the list's."""
         for batch in batches(values):
             yield from self.rows(reader, {name: batch, **others})
 
-    def run_each(
-        self, connection: Connection, name: str, values: Iterable[Any], **others: Any
-    ) -> int:
+    def run_each(self, connection: Connection, name: str, values: Iterable[Any], **others: Any) -> int:
         """Run it for a list of any length, in batches; return the number of changed rows."""
         return sum(self.run(connection, {name: batch, **others}) for batch in batches(values))
 
@@ -140,14 +130,10 @@ class SqlStatement:
                 parts.append((key if key in wanted else "", None, constant))
             elif int(number) == 1:  # a list is one part, at its first value
                 parts.append((name, size[name], None))
-        return StatementPlan(
-            state.statement, tuple(parts), None if state.positiontup else tuple(keys)
-        )
+        return StatementPlan(state.statement, tuple(parts), None if state.positiontup else tuple(keys))
 
 
-def upsert(
-    connection: Connection, table: Table, keys: Sequence[str], rows: Sequence[dict[str, Any]]
-) -> None:
+def upsert(connection: Connection, table: Table, keys: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
     """Insert rows with the same columns, or update those with the same unique `keys`, no two of which are equal."""
     changed = [name for name in rows[0] if name not in keys] if rows else []
     merge(connection, table, keys, rows, lambda new: ({name: new[name] for name in changed}, None))

@@ -43,13 +43,9 @@ FEEDS = SqlStatement(
     .where(feeds.c.wiki_id == one("wiki"))
     .order_by(feeds.c.kind)
 )
-FORGET_FEED = SqlStatement(
-    delete(feeds).where(feeds.c.wiki_id == one("of"), feeds.c.kind == one("which"))
-)
+FORGET_FEED = SqlStatement(delete(feeds).where(feeds.c.wiki_id == one("of"), feeds.c.kind == one("which")))
 SET_TROUBLE = SqlStatement(
-    update(feeds)
-    .where(feeds.c.wiki_id == one("of"), feeds.c.kind == one("which"))
-    .values(trouble=one("why"))
+    update(feeds).where(feeds.c.wiki_id == one("of"), feeds.c.kind == one("which")).values(trouble=one("why"))
 )
 
 
@@ -61,9 +57,7 @@ def feeds_of(reader: Reader, wiki_id: int) -> dict[str, FeedCursor]:
     }
 
 
-def put_cursor(
-    connection: Connection, wiki_id: int, kind: str, cursor: str, *, now: datetime
-) -> None:
+def put_cursor(connection: Connection, wiki_id: int, kind: str, cursor: str, *, now: datetime) -> None:
     """Store the feed's position, and clear its trouble."""
     row = {"wiki_id": wiki_id, "kind": kind, "cursor": cursor, "moment": int(now.timestamp())}
     upsert(connection, feeds, ["wiki_id", "kind"], [row | {"trouble": ""}])
@@ -74,9 +68,7 @@ def forget_feed(connection: Connection, wiki_id: int, kind: str) -> None:
     FORGET_FEED.run(connection, {"of": wiki_id, "which": kind})
 
 
-def put_trouble(
-    connection: Connection, wiki_id: int, kinds: Iterable[str], why: str, *, now: datetime
-) -> None:
+def put_trouble(connection: Connection, wiki_id: int, kinds: Iterable[str], why: str, *, now: datetime) -> None:
     """Set or clear the reason that feeds are stopped; cursors and times are kept."""
     for kind in kinds:
         # On one line, without characters that databases reject.
@@ -128,14 +120,10 @@ def release_feed_lease(connection: Connection, wiki_id: int, holder: str, *, now
         put_cursor(connection, wiki_id, LEASE, "", now=now)
 
 
-FORGET_SIGNATURES = SqlStatement(
-    delete(webhook_signatures).where(webhook_signatures.c.moment < one("before"))
-)
+FORGET_SIGNATURES = SqlStatement(delete(webhook_signatures).where(webhook_signatures.c.moment < one("before")))
 
 
-def use_signature(
-    connection: Connection, signature: bytes, moment: datetime, *, kept: timedelta
-) -> bool:
+def use_signature(connection: Connection, signature: bytes, moment: datetime, *, kept: timedelta) -> bool:
     """Record a signature as used, and delete those older than `kept`; True when it was not used before."""
     made = int(moment.timestamp())
     FORGET_SIGNATURES.run(connection, {"before": made - int(kept.total_seconds())})

@@ -81,11 +81,7 @@ _BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
 def row_of(found: Sequence[Any]) -> UrlRow:
     """Build the row from a result that begins with `COLUMNS`."""
     id_, scheme, host, port, path, host_id, state, *rest = found[: len(COLUMNS)]
-    url = (
-        f"{_BEGINNINGS[scheme]}{host}:{port}{path}"
-        if port
-        else f"{_BEGINNINGS[scheme]}{host}{path}"
-    )
+    url = f"{_BEGINNINGS[scheme]}{host}:{port}{path}" if port else f"{_BEGINNINGS[scheme]}{host}{path}"
     return UrlRow(id_, url, host, host_id, _STATES[state], *rest)
 
 
@@ -164,9 +160,7 @@ def touch_urls(connection: Connection, ids: Iterable[int], *, day: int) -> int:
     return TOUCH.run_each(connection, "ids", sorted(ids), day=day)
 
 
-def _known(
-    reader: Reader, wanted: Mapping[bytes, str], day: int
-) -> tuple[dict[str, int], list[int]]:
+def _known(reader: Reader, wanted: Mapping[bytes, str], day: int) -> tuple[dict[str, int], list[int]]:
     """Return the ids of known URLs, and those that were last touched before today."""
     ids: dict[str, int] = {}
     old: list[int] = []
@@ -184,8 +178,7 @@ def _known(
 
 def _one_key(one: str, other: str) -> InvariantError:
     return InvariantError(
-        f"{one[:500]!r} and {other[:500]!r} have the same key in the link registry: keep both URLs "
-        "and report this."
+        f"{one[:500]!r} and {other[:500]!r} have the same key in the link registry: keep both URLs and report this."
     )
 
 
@@ -262,9 +255,7 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
         # The registrable domain of whatever lies below a host is that host's, or below it itself.
         domain = hosts.c.domain.in_(above)
         itself = select(hosts.c.id).where(hosts.c.name == name)
-        yield from connection.execute(
-            itself.union(select(hosts.c.id).where(domain, below))
-        ).scalars()
+        yield from connection.execute(itself.union(select(hosts.c.id).where(domain, below))).scalars()
         return
     name = pattern.text if pattern.form is PatternForm.HOST else host_in(pattern.text)
     yield from connection.execute(select(hosts.c.id).where(hosts.c.name == name)).scalars()

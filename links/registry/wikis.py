@@ -183,9 +183,7 @@ WIKI_BY_ID = SqlStatement(_WIKI.where(wikis.c.id == one("id")))
 ALL_WIKIS = SqlStatement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
 LAST_FARM = SqlStatement(select(func.max(farms.c.id)))
 CHANGE_FARM = SqlStatement(
-    update(farms)
-    .where(farms.c.id == one("of"))
-    .values(address=one("new_address"), internal=one("new_internal"))
+    update(farms).where(farms.c.id == one("of")).values(address=one("new_address"), internal=one("new_internal"))
 )
 CHANGE_WIKI = SqlStatement(
     update(wikis)
@@ -211,10 +209,7 @@ def parse_wiki(text: str) -> WikiName:
     if not at:
         farm = DEFAULT_FARM
     if not _DBNAME.fullmatch(dbname) or not _FARM.fullmatch(farm):
-        raise InputError(
-            f"{text[:80]!r} names no wiki: write its database's name and its farm's, such as "
-            "dewiki@WMF."
-        )
+        raise InputError(f"{text[:80]!r} names no wiki: write its database's name and its farm's, such as dewiki@WMF.")
     return WikiName(dbname, farm)
 
 
@@ -229,9 +224,7 @@ def find_farm(reader: Reader, name: str) -> WikiFarm | None:
     return WikiFarm(*found[0]) if found else None
 
 
-def put_farm(
-    connection: Connection, name: str, *, address: str = "", internal: str = ""
-) -> WikiFarm:
+def put_farm(connection: Connection, name: str, *, address: str = "", internal: str = "") -> WikiFarm:
     """Add or update a farm; InputError when the name or the expression is invalid."""
     if not _FARM.fullmatch(name):
         raise InputError(f"{name[:80]!r} is no name for a farm: letters, digits, '.', '-' and '_'.")
@@ -270,9 +263,7 @@ def known_wiki(reader: Reader, name: WikiName) -> Wiki:
     """Return the wiki of that name; InputError when the registry does not know it."""
     found = find_wiki(reader, name)
     if found is None:
-        raise InputError(
-            f"The registry knows no wiki {name}; `weboid wiki ls` shows those it knows."
-        )
+        raise InputError(f"The registry knows no wiki {name}; `weboid wiki ls` shows those it knows.")
     return found
 
 

@@ -245,9 +245,7 @@ def _domain(text: str) -> ExclusionEntry:
         _refuse(text, f"it is no host ({reason})", error)
     index = domain_index(host)
     is_tree = not index.startswith(("V4.", "V6."))
-    return ExclusionEntry(
-        host, EntryForm.DOMAIN, LinkPattern(host, "", index, is_tree, any_port=True)
-    )
+    return ExclusionEntry(host, EntryForm.DOMAIN, LinkPattern(host, "", index, is_tree, any_port=True))
 
 
 def _texts(settings: Mapping[str, Any], form: EntryForm) -> list[str]:
@@ -284,9 +282,7 @@ def suggest_exclusions(
     rows: Connection, wiki_id: int, *, least_share: float = 0.1, most_urls: int = _MOST
 ) -> list[ExclusionSuggestion]:
     """Return hosts that at least that share of the wiki's pages links to, with few URLs; reads all its references."""
-    total = rows.execute(
-        select(func.count()).select_from(pages).where(pages.c.wiki_id == wiki_id)
-    ).scalar_one()
+    total = rows.execute(select(func.count()).select_from(pages).where(pages.c.wiki_id == wiki_id)).scalar_one()
     least = max(total * least_share, 1)
     on_wiki = (
         refs.c.gone_day.is_(None),

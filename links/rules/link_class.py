@@ -139,9 +139,7 @@ _EXAMPLE_DOMAINS = re.compile(r"(?:^|\.)example\.(?:com|net|org)$")
 _PRIVATE_NAMES = re.compile(r"(?:^|\.)(?:local|internal|alt|home\.arpa|corp|home|lan|localdomain)$")
 
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u034f\u180e\u200b-\u200d\u2028\u2029\u2060-\u2064\ufeff]"
-)
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u034f\u180e\u200b-\u200d\u2028\u2029\u2060-\u2064\ufeff]")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _CREDENTIALS = re.compile(r"[a-z+.-]*:?//[^/?#\\]*@", re.IGNORECASE)
 # What Unicode names otherwise than by its script, in words that are written every day.
@@ -163,9 +161,7 @@ def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
         passed = error.reason == UrlFault.SCHEME
         if passed and _FTP.match(text):
             return ClassifiedLink(text, LinkClass.NOT_CHECKED, note=FTP)
-        return ClassifiedLink(
-            text, LinkClass.PASSED_OVER if passed else LinkClass.INVALID, note=error.reason
-        )
+        return ClassifiedLink(text, LinkClass.PASSED_OVER if passed else LinkClass.INVALID, note=error.reason)
     url = split_identity(identity)
     sort, why = LinkClass.WATCHED, ""
     if is_example(url.host):
@@ -180,17 +176,13 @@ def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
         return ClassifiedLink(text, sort, note=why, warnings=warnings_of(text, url))
     if sort is LinkClass.WATCHED:
         spelling = fetched if fetched != identity else ""
-        found = ClassifiedLink(
-            text, sort, identity, warnings=warnings_of(text, url), spelling=spelling
-        )
+        found = ClassifiedLink(text, sort, identity, warnings=warnings_of(text, url), spelling=spelling)
         hit = rules.spam.hit_of(found.text, found.identity)
         if hit is not None:
             return replace(found, sort=LinkClass.SPAM, note=str(hit), hit=hit)
         entry = rules.exclusions.entry_for(url)
         if entry is not None:
-            return replace(
-                found, sort=LinkClass.EXCLUDED, note=f"entry {entry.text}", entry=entry.text
-            )
+            return replace(found, sort=LinkClass.EXCLUDED, note=f"entry {entry.text}", entry=entry.text)
         return found
     return ClassifiedLink(text, sort, identity, why, warnings=warnings_of(text, url))
 

@@ -48,9 +48,7 @@ class LinkPattern:
 
     def covers(self, url: UrlParts) -> bool:
         """Return True when the URL matches."""
-        return self.covers_host(domain_index(url.host)) and self.covers_rest(
-            url.scheme, url.port, url.path
-        )
+        return self.covers_host(domain_index(url.host)) and self.covers_rest(url.scheme, url.port, url.path)
 
     def covers_host(self, index: str) -> bool:
         """Return True when the host of that domain index matches."""
@@ -277,9 +275,7 @@ TREE_HOSTS = SqlStatement(
     .limit(one("most"))
 )
 RANGE_ON_HOSTS = SqlStatement(
-    _LINK.where(urls.c.host_id.in_(many("hosts")), _head >= one("low"), _head < one("high")).limit(
-        one("most")
-    ),
+    _LINK.where(urls.c.host_id.in_(many("hosts")), _head >= one("low"), _head < one("high")).limit(one("most")),
     "hosts",
 )
 ALIKE_ON_HOSTS = SqlStatement(
@@ -297,9 +293,7 @@ LATER = SqlStatement(
 )
 
 
-def candidates(
-    rows: Reader, pattern: LinkPattern, place: SearchPosition, size: int
-) -> Iterator[SearchSlice]:
+def candidates(rows: Reader, pattern: LinkPattern, place: SearchPosition, size: int) -> Iterator[SearchSlice]:
     """Yield the links within the ranges, in order and in parts, after the position."""
     waiting: list[SearchHost] = []
     width = 1
@@ -332,9 +326,7 @@ def _hosts(rows: Reader, pattern: LinkPattern, place: SearchPosition) -> Iterato
         order, host_id = found[-1].order, found[-1].id + 1
 
 
-def _on_hosts(
-    rows: Reader, pattern: LinkPattern, on: list[SearchHost], size: int
-) -> Iterator[SearchSlice]:
+def _on_hosts(rows: Reader, pattern: LinkPattern, on: list[SearchHost], size: int) -> Iterator[SearchSlice]:
     """Yield the links of these hosts within the range of paths; most hosts have few, read together."""
     if len(on) == 1:
         yield from _on_host(rows, pattern, on[0], ("", 0), size)
@@ -353,11 +345,7 @@ def _on_hosts(
     by_host: dict[int, list[SearchRow]] = {}
     for row in map(SearchRow._make, found):
         by_host.setdefault(row.host_id, []).append(row)
-    links = [
-        (host, row)
-        for host in on
-        for row in sorted(by_host.get(host.id, ()), key=lambda row: (row.head, row.id))
-    ]
+    links = [(host, row) for host in on for row in sorted(by_host.get(host.id, ()), key=lambda row: (row.head, row.id))]
     yield SearchSlice(links, on, is_whole=True)
 
 

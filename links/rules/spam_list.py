@@ -130,9 +130,7 @@ def words_of(fragment: str) -> list[str]:
         if kind == "end" or (kind == "bar" and depth == 0):
             words.append(best.lower())
             best = ""
-    is_known = (
-        bool(parts) and parts[-1][0] == "end" and depth == 0 and len(words) <= _BRANCHES_LIMIT
-    )
+    is_known = bool(parts) and parts[-1][0] == "end" and depth == 0 and len(words) <= _BRANCHES_LIMIT
     return sorted(set(words)) if is_known and min(map(len, words)) >= LEAST_CHARS else []
 
 

@@ -44,18 +44,14 @@ def hits_of(links: Iterable[ClassifiedLink]) -> dict[str, SpamLine]:
     return {link.identity: link.hit for link in links if link.hit is not None}
 
 
-def write_spam_hits(
-    rows: Connection, wiki_id: int, found: Mapping[int, Mapping[str, SpamLine]], *, today: int
-) -> None:
+def write_spam_hits(rows: Connection, wiki_id: int, found: Mapping[int, Mapping[str, SpamLine]], *, today: int) -> None:
     """Write the spam hits of the pages that were written today; empty for a page that has none."""
     table = spam_hits.c
     columns = (table.page, table.key, table.list, table.line, table.first_day, table.last_day)
     there = {
         (row.page, bytes(row.key)): row
         for some in batches(sorted(found))
-        for row in rows.execute(
-            select(*columns).where(table.page.in_(some)).order_by(table.page, table.key)
-        )
+        for row in rows.execute(select(*columns).where(table.page.in_(some)).order_by(table.page, table.key))
     }
     new = []
     for page, hits in found.items():
@@ -83,9 +79,7 @@ def is_present() -> ColumnElement[bool]:
     return or_(pages.c.listed_day.is_(None), spam_hits.c.last_day >= pages.c.listed_day)
 
 
-def spam_on(
-    rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[int, bytes] = (0, b"")
-) -> list[SpamHit]:
+def spam_on(rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[int, bytes] = (0, b"")) -> list[SpamHit]:
     """Return the next current hits on pages of the wiki (W05), after that page and key, by page."""
     table = spam_hits.c
     page, key = after
@@ -120,9 +114,7 @@ def mark_pages_stale(rows: Connection, wiki_ids: Iterable[int], url_ids: Iterabl
     having = select(refs.c.page).where(refs.c.url_id.in_(list(url_ids)), refs.c.gone_day.is_(None))
     found = rows.execute(
         update(pages)
-        .where(
-            pages.c.id.in_(having), pages.c.wiki_id.in_(list(wiki_ids)), pages.c.is_stale.is_(False)
-        )
+        .where(pages.c.id.in_(having), pages.c.wiki_id.in_(list(wiki_ids)), pages.c.is_stale.is_(False))
         .values(is_stale=True)
     )
     return found.rowcount
@@ -187,9 +179,7 @@ class RuleBook:
         if kept is not None and kept[0] == seen:
             return kept[1]
         contents = rows.execute(
-            select(table.wiki_id, table.name, table.kind, table.content)
-            .where(*its)
-            .order_by(table.wiki_id, table.name)
+            select(table.wiki_id, table.name, table.kind, table.content).where(*its).order_by(table.wiki_id, table.name)
         )
         spam = [
             SpamList(
@@ -206,9 +196,7 @@ class RuleBook:
         return made
 
 
-def search_warnings(
-    rows: Connection, book: RuleBook, pattern: LinkPattern, named: Mapping[int, str]
-) -> list[str]:
+def search_warnings(rows: Connection, book: RuleBook, pattern: LinkPattern, named: Mapping[int, str]) -> list[str]:
     """Return warnings for a search whose pattern overlaps entries of exclusion lists (X06)."""
     warnings = (
         warning_for(pattern, book.rules_of(rows, wiki_id).exclusions.meeting(pattern), name)
@@ -217,9 +205,7 @@ def search_warnings(
     return [warning for warning in warnings if warning]
 
 
-def put_list(
-    rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE, today: int
-) -> SpamLists:
+def put_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE, today: int) -> SpamLists:
     """Store a list in place of the one of that name; return its compiled form, or raise InputError."""
     if not each.name.strip() or len(each.name) > NAME_LIMIT_CHARS or "\0" in each.name:
         raise InputError(f"A list's name has 1 to {NAME_LIMIT_CHARS} characters.")
@@ -250,9 +236,7 @@ def remove_list(rows: Connection, farm_id: int, name: str, *, wiki_id: int = FAR
     """Delete the list of that name; return False when there is none."""
     table = spam_lists.c
     found = rows.execute(
-        delete(spam_lists).where(
-            table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == name
-        )
+        delete(spam_lists).where(table.farm_id == farm_id, table.wiki_id == wiki_id, table.name == name)
     )
     return found.rowcount > 0
 

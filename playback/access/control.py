@@ -196,9 +196,7 @@ class AccessControl:
         now = self._now()
         for page in pages:
             for url in {page.url, page.final_url}:
-                _note(
-                    decisions, page.page_id, takedowns.on(TakedownSubject(url, page.timestamp), now)
-                )
+                _note(decisions, page.page_id, takedowns.on(TakedownSubject(url, page.timestamp), now))
         if takedowns.has(*_BY_ADDRESS):
             led = [page.page_id for page in pages if page.url != page.final_url]
             for row in self._rows_of(led, _HOPS):
@@ -247,9 +245,7 @@ class AccessControl:
             if page_id not in with_frames:
                 continue
             subject = TakedownSubject(row["url"], row["timestamp"], row["digest"])
-            why = strictest_takedown(
-                (takedowns.on(subject, now), self.holds.payload(row["digest"]))
-            )
+            why = strictest_takedown((takedowns.on(subject, now), self.holds.payload(row["digest"])))
             if why is not None:
                 documents[page_id] = (
                     *documents.get(page_id, ()),

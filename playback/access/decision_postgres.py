@@ -24,9 +24,7 @@ _LOCK = 7_130_223  # advisory lock for table creation; any otherwise unused numb
 class PostgresDecisionStore:
     """Decision store in PostgreSQL, created by the first change. Thread-safe; `close` after use."""
 
-    def __init__(
-        self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._address = address
         self._reading = PostgresDatabase(address)
         self._monotonic = monotonic

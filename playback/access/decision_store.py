@@ -27,11 +27,7 @@ T = TypeVar("T")
 
 _BUSY_TIMEOUT_S = 5.0
 _MOST_ATTEMPTS = 5
-_COPIED = [
-    name
-    for name in re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", TABLES)
-    if name != "decision_version"
-]
+_COPIED = [name for name in re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", TABLES) if name != "decision_version"]
 
 
 class DecisionStore(Protocol):

@@ -66,9 +66,7 @@ def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) 
 def store_verdicts(store: DecisionStore, verdicts: Iterable[ScanVerdict]) -> None:
     """Store the verdicts; a newer one replaces an older one."""
     changes = [
-        insert_row(
-            "verdicts", row_values(each) | {"digest": digest_key(each.digest)}, then=_REPLACE
-        )
+        insert_row("verdicts", row_values(each) | {"digest": digest_key(each.digest)}, then=_REPLACE)
         for each in verdicts
     ]
     if changes:

@@ -53,8 +53,7 @@ class LevelStore:
         """
         self.check(targets, level, actor=actor, is_stored=is_stored)
         rows = [
-            {"scope": each.scope.value, "wiki": each.wiki, "what": each.what, "level": level or ""}
-            for each in targets
+            {"scope": each.scope.value, "wiki": each.wiki, "what": each.what, "level": level or ""} for each in targets
         ]
         self._add(_STORED if is_stored else _SHOWN, rows, actor, now, reason)
 
@@ -113,16 +112,12 @@ class LevelStore:
             new = {_SHOWN: shown, _RIGHTS: rights, _STORED: stored}
             rules = LevelRules(shown, rights, stored, before=rules)
             last = last | {
-                table: (rows[-1].number, unix_milliseconds(rows[-1].decided_at))
-                for table, rows in new.items()
-                if rows
+                table: (rows[-1].number, unix_milliseconds(rows[-1].decided_at)) for table, rows in new.items() if rows
             }
         self._read = rules, last
         return rules
 
-    def _after(
-        self, table: str, decode: Callable[[Any], _T], last: Mapping[str, tuple[int, int]] = {}
-    ) -> list[_T]:
+    def _after(self, table: str, decode: Callable[[Any], _T], last: Mapping[str, tuple[int, int]] = {}) -> list[_T]:
         query = f"SELECT * FROM {table} WHERE number > :number ORDER BY number"  # noqa: S608 ours
         number = last[table][0] if table in last else 0
         return [decode(row) for row in self._store.rows(query, {"number": number})]

@@ -122,9 +122,7 @@ def target_of(*, wiki: str = "", domain: str = "", link: str = "") -> LevelTarge
     if link and domain:
         raise InputError("A rule is about a link or about a domain, not about both.")
     if link:
-        return LevelTarget(
-            LevelScope.LINK, wiki, identity_key(fetch_key(link, allow_single_label=True))
-        )
+        return LevelTarget(LevelScope.LINK, wiki, identity_key(fetch_key(link, allow_single_label=True)))
     if domain:
         bare = domain.strip().removeprefix("*.").rstrip(".")
         has_port = ":" in bare and not bare.startswith("[")
@@ -133,9 +131,7 @@ def target_of(*, wiki: str = "", domain: str = "", link: str = "") -> LevelTarge
         except BadUrlError:
             host = ""
         if not host or has_port or _NEVER_IN_DOMAINS & set(bare):
-            raise InputError(
-                f"{domain[:200]!r} is no domain: write example.org, without scheme, port or path."
-            )
+            raise InputError(f"{domain[:200]!r} is no domain: write example.org, without scheme, port or path.")
         return LevelTarget(LevelScope.DOMAIN, wiki, host)
     return LevelTarget(LevelScope.WIKI, wiki) if wiki else LevelTarget(LevelScope.DEFAULT)
 
@@ -202,9 +198,7 @@ def _storable(most: Level) -> StoredLevel:
     return StoredLevel.EVERYTHING if most.covers(Level.IMAGES) else StoredLevel.TEXT
 
 
-_SHOWN: _LevelKind[Level] = _LevelKind(
-    "show", DEFAULT_LEVEL, Level.TEXT, Level.FULL, lambda most: most
-)
+_SHOWN: _LevelKind[Level] = _LevelKind("show", DEFAULT_LEVEL, Level.TEXT, Level.FULL, lambda most: most)
 _STORED: _LevelKind[StoredLevel] = _LevelKind(
     "store", DEFAULT_STORED_LEVEL, StoredLevel.TEXT, StoredLevel.EVERYTHING, _storable
 )
@@ -214,9 +208,7 @@ Rights = Mapping[tuple[str, str], LevelRight]
 class RuleTable(Generic[_L]):
     """Rules of one kind in force, and the rights to change them. Immutable."""
 
-    def __init__(
-        self, kind: _LevelKind[_L], rules: Mapping[LevelTarget, LevelDecision[_L]], rights: Rights
-    ) -> None:
+    def __init__(self, kind: _LevelKind[_L], rules: Mapping[LevelTarget, LevelDecision[_L]], rights: Rights) -> None:
         self._kind = kind
         self._rules = rules
         self._rights = rights
@@ -278,9 +270,7 @@ class RuleTable(Generic[_L]):
             raise InputError(self._refusal(actor, target))
         rule = self._rules.get(target)
         if rule is not None and rule.actor.is_operator:
-            raise InputError(
-                f"{actor} may not change the level of {target}: an operator ({rule.actor}) decided it."
-            )
+            raise InputError(f"{actor} may not change the level of {target}: an operator ({rule.actor}) decided it.")
         if level is not None and level.rank > most.rank:
             raise InputError(
                 f"{actor} may not {self._kind.verb} {target} at the level {level}: there editors of"
@@ -331,9 +321,7 @@ class LevelRules(RuleTable[Level]):
                 granted[right.wiki, right.editor] = right
         super().__init__(_SHOWN, _after(before, rules), granted)
         stored_before = None if before is None else before.stored
-        self.stored: RuleTable[StoredLevel] = RuleTable(
-            _STORED, _after(stored_before, stored), granted
-        )
+        self.stored: RuleTable[StoredLevel] = RuleTable(_STORED, _after(stored_before, stored), granted)
         # Wikis that have rules of their own; in others the rules for all wikis apply.
         self.wikis = frozenset(target.wiki for target in self._rules) - {""}
 
@@ -357,9 +345,7 @@ class LevelRules(RuleTable[Level]):
     def page_ruling(self, urls: Iterable[str], wiki: str = "") -> Ruling:
         """Return the ruling for a page with several URLs: a rule for one of them, else the lowest level."""
         rulings = [self.ruling(url, wiki) for url in dict.fromkeys(urls)]
-        named = [
-            each for each in rulings if each.rule and each.rule.target.scope is LevelScope.LINK
-        ]
+        named = [each for each in rulings if each.rule and each.rule.target.scope is LevelScope.LINK]
         return min(named or rulings, key=lambda ruling: ruling.level.rank)
 
 

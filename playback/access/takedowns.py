@@ -135,12 +135,8 @@ class TakedownSet:
         key = (TakedownKind.CAPTURE, f"{timestamp} {_url_key(url_within(url))}")
         return self._strictest((key,), now)
 
-    def _strictest(
-        self, keys: Iterable[tuple[TakedownKind, str]], now: datetime
-    ) -> Takedown | None:
-        return strictest_takedown(
-            each for key in keys for each in self._by_key.get(key, ()) if each.holds(now)
-        )
+    def _strictest(self, keys: Iterable[tuple[TakedownKind, str]], now: datetime) -> Takedown | None:
+        return strictest_takedown(each for key in keys for each in self._by_key.get(key, ()) if each.holds(now))
 
     def _keys(self, subject: TakedownSubject) -> Iterator[tuple[TakedownKind, str]]:
         """Yield every key under which a take-down of the subject may be stored."""
@@ -209,9 +205,7 @@ def normalize_target(kind: TakedownKind, text: str) -> str:
         return host
     url = _web_url(url_within(text))
     if kind is TakedownKind.PREFIX and ("?" in url or "#" in url):
-        raise InputError(
-            f"{url[:200]!r} is no prefix, for it has a query: name the path, or each URL."
-        )
+        raise InputError(f"{url[:200]!r} is no prefix, for it has a query: name the path, or each URL.")
     return url
 
 
@@ -307,9 +301,7 @@ def add_takedowns(store: DecisionStore, takedowns: Iterable[Takedown]) -> None:
     store.change(changes)
 
 
-def lift_takedowns(
-    store: DecisionStore, numbers: Iterable[int], *, actor: str, reason: str, now: datetime
-) -> None:
+def lift_takedowns(store: DecisionStore, numbers: Iterable[int], *, actor: str, reason: str, now: datetime) -> None:
     """Lift take-downs; those already lifted are left unchanged."""
     values = {"lifted_ms": unix_milliseconds(now), "actor": actor, "reason": reason}
     store.change([(_LIFT, {**values, "number": number}) for number in numbers])

@@ -132,9 +132,7 @@ def _host(host: bytes) -> tuple[bytes, bool]:
             mapped = address.ipv4_mapped
             if mapped is None and address in _NAT64:
                 mapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-            return (
-                str(mapped).encode() if mapped is not None else f"[{address.compressed}]".encode()
-            ), True
+            return (str(mapped).encode() if mapped is not None else f"[{address.compressed}]".encode()), True
         except ValueError:
             return host.lower(), True
     if not host.isascii():
@@ -165,9 +163,7 @@ def parse_hex_prefixes(lines: Iterable[bytes]) -> Iterator[bytes]:
             continue
         is_sized = len(text) in range(2 * SHORTEST_PREFIX, 2 * LONGEST_PREFIX + 1, 2)
         if not is_sized or not _LINE.fullmatch(text):
-            raise InputError(
-                f"Line {number} is no hash prefix: 8 to 64 hexadecimal digits are, an even number."
-            )
+            raise InputError(f"Line {number} is no hash prefix: 8 to 64 hexadecimal digits are, an even number.")
         yield bytes.fromhex(text.decode())
 
 
@@ -312,9 +308,7 @@ def list_rows(store: DecisionStore) -> list[ThreatList]:
     return [record_of(ThreatList, row) for row in rows]
 
 
-def add_list(
-    store: DecisionStore, folder: Path, about: ThreatList, prefixes: Iterable[bytes]
-) -> ThreatList:
+def add_list(store: DecisionStore, folder: Path, about: ThreatList, prefixes: Iterable[bytes]) -> ThreatList:
     """Add or replace a list and return its row; InputError for an invalid name or no prefixes."""
     if not about.name.strip() or len(about.name) > 100 or not about.name.isprintable():
         raise InputError("A list's name has 1 to 100 characters that can be seen.")

@@ -88,9 +88,7 @@ def main() -> None:
     files = None
     if options.cache_bytes > 0:
         later = gevent.get_hub().threadpool.spawn
-        files = FileCache(
-            layout.made, limit=options.cache_bytes, wait=gevent.sleep, later=later, now=time.time
-        )
+        files = FileCache(layout.made, limit=options.cache_bytes, wait=gevent.sleep, later=later, now=time.time)
     context = ReplayContext(
         index,
         CaptureArchive(layout, permits, index.twins),
@@ -105,9 +103,7 @@ def main() -> None:
     )
     server.answer_with(
         Replay(context),
-        Policy(
-            options.front_origin, _hosts(options.host, server.port, options.origin), options.fonts
-        ),
+        Policy(options.front_origin, _hosts(options.host, server.port, options.origin), options.fonts),
     )
     if rewriters is not None:
         server.application = with_full(server.application, context, options.full_origin, rewriters)

@@ -138,8 +138,7 @@ class CaptureArchive:
         with self._playable_record(capture, limit) as record:
             http = record.http
             is_coded = http is not None and (
-                bool(codings_of(http.get("content-encoding")))
-                or http.get("transfer-encoding") != ""
+                bool(codings_of(http.get("content-encoding"))) or http.get("transfer-encoding") != ""
             )
             if record.size > limit:
                 raise BodyTooLargeError(f"A body of {record.size} bytes is not shown.")

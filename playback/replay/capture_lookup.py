@@ -73,15 +73,11 @@ _BUSTERS = re.compile(
     re.IGNORECASE,
 )
 # Values that are new at each visit: milliseconds since 1970, a random fraction, a UUID, a long random number.
-FRESH_VALUE = (
-    r"(?:1[4-9]\d{11}|0\.\d{6,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,})"
-)
+FRESH_VALUE = r"(?:1[4-9]\d{11}|0\.\d{6,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,})"
 _FRESH = re.compile(rf"(?<==){FRESH_VALUE}(?=&|$)", re.IGNORECASE)
 _CALLBACK = re.compile(r"(?<=[?&])(\w+=(?:jquery|jsonp)\w*?)\d[\d_]*(?=&|$)", re.IGNORECASE)
 # Paths that name a file are the same file with any query, unless a program answers there.
-_FILE = re.compile(
-    r"[^/]+\.(?!(?:asp|aspx|cgi|dll|exe|jsp|php\d?|pl)$)[a-z0-9]{1,5}", re.IGNORECASE
-)
+_FILE = re.compile(r"[^/]+\.(?!(?:asp|aspx|cgi|dll|exe|jsp|php\d?|pl)$)[a-z0-9]{1,5}", re.IGNORECASE)
 _PAGE_COLUMNS = f"{PAGE_FACTS}, captured_ms, device"
 
 
@@ -126,9 +122,7 @@ class CaptureLookup:
         result: list[Any] = self._call(self._database.rows, (query, values))
         return result
 
-    def captures(
-        self, url: str, at: datetime, *, window: timedelta | None = None
-    ) -> Iterator[Capture]:
+    def captures(self, url: str, at: datetime, *, window: timedelta | None = None) -> Iterator[Capture]:
         """Yield captures of `url` within `window` of `at`: of exactly this URL first, then the nearest.
 
         Raises:
@@ -317,17 +311,11 @@ class CaptureLookup:
         for url in {page.url, page.final_url}:
             uri = artifact_uri(kind, url)
             rows = [row for row in self._beyond(uri, at, _NEAREST) if row["url"] == uri]
-            captures = (
-                capture_of(row) for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS
-            )
-            artifacts += [
-                replace(each, page_id=page.page_id) for each in captures if each is not None
-            ]
+            captures = (capture_of(row) for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS)
+            artifacts += [replace(each, page_id=page.page_id) for each in captures if each is not None]
         if not artifacts:
             return None
-        return self._permitted(
-            min(artifacts, key=lambda each: abs(unix_milliseconds(each.captured_at) - at))
-        )
+        return self._permitted(min(artifacts, key=lambda each: abs(unix_milliseconds(each.captured_at) - at)))
 
     def _permitted(self, capture: Capture | None) -> Capture | None:
         error = self._refusal(capture)
@@ -335,9 +323,7 @@ class CaptureLookup:
             raise error
         return capture if error is None else None
 
-    def _nearest(
-        self, url: str, at: datetime, window: timedelta | None, limit: int
-    ) -> Iterator[Any]:
+    def _nearest(self, url: str, at: datetime, window: timedelta | None, limit: int) -> Iterator[Any]:
         try:
             key = replay_key(url)
         except BadUrlError:
@@ -365,9 +351,7 @@ class CaptureLookup:
                     and (row["url"] == url) is (form is _OF_THE_URL)
                 ]
             # What a service worker made comes behind what the site sent, whenever that was.
-            yield from sorted(
-                rows, key=lambda row: (_is_synthesised(row), abs(row["captured_ms"] - at_ms))
-            )
+            yield from sorted(rows, key=lambda row: (_is_synthesised(row), abs(row["captured_ms"] - at_ms)))
 
 
 def _is_synthesised(row: Any) -> bool:
@@ -383,9 +367,7 @@ def capture_of(row: Any) -> Capture | None:
     try:
         original = None
         if row["orig_filename"] is not None:
-            original = RecordLocation(
-                row["orig_filename"], int(row["orig_offset"]), int(row["orig_length"])
-            )
+            original = RecordLocation(row["orig_filename"], int(row["orig_offset"]), int(row["orig_length"]))
         return Capture(
             url=row["url"],
             urlkey=row["urlkey"],

@@ -102,20 +102,14 @@ ALLOWED_HEADERS: dict[str, re.Pattern[str]] = {
     ),
     # Who keeps a copy from being shown (RFC 7725), or relations of Memento (RFC 7089); for none of
     # them is anything fetched (P-17).
-    "link": re.compile(
-        rf'<https?://[A-Za-z0-9.:\[\]-]{{1,300}}/>; rel="blocked-by"|{_LINK}(?:, {_LINK}){{0,9}}'
-    ),
-    "content-disposition": re.compile(
-        r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z0-9]{3,4}"'
-    ),
+    "link": re.compile(rf'<https?://[A-Za-z0-9.:\[\]-]{{1,300}}/>; rel="blocked-by"|{_LINK}(?:, {_LINK}){{0,9}}'),
+    "content-disposition": re.compile(r'attachment; filename="capture-[a-z0-9]{1,64}\.[a-z0-9]{3,4}"'),
     "accept-ranges": re.compile(r"bytes"),
     "content-range": re.compile(r"bytes (?:\d{1,15}-\d{1,15}|\*)/\d{1,15}", re.ASCII),
     "retry-after": re.compile(r"\d{1,5}", re.ASCII),
 }
 _OF_RANGES = {"accept-ranges", "content-range"}
-_STATUS = re.compile(
-    r"(200|206|30[123478]|40[034]|410|416|429|451|500|503) [A-Za-z ]{2,40}", re.ASCII
-)
+_STATUS = re.compile(r"(200|206|30[123478]|40[034]|410|416|429|451|500|503) [A-Za-z ]{2,40}", re.ASCII)
 # What of a request's own words gets in; anything else is as if it had not been said.
 _REQUEST_VALUES: dict[str, re.Pattern[str]] = {
     "HTTP_IF_NONE_MATCH": re.compile(r"[!-~ \t]{1,2000}"),
@@ -243,9 +237,7 @@ class HeaderGate:
         return status, headers, body
 
 
-def response_headers(
-    policy: Policy, status: str, content_type: str, allowed: Headers, length: int
-) -> Headers:
+def response_headers(policy: Policy, status: str, content_type: str, allowed: Headers, length: int) -> Headers:
     """Return all headers of a response; an empty content type is plain text."""
     content_type = content_type or _TEXT
     headers = entity_headers(int(status[:3]), content_type, allowed, length)
@@ -311,9 +303,7 @@ def _leads_home(value: str, policy: Policy) -> bool:
     return True
 
 
-def _allowed(
-    status: str, headers: Headers, policy: Policy, *, has_body: bool
-) -> tuple[str, Headers] | None:
+def _allowed(status: str, headers: Headers, policy: Policy, *, has_body: bool) -> tuple[str, Headers] | None:
     """Return content type and headers that may be sent; None when the response must not be."""
     content_type = next((text for name, text in headers if name.lower() == "content-type"), "")
     kind = policy.kind(content_type)
@@ -324,11 +314,7 @@ def _allowed(
     for name, value in headers:
         key = name.lower()
         pattern = ALLOWED_HEADERS.get(key)
-        if (
-            pattern is None
-            or not pattern.fullmatch(value)
-            or (key in _OF_RANGES and not has_ranges)
-        ):
+        if pattern is None or not pattern.fullmatch(value) or (key in _OF_RANGES and not has_ranges):
             continue
         if key == "link" and not _leads_home(value, policy):
             continue

@@ -194,9 +194,7 @@ def _deleted(files: list[tuple[float, int, str]]) -> CacheUsage:
 
 
 def _digest(name: str, value: bytes) -> bytes:
-    return hashlib.blake2b(
-        name.encode() + b"\0" + value, digest_size=_DIGEST_BYTES, usedforsecurity=False
-    ).digest()
+    return hashlib.blake2b(name.encode() + b"\0" + value, digest_size=_DIGEST_BYTES, usedforsecurity=False).digest()
 
 
 FAILURE_S = 600.0

@@ -16,9 +16,7 @@ _LENGTH = struct.Struct(">I")
 _MOST_MEMORY_BYTES = 2_000_000_000
 
 
-def run_jobs(
-    do: Callable[[dict[str, Any]], bytes], deadline_s: Callable[[dict[str, Any]], float]
-) -> None:
+def run_jobs(do: Callable[[dict[str, Any]], bytes], deadline_s: Callable[[dict[str, Any]], float]) -> None:
     """Do the jobs that arrive on stdin until it ends; the kernel ends the process after `deadline_s`."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -117,9 +117,7 @@ class PageRoutes:
     def very_page(self, request: Request) -> ReplayResponse:
         """Answer with the exact capture of the timestamp, also one that is not offered to readers."""
         url = request.memento.url
-        page = (
-            self._context.index.page(url, request.at, on_purpose=True) if is_web_url(url) else None
-        )
+        page = self._context.index.page(url, request.at, on_purpose=True) if is_web_url(url) else None
         if page is None or page.timestamp != request.memento.timestamp:
             return missing("There is no capture of this page with that very date.")
         return self._shown(request, page)
@@ -162,9 +160,7 @@ class PageRoutes:
                 return self._text(request, text, reading_document, page.final_url)
         dom = self._context.index.artifact(page, ArtifactKind.DOM)
         if dom is not None:
-            return self._document(
-                request, dom, page.final_url, level, was_scripted=True, withheld=withheld
-            )
+            return self._document(request, dom, page.final_url, level, was_scripted=True, withheld=withheld)
         return self._source(request, page)
 
     def _source(self, request: Request, page: PageFacts | None) -> ReplayResponse:
@@ -180,9 +176,7 @@ class PageRoutes:
         urls = (capture.url,) if page is None else (page.url, page.final_url)
         request, level = limit_level(self._context, request, *urls)
         if capture.status is not None and 300 <= capture.status < 400:
-            target = urljoin(
-                capture.url, self._context.archive.load(capture, limit=1_000_000).location
-            )
+            target = urljoin(capture.url, self._context.archive.load(capture, limit=1_000_000).location)
             if target == capture.url or not is_web_url(target):
                 return missing("This page led to an address that cannot be shown.")
             address = request.memento
@@ -218,9 +212,7 @@ class PageRoutes:
             payload = self._context.archive.load(capture, limit=self._context.limits.html_bytes)
             return DocumentJob(decode_text(payload), rewriter, was_scripted, level)
 
-        return self._context.made_answer(
-            request, capture, HTML, lambda: self._context.make(prepare)
-        )
+        return self._context.made_answer(request, capture, HTML, lambda: self._context.make(prepare))
 
     def _text(
         self, request: Request, capture: Capture, document: Callable[[str, str], str], title: str

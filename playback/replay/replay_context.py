@@ -206,9 +206,7 @@ class PerRequestStore:
         self._store.close()
 
 
-_META_CHARSET = re.compile(
-    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
-)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _META_PRESCAN = 1024  # bytes; HTML, 13.2.3.2
 
 
@@ -354,9 +352,7 @@ def shows_image(
     return context.levels.now().of_page(urls, request.memento.wiki).covers(Level.IMAGES)
 
 
-def loads_part(
-    context: ReplayContext, request: Request, capture: Capture, *destinations: str
-) -> bool:
+def loads_part(context: ReplayContext, request: Request, capture: Capture, *destinations: str) -> bool:
     """Return True when a font, a mask or media may be sent: to a page, whose level decides.
 
     Opened directly or read by a script, it is absent. Browsers without Fetch Metadata, and all

@@ -135,9 +135,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
     before_each: Callable[[], object]  # called before each request is answered
     application: WSGIApplication
 
-    def __init__(
-        self, address: "tuple[str, int] | socket.socket", *, most: int = MOST_CONNECTIONS
-    ) -> None:
+    def __init__(self, address: "tuple[str, int] | socket.socket", *, most: int = MOST_CONNECTIONS) -> None:
         listener = address
         if isinstance(address, socket.socket):
             listener = GeventSocket(fileno=address.detach())
@@ -220,9 +218,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             if not piece and not unread:
                 return None, b""
             if not piece:
-                raise BadRequestHeadError(
-                    "408 Request Timeout" if piece is None else "400 Bad Request"
-                )
+                raise BadRequestHeadError("408 Request Timeout" if piece is None else "400 Bad Request")
             unread += piece
 
     def _close_idle_connection(self) -> bool:

@@ -160,9 +160,7 @@ def offer_download(
     if span is not None:
         named += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
     headers = request.answer(capture, kind, bytes, *named).headers
-    return ReplayResponse(
-        HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK, kind, content, headers
-    )
+    return ReplayResponse(HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK, kind, content, headers)
 
 
 def _cut(blocks: Iterator[bytes], first: int, end: int) -> Iterator[bytes]:
@@ -312,7 +310,5 @@ class PartRoutes:
                 break
             if capture.status is None or capture.status < 300:
                 return capture, partial(self._context.archive.load, capture, limit=limit)
-            url = urljoin(
-                capture.url, self._context.archive.load(capture, limit=1_000_000).location
-            )
+            url = urljoin(capture.url, self._context.archive.load(capture, limit=1_000_000).location)
         raise OtherAnswerError(absent())

@@ -133,9 +133,7 @@ class DriftRoute:
         own = page.page_id if page is not None else None
         shown, others = 0, list[timedelta]()
         for url in dict.fromkeys(each.url for each in parts[1:]):
-            captures = self._context.index.captures(
-                url, request.at, window=self._context.limits.window
-            )
+            captures = self._context.index.captures(url, request.at, window=self._context.limits.window)
             capture = first_playable(captures)
             if capture is None:
                 continue

@@ -57,14 +57,10 @@ _LOG = logging.getLogger(__name__)
 
 def links_addresses(registry: LinkRegistry | None) -> Callable[[], str]:
     """Return a function that gives the address of the link form; empty without a registry."""
-    return lambda: (
-        localized_path(FORM_PATH) if registry is not None and registry.source.is_there() else ""
-    )
+    return lambda: localized_path(FORM_PATH) if registry is not None and registry.source.is_there() else ""
 
 
-def registry_routes(
-    registry: LinkRegistry, database: IndexDatabase, means: WebContext
-) -> list[BaseRoute]:
+def registry_routes(registry: LinkRegistry, database: IndexDatabase, means: WebContext) -> list[BaseRoute]:
     """Return the routes of the link registry."""
     lookup = CopyLookup(database, means.store)
     desk = RegistryService(registry.source, lookup, means.clock)
@@ -132,9 +128,7 @@ def create_app(
 ) -> Starlette:
     """Create the ASGI application of reader pages; the caller closes `database` and `decisions`."""
     clock = clock or SystemClock()
-    permits = AccessControl(
-        decisions, database.rows, clock.now, around.holds, show_logins=around.show_logins
-    )
+    permits = AccessControl(decisions, database.rows, clock.now, around.holds, show_logins=around.show_logins)
     store = PageStore(database, permits)
     registry = around.links
     mounts = [(each, registry) for each in around.mounts] if registry is not None else []
@@ -158,9 +152,7 @@ def create_app(
             representation_of=RepresentationReader(records).of,
             say_address=report_addresses(registry, origin or ""),
             links_address=links_addresses(registry),
-            mount_links=lambda: [
-                link for each, links in mounts if (link := each.navigation_link(links))
-            ],
+            mount_links=lambda: [link for each, links in mounts if (link := each.navigation_link(links))],
         ),
         offers=offers,
         cautions=CopyWarnings(permits),

@@ -179,11 +179,7 @@ def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
         # The keys of a host, or of a domain with all its hosts: in SURT they begin alike.
         host = key.partition(")")[0]
         # "-" follows ","; a port is between the host and its bracket, and belongs to the host.
-        return (
-            KeyRange(f"{host})", f"{host}*")
-            if match == "host"
-            else KeyRange(f"{host})", f"{host}-")
-        )
+        return KeyRange(f"{host})", f"{host}*") if match == "host" else KeyRange(f"{host})", f"{host}-")
     raise InputError("url= names no page, or matchType is none of exact, prefix, host and domain.")
 
 
@@ -260,9 +256,7 @@ def _comparison(kind: str, wanted: str, *, archive: bool) -> Callable[[str], boo
         try:
             compiled: Any = re2.compile(wanted, re2_options(_REGEX_BYTES))
         except re2.error as error:
-            raise InputError(
-                f"The filter cannot be read: {re2_error_text(error)[:200]}."
-            ) from error
+            raise InputError(f"The filter cannot be read: {re2_error_text(error)[:200]}.") from error
         whole = archive and not kind
         return lambda value: bool(compiled.fullmatch(value) if whole else compiled.match(value))
     return lambda value: wanted in value

@@ -104,9 +104,7 @@ class CdxWalk:
             earlier = TimeRange(whole.first_ms, min(closest - 1, whole.last_ms))
             later = TimeRange(max(closest, whole.first_ms), whole.last_ms)
             sides = (
-                chain.from_iterable(
-                    self._chunks(replace(query, between=between, descending=is_before))
-                )
+                chain.from_iterable(self._chunks(replace(query, between=between, descending=is_before)))
                 for between, is_before in ((earlier, True), (later, False))
             )
             # Nearest first; the earlier one of equal distance.
@@ -161,16 +159,12 @@ class CdxWalk:
             if len(rows) < limit:
                 return
 
-    def _next(
-        self, query: CdxQuery, after: IndexPosition | None, limit: int
-    ) -> list[ListedCapture]:
+    def _next(self, query: CdxQuery, after: IndexPosition | None, limit: int) -> list[ListedCapture]:
         if query.keys.is_one:
             return self._rows.of_key(
                 query.keys.low, query.between, after=after, descending=query.descending, limit=limit
             )
-        return self._rows.of_range(
-            query.keys, after=after, descending=query.descending, limit=limit
-        )
+        return self._rows.of_range(query.keys, after=after, descending=query.descending, limit=limit)
 
     def _of_chunk(self, chunk: list[ListedCapture]) -> list[ListedCapture]:
         """Return the rows of a chunk that pass access control, filters and collapsing."""
@@ -207,9 +201,7 @@ class CdxWalk:
     _last: tuple[tuple[str, ...], ...] = ()
 
 
-def _limited(
-    chunks: Iterable[list[ListedCapture]], skip: int, limit: int | None
-) -> Iterator[list[ListedCapture]]:
+def _limited(chunks: Iterable[list[ListedCapture]], skip: int, limit: int | None) -> Iterator[list[ListedCapture]]:
     rows = islice(chain.from_iterable(chunks), skip, None if limit is None else skip + limit)
     while chunk := list(islice(rows, _CHUNK)):
         yield chunk
@@ -261,9 +253,7 @@ class CdxServer:
         parameters = request.query_params.multi_items()
         as_json = ("output", "json") in parameters
         try:
-            query = parse_query(
-                parameters, archive_dialect=request.url.path == ARCHIVE_PATH, wide=self._wide
-            )
+            query = parse_query(parameters, archive_dialect=request.url.path == ARCHIVE_PATH, wide=self._wide)
             if query.output == "link":
                 return self._link_format(query)
             until = time.monotonic() + ANSWER_LIMIT_S
@@ -310,9 +300,7 @@ class CdxServer:
         lines = (
             memento_link(self._places, each)
             for each in self._mementos.listed(query.url)
-            if between.first_ms
-            <= unix_milliseconds(parse_timestamp14(each.timestamp))
-            <= between.last_ms
+            if between.first_ms <= unix_milliseconds(parse_timestamp14(each.timestamp)) <= between.last_ms
         )
         body = ",\n".join(islice(lines, query.limit))
         headers = {**_FRESH, "Content-Type": LINK_FORMAT}
@@ -347,9 +335,7 @@ def _lines(query: CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]
         yield f"\n{resume_key(walk.resume)}\n"
 
 
-def _json_list(
-    query: CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]
-) -> Iterator[str]:
+def _json_list(query: CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]) -> Iterator[str]:
     """Yield the Archive's JSON list of lists with a header row; ``[]`` without results."""
     before = f"[{json.dumps(query.fields)}"
     for rows in chunks:

@@ -54,10 +54,7 @@ def cite_web(source: CitedSource) -> str:
     """Return MediaWiki's ``{{cite web}}`` on one line."""
     authors = source.authors[:20]
     parameters = [
-        *(
-            ("author" + (str(n) if len(authors) > 1 else ""), each)
-            for n, each in enumerate(authors, 1)
-        ),
+        *(("author" + (str(n) if len(authors) > 1 else ""), each) for n, each in enumerate(authors, 1)),
         ("title", source.title),
         ("website", source.site),
         ("date", _iso_day(source.published)),
@@ -77,9 +74,7 @@ def wiki_link(source: CitedSource) -> str:
     """Return an external link in wikitext, with a second one to the copy."""
     title = wiki_text(source.title)
     day = f"{source.captured_at:%Y-%m-%d}"
-    return (
-        f"[{wiki_url(source.url)} {title}] ([{wiki_url(source.archive_url)} archived copy, {day}])"
-    )
+    return f"[{wiki_url(source.url)} {title}] ([{wiki_url(source.archive_url)} archived copy, {day}])"
 
 
 def robust_link(source: CitedSource) -> str:

@@ -58,8 +58,7 @@ class ClientAddresses:
 @lru_cache(maxsize=64)
 def _warn_of_proxy(peer: Address) -> None:
     _LOG.warning(
-        "front.unknown_proxy: address=%s: its readers have no rights by their network;"
-        " name it with --behind.",
+        "front.unknown_proxy: address=%s: its readers have no rights by their network; name it with --behind.",
         peer,
     )
 
@@ -87,9 +86,7 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
         try:
             found.append(ipaddress.ip_network(text.strip()))
         except ValueError as error:
-            raise ConfigError(
-                f"{text!r} is no network; write an address, or one like 10.0.0.0/8: {error}."
-            ) from error
+            raise ConfigError(f"{text!r} is no network; write an address, or one like 10.0.0.0/8: {error}.") from error
     return tuple(found)
 
 

@@ -144,9 +144,7 @@ class CopyLookup:
             where=f"{counts} AND {store.page_condition} ORDER BY captured_ms DESC LIMIT {_LOOKED_AT}"
         )
 
-    def of(
-        self, asked: Sequence[UrlSpellings], until_ms: Mapping[str, int] | None = None
-    ) -> list[CopyOffer | None]:
+    def of(self, asked: Sequence[UrlSpellings], until_ms: Mapping[str, int] | None = None) -> list[CopyOffer | None]:
         """Return each URL's offer, or None; captures later than `until_ms`, by identity key, do not count."""
         takedowns = self._store.takedowns_of([each.fetch for each in asked])
         bars = {
@@ -155,9 +153,7 @@ class CopyLookup:
         }
         offers = [None if each is None else bars[each.effect] for each in takedowns]
         until = until_ms or {}
-        asking = [
-            LookupRow(each.key, each.urls, until.get(each.identity, _NO_END_MS)) for each in asked
-        ]
+        asking = [LookupRow(each.key, each.urls, until.get(each.identity, _NO_END_MS)) for each in asked]
         open_ = [place for place, offer in enumerate(offers) if offer is None]
         for place, pages in self._asked(self._good, asking, open_, artifacts_too=False).items():
             offers[place] = next((CopyOffer(page) for page in pages if page.is_usable), None)
@@ -200,9 +196,7 @@ class CopyLookup:
             return {}
         value = lookup_value(asking[place] for place in places)
         rows = self._database.rows(query, {"asked": value})
-        pages = self._store.pages_of(
-            list({row["page_id"]: row for row in rows}.values()), artifacts_too=artifacts_too
-        )
+        pages = self._store.pages_of(list({row["page_id"]: row for row in rows}.values()), artifacts_too=artifacts_too)
         by_id = {page.page_id: page for page in pages}
         found: dict[int, list[CapturedPage]] = {}
         for row in rows:

@@ -161,9 +161,7 @@ class DriftClient:
     def of(self, url: str, timestamp: str) -> TemporalDrift | None:
         """Return the drift of a copy; None when replay does not provide it."""
         place = self._inner
-        make = (
-            http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
-        )
+        make = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
         path = memento_path(Memento(timestamp, MementoModifier.SKEW, url))
         if not self._connections.acquire(blocking=False):
             return None

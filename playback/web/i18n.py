@@ -28,9 +28,7 @@ DOMAIN = "front"
 LOCALES = Path(__file__).parent / "locale"
 
 _PREFIX = re.compile(rb"/([a-z]{2,3})(?=/|$)")
-_RANGE = re.compile(
-    r"\s*([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,5}|\*)\s*(?:;\s*q=([01](?:\.\d{0,3})?))?\s*"
-)
+_RANGE = re.compile(r"\s*([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,5}|\*)\s*(?:;\s*q=([01](?:\.\d{0,3})?))?\s*")
 _MOST_RANGES = 20
 
 
@@ -57,9 +55,7 @@ def languages() -> tuple[str, ...]:
 def check_language(language: str) -> str:
     """Return the language; raise ConfigError when there is no catalogue for it."""
     if language not in languages():
-        raise ConfigError(
-            f"The front does not speak {language!r}; there is {', '.join(languages())}."
-        )
+        raise ConfigError(f"The front does not speak {language!r}; there is {', '.join(languages())}.")
     return language
 
 

@@ -42,9 +42,7 @@ from warc.index.queries import CaptureQueries
 
 _VARY = {"Vary": "accept-datetime", "Cache-Control": "no-cache"}
 # RFC 7089, 2.1.1: the fixed-length form of RFC 1123, in GMT alone.
-_DATE = re.compile(
-    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT", re.ASCII
-)
+_DATE = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT", re.ASCII)
 
 
 def accepted_moment(text: str) -> datetime | None:
@@ -265,9 +263,7 @@ class MachineApi:
         self._places = places
         self._mementos = MementoIndex(database, permits)
         self.skews = DriftClient(places.replay, inner=openness.replay_inside)
-        self._cdx = CdxServer(
-            CaptureQueries(database), permits, self._mementos, places, wide=openness.cdx_hosts
-        )
+        self._cdx = CdxServer(CaptureQueries(database), permits, self._mementos, places, wide=openness.cdx_hosts)
 
     def routes(self, costly: LoadLimit) -> list[BaseRoute]:
         """Return the routes; `costly` limits those that list captures."""
@@ -292,9 +288,7 @@ class MachineApi:
         """Return the temporal drift of the copies; None where replay does not answer in time."""
         until = time.monotonic() + _SKEWS_S
         return [
-            self.skews.of(page.url, page.timestamp)
-            if page.has_copy and time.monotonic() < until
-            else None
+            self.skews.of(page.url, page.timestamp) if page.has_copy and time.monotonic() < until else None
             for page in pages
         ]
 

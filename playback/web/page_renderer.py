@@ -173,9 +173,7 @@ class WebContext:
 class PageRenderer:
     """Renderer of templates."""
 
-    def __init__(
-        self, replay_origin: str, archive_name: str = "", **functions: Callable[..., object]
-    ) -> None:
+    def __init__(self, replay_origin: str, archive_name: str = "", **functions: Callable[..., object]) -> None:
         """Create the template environment, with additional template functions."""
         environment = self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
@@ -192,9 +190,7 @@ class PageRenderer:
             return replayed(timestamp, MementoModifier.IMAGE, uri, asked.wiki if asked else "")
 
         def copy_address(page: CapturedPage, asked: PageAddress) -> str:
-            modifier = (
-                LEVEL_MODIFIERS[asked.level] if asked.level is not None else MementoModifier.PAGE
-            )
+            modifier = LEVEL_MODIFIERS[asked.level] if asked.level is not None else MementoModifier.PAGE
             return replayed(page.timestamp, modifier, page.url, asked.wiki)
 
         def with_modifier(modifier: MementoModifier) -> Callable[[CapturedPage, PageAddress], str]:
@@ -252,9 +248,7 @@ class PageRenderer:
         return response
 
 
-def reader_path(
-    timestamp: str, url: str, *, view: str = "page", asked: PageAddress | None = None
-) -> str:
+def reader_path(timestamp: str, url: str, *, view: str = "page", asked: PageAddress | None = None) -> str:
     """Return `page_path` with the reader's language prefix, and level and wiki of `asked`."""
     level, wiki = (asked.level, asked.wiki) if asked is not None else (None, "")
     return localized_path(page_path(timestamp, url, view=view, level=level, wiki=wiki))
@@ -273,9 +267,7 @@ def path_with_query(path: str, *values: Mapping[str, str]) -> str:
 
 def history_path(url: str, period: str = "", facets: CaptureFacets = EVERYTHING) -> str:
     """Return the path of a URL's captures, filtered by `period` and `facets`."""
-    return localized_path(
-        "/".join(("/url", *filter(None, (facets.segment, period)), escape_url(url)))
-    )
+    return localized_path("/".join(("/url", *filter(None, (facets.segment, period)), escape_url(url))))
 
 
 def changes_path(older: CapturedPage, newer: CapturedPage) -> str:

@@ -19,9 +19,7 @@ from core.page_manifest import DeviceType
 from core.timestamps import parse_timestamp14
 from playback.url_paths import PageAddress, parse_page_path, parse_page_rest
 
-_SEGMENT = re.compile(
-    r"(?=[dl])(?:device=(desktop|phone))?;?(?:language=([A-Za-z0-9-]{1,35}))?", re.ASCII
-)
+_SEGMENT = re.compile(r"(?=[dl])(?:device=(desktop|phone))?;?(?:language=([A-Za-z0-9-]{1,35}))?", re.ASCII)
 _MOST_LANGUAGES = 20  # offered to choose from, the most frequent
 
 

@@ -88,12 +88,8 @@ def parse_question(text: str, where: str = "") -> PageSearchQuery:
     match = _PREFIXED.fullmatch(text)
     if match is not None:
         name = match[1].lower()
-        return PageSearchQuery(
-            SearchField.HOST if name == "site" else SearchField(name), match[2].strip()
-        )
-    return PageSearchQuery(
-        SearchField(where) if where in set(SearchField) else SearchField.ANY, text
-    )
+        return PageSearchQuery(SearchField.HOST if name == "site" else SearchField(name), match[2].strip())
+    return PageSearchQuery(SearchField(where) if where in set(SearchField) else SearchField.ANY, text)
 
 
 def parse_cursor(text: str) -> PageListCursor | None:
@@ -105,9 +101,7 @@ def parse_cursor(text: str) -> PageListCursor | None:
 class PageSearch:
     """Search in a captures index. Thread-safe; TransientError when the index cannot be read."""
 
-    def __init__(
-        self, database: IndexDatabase, store: PageStore, *, most_read: int = MOST_READ
-    ) -> None:
+    def __init__(self, database: IndexDatabase, store: PageStore, *, most_read: int = MOST_READ) -> None:
         self._database = database
         self._store = store
         self._most_read = most_read
@@ -141,9 +135,7 @@ class PageSearch:
             tuple(pages),
             older=behind if newer_wanted else ahead,
             newer=ahead if newer_wanted else behind,
-            read_to=from_unix_milliseconds(read_to.captured_ms)
-            if read_to and not has_more
-            else None,
+            read_to=from_unix_milliseconds(read_to.captured_ms) if read_to and not has_more else None,
         )
 
     def _shown(
@@ -161,9 +153,7 @@ class PageSearch:
         is_of_any = question.where is SearchField.ANY
         for _ in range(_MOST_ROUNDS):
             rows, read_to = self._rows(condition, _ListStep(at, newer_wanted, PAGE_SIZE + 1))
-            rows.sort(
-                key=lambda row: (row["captured_ms"], row["page_id"]), reverse=not newer_wanted
-            )
+            rows.sort(key=lambda row: (row["captured_ms"], row["page_id"]), reverse=not newer_wanted)
             found = self._store.pages_of(rows)
             # Blocked pages are not found by title.
             pages += [
@@ -178,9 +168,7 @@ class PageSearch:
             at = _cursor(rows[-1])
         return pages, at
 
-    def _rows(
-        self, condition: "_SqlCondition", step: "_ListStep"
-    ) -> tuple[list[Any], PageListCursor | None]:
+    def _rows(self, condition: "_SqlCondition", step: "_ListStep") -> tuple[list[Any], PageListCursor | None]:
         """Return one row more than a page of results has, and where a bounded search stopped."""
         is_few = False
         if condition.range:
@@ -197,9 +185,7 @@ class PageSearch:
                 f" {condition.filter} {step.ordered('+captured_ms')} LIMIT :limit"
             )
             return list(self._database.rows(query, {**condition.values, **step.values})), None
-        where = (
-            f"({condition.range}) AND {condition.filter}" if condition.range else condition.filter
-        )
+        where = f"({condition.range}) AND {condition.filter}" if condition.range else condition.filter
         newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
         rows = self._database.rows(
             f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
@@ -237,14 +223,10 @@ class PageSearch:
                     return None
                 low = key.removesuffix("/") if key.endswith(")/") else key
                 condition = self._in_ranges([(low, low + "\U0010ffff")])
-                values = {
-                    f"begins_{n}": escape_like(each) + "%" for n, each in enumerate(spellings)
-                }
+                values = {f"begins_{n}": escape_like(each) + "%" for n, each in enumerate(spellings)}
                 like = f"url {self._database.contains} :{{}} ESCAPE '\\'"
                 filters = " OR ".join(like.format(name) for name in values)
-                return _SqlCondition(
-                    condition.range, f"({filters})", {**condition.values, **values}
-                )
+                return _SqlCondition(condition.range, f"({filters})", {**condition.values, **values})
             case SearchField.TITLE:
                 return self._of_words(question.words, ("title",))
             case SearchField.ANY:

@@ -197,9 +197,7 @@ class PageStore:
         except BadUrlError:
             return None
         timestamp = "" if at is None or not exact else timestamp14(at)
-        wanted = BestPageQuery(
-            url, _LATEST_MS if at is None else unix_milliseconds(at), timestamp, OFFERED
-        )
+        wanted = BestPageQuery(url, _LATEST_MS if at is None else unix_milliseconds(at), timestamp, OFFERED)
         rows, blocked = self._best(values, wanted), None
         pages: list[CapturedPage] = []
         while not pages and (part := list(islice(rows, _CANDIDATES))):
@@ -247,9 +245,7 @@ class PageStore:
             )
             if very:
                 # An offered capture of the same time takes precedence.
-                offered = best_pages(
-                    self._database.rows, self._database.has_key, key, COLUMNS, wanted
-                )
+                offered = best_pages(self._database.rows, self._database.has_key, key, COLUMNS, wanted)
                 urls = (facts["url"], facts["twin"])
                 first = list(
                     takewhile(
@@ -411,9 +407,7 @@ class PageStore:
             found |= {page.page_id: page for page in self.pages_of(rows)}
         return found
 
-    def pages_of(
-        self, rows: Sequence[Any], *, artifacts_too: bool = True
-    ) -> tuple[CapturedPage, ...]:
+    def pages_of(self, rows: Sequence[Any], *, artifacts_too: bool = True) -> tuple[CapturedPage, ...]:
         """Convert rows to pages without hidden ones; a copy may need `artifacts_too` to be found."""
         artifacts = self._artifacts([row["page_id"] for row in rows]) if artifacts_too else {}
         pages = [_page(row, artifacts.get(row["page_id"], _PageArtifacts({}, ""))) for row in rows]
@@ -456,10 +450,7 @@ class PageStore:
 
     def _artifacts(self, page_ids: list[str]) -> dict[str, "_PageArtifacts"]:
         found: dict[str, _PageArtifacts] = {}
-        query = (
-            "SELECT page_id, url, digest FROM captures WHERE page_id IN ({marks})"
-            " AND substr(url, 1, 4) = 'urn:'"
-        )
+        query = "SELECT page_id, url, digest FROM captures WHERE page_id IN ({marks}) AND substr(url, 1, 4) = 'urn:'"
         rows: list[Any] = []
         for marks, values in in_lists(page_ids):
             rows += self._database.rows(query.format(marks=marks), values)

@@ -73,15 +73,11 @@ Bucket = tuple[str, float, float]  # name, tokens a second, burst
 class SharedBuckets:
     """Token buckets in Redis, under digests of the client addresses. Thread-safe; `close` after use."""
 
-    def __init__(
-        self, address: RedisAddress, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, address: RedisAddress, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         """Store the address; connections are opened on first use."""
         import redis
 
-        self._redis = redis_connection(
-            address, answer_timeout_s=_TIMEOUT_S, connect_timeout_s=_TIMEOUT_S
-        )
+        self._redis = redis_connection(address, answer_timeout_s=_TIMEOUT_S, connect_timeout_s=_TIMEOUT_S)
         self._script = self._redis.register_script(_SCRIPT)
         self._error = redis.RedisError
         self._tag = f"{{weboid:rates:{quote(address.name, safe='')}}}:"
@@ -104,18 +100,14 @@ class SharedBuckets:
     def _run(self, buckets: Sequence[Bucket], cost: float, *, wanted: float) -> int | None:
         if self._away_until is not None and self._monotonic() < self._away_until:
             return None
-        keys = [
-            self._tag + hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
-            for name, _, _ in buckets
-        ]
+        keys = [self._tag + hashlib.blake2b(name.encode(), digest_size=16).hexdigest() for name, _, _ in buckets]
         rates = [number for _, per_s, burst in buckets for number in (per_s, burst)]
         try:
             wait = int(self._script(keys, [cost, wanted, *rates]))
         except self._error as error:
             if self._away_until is None:
                 _LOG.warning(
-                    "throttle.local redis=%s error=%s; readers are counted by each process until it "
-                    "answers",
+                    "throttle.local redis=%s error=%s; readers are counted by each process until it answers",
                     self._shown,
                     error,
                 )
@@ -210,9 +202,7 @@ class RequestThrottle:
             left[name] = min(burst, have + max(now - at, 0.0) * per_s)
         return left
 
-    def _take(
-        self, buckets: Sequence[Bucket], left: Mapping[str, float], cost: float, now: float
-    ) -> None:
+    def _take(self, buckets: Sequence[Bucket], left: Mapping[str, float], cost: float, now: float) -> None:
         for name, _, burst in buckets:
             self._buckets[name] = (max(left[name] - cost, -burst), now)
             self._buckets.move_to_end(name)
@@ -302,8 +292,7 @@ def read_token(path: Path) -> str:
         raise ConfigError(f"The token in {path} cannot be read: {error}.") from error
     if len(token) < _LEAST_TOKEN:
         raise ConfigError(
-            f"The token in {path} has fewer than {_LEAST_TOKEN} characters;"
-            " `openssl rand -hex 32` prints a good one."
+            f"The token in {path} has fewer than {_LEAST_TOKEN} characters; `openssl rand -hex 32` prints a good one."
         )
     return token
 
@@ -341,9 +330,7 @@ class LoadLimit:
         self._most = threads + most_waiting
         self._count = 0
 
-    def __call__(
-        self, endpoint: Endpoint, *, when: Callable[[Request], bool] = lambda _: True
-    ) -> AsyncEndpoint:
+    def __call__(self, endpoint: Endpoint, *, when: Callable[[Request], bool] = lambda _: True) -> AsyncEndpoint:
         """Return the endpoint with limits; requests for which `when` is false have none."""
         assert not inspect.iscoroutinefunction(endpoint)
 
@@ -382,9 +369,7 @@ class LoadLimit:
         self._count -= 1
 
 
-def load_limits(
-    access: RateLimitPolicy, monotonic: Callable[[], float]
-) -> tuple[LoadLimit, LoadLimit]:
+def load_limits(access: RateLimitPolicy, monotonic: Callable[[], float]) -> tuple[LoadLimit, LoadLimit]:
     """Return the limits of lists and searches, and those of comparisons, which use a core for a second."""
     door = RateLimiter(replace(access, rates=COSTLY_RATES), "pages", monotonic)
     return LoadLimit(door, threads=4, most_waiting=28), LoadLimit(door, threads=1, most_waiting=7)

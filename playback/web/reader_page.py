@@ -81,9 +81,7 @@ class ReaderPages:
                 site=values.get("site", ""),
                 language=values.get("language", ""),
             )
-            return self._means.render(
-                "cite.html", page=page, source=source, citing=citation_formats
-            )
+            return self._means.render("cite.html", page=page, source=source, citing=citation_formats)
         siblings = self._means.store.captures(page.url, limit=MOST_SIBLINGS + 1)
         caution = self._means.cautions.of(page)
         return self._means.render(
@@ -208,9 +206,7 @@ class _FullPages:
             return RedirectResponse(plain, 302)  # that page explains it
         if wanted.view == _NOTICE:
             view = view_path(page, replace(wanted, view=_VIEW, level=None))
-            return self._means.render(
-                "full_notice.html", page=page, plain=plain, view=view, caution=caution
-            )
+            return self._means.render("full_notice.html", page=page, plain=plain, view=view, caution=caution)
         # The front's policy, for this capture's frame only.
         policy = security_headers(self._means.replay_origin, "/".join(frame.split("/", 3)[:3]))
         headers = {_POLICY: policy[_POLICY]}

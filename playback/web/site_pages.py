@@ -39,15 +39,11 @@ NOBODY: Final = Crawler()
 def about_crawler(crawler: Crawler, render: PageRenderer) -> Callable[[Request], Response]:
     """Return the endpoint of the page about the crawler."""
     contact = crawler.contact
-    if contact.startswith(("http://", "https://")):
-        address = contact
-    else:
-        address = f"mailto:{contact}" if "@" in contact else ""
+    is_url = contact.startswith(("http://", "https://"))
+    address = contact if is_url else f"mailto:{contact}" if "@" in contact else ""
 
     def answer(_request: Request) -> Response:
-        return render(
-            "about_crawler.html", contact=contact, contact_url=address, addresses=crawler.addresses
-        )
+        return render("about_crawler.html", contact=contact, contact_url=address, addresses=crawler.addresses)
 
     return answer
 
@@ -123,9 +119,7 @@ def as_json(page: CapturedPage) -> dict[str, object]:
     }
 
 
-def _address(
-    path: str, question: PageSearchQuery, name: str, cursor: PageListCursor | None
-) -> str | None:
+def _address(path: str, question: PageSearchQuery, name: str, cursor: PageListCursor | None) -> str | None:
     if cursor is None:
         return None
     where = "" if question.where is SearchField.ANY else str(question.where)

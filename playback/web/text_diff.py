@@ -19,9 +19,7 @@ _CONTEXT_WORDS = 24  # around a change within a long paragraph
 _LONGEST_CONTEXT = 240  # characters of an unchanged paragraph that is shown for its place only
 _SPACE = re.compile(r"[^\S\n]+")
 # Scripts without spaces change by the character: kana, ideographs, Thai, Lao, Khmer, Burmese.
-_WORDS = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w+|\s+|[^\w\s]"
-)
+_WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w+|\s+|[^\w\s]")
 
 
 class DiffKind(StrEnum):
@@ -150,9 +148,7 @@ def _common(olds: Sequence[str], news: Sequence[str]) -> int:
     return size
 
 
-def _shortest(
-    olds: Sequence[str], news: Sequence[str], budget: DiffBudget
-) -> list[tuple[int, int, int]]:
+def _shortest(olds: Sequence[str], news: Sequence[str], budget: DiffBudget) -> list[tuple[int, int, int]]:
     """Return common runs, ``(i, k, size)``; empty when the budget does not suffice to find them."""
     if not olds or not news:
         return []
@@ -163,9 +159,7 @@ def _shortest(
         trace.append(dict(reached))
         budget.left -= 2 * depth + 1  # the copy, too
         for diagonal in range(-depth, depth + 1, 2):
-            down = diagonal == -depth or (
-                diagonal != depth and reached[diagonal - 1] < reached[diagonal + 1]
-            )
+            down = diagonal == -depth or (diagonal != depth and reached[diagonal - 1] < reached[diagonal + 1])
             x = reached[diagonal + 1] if down else reached[diagonal - 1] + 1
             begun = x
             while x < len(olds) and 0 <= x - diagonal < len(news) and olds[x] == news[x - diagonal]:
@@ -184,9 +178,7 @@ def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int,
     runs: list[tuple[int, int, int]] = []
     for depth in range(len(trace) - 1, -1, -1):
         reached, diagonal = trace[depth], x - y
-        down = diagonal == -depth or (
-            diagonal != depth and reached[diagonal - 1] < reached[diagonal + 1]
-        )
+        down = diagonal == -depth or (diagonal != depth and reached[diagonal - 1] < reached[diagonal + 1])
         previous = diagonal + 1 if down else diagonal - 1
         from_x = reached[previous]
         from_y = from_x - previous
@@ -220,9 +212,7 @@ def _row(old: str | None, new: str | None, budget: DiffBudget) -> DiffRow:
     budget.was_short |= part.was_short
     if common * 5 < sum(not word.isspace() for word in max(olds, news, key=len)):
         # Nothing but commas in common: another paragraph, and read as one.
-        return DiffRow(
-            DiffKind.CHANGED, (TextRun(old, is_changed=True),), (TextRun(new, is_changed=True),)
-        )
+        return DiffRow(DiffKind.CHANGED, (TextRun(old, is_changed=True),), (TextRun(new, is_changed=True),))
     return DiffRow(DiffKind.CHANGED, _shortened(before), _shortened(after))
 
 

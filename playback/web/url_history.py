@@ -88,10 +88,7 @@ class CaptureCalendar:
         if not counts:
             return ()
         between = range(min(counts), max(counts) + 1)
-        return tuple(
-            CalendarYear(each, counts[each])
-            for each in (between if len(between) <= 100 else sorted(counts))
-        )
+        return tuple(CalendarYear(each, counts[each]) for each in (between if len(between) <= 100 else sorted(counts)))
 
     def months(self, year: int, *, first_weekday: int) -> tuple[CalendarMonth, ...]:
         """Return the months of a year, in weeks that begin with that day (0: Monday)."""
@@ -191,9 +188,7 @@ class HistoryPages:
         year = int(wanted.period[:4]) if wanted.period else calendar.years()[-1].number
         live_url = wanted.url if is_web_url(wanted.url) else None
         if live_url is not None and self._means.cautions.of_url(live_url):
-            live_url = localized_path(
-                f"/live/{escape_url(live_url)}"
-            )  # the warning before a listed URL
+            live_url = localized_path(f"/live/{escape_url(live_url)}")  # the warning before a listed URL
         return self._means.render(
             "url.html",
             url=wanted.url,

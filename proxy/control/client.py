@@ -84,9 +84,7 @@ class ProxyVisit:
         # Takes lines of the browser's key log; None where it makes no connections itself.
         self.send_secrets = send_secrets
 
-    async def write(
-        self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime
-    ) -> list[RecordLocation]:
+    async def write(self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime) -> list[RecordLocation]:
         """Write the artifacts of the page with that URL after redirects; return when they are on disk and in the index.
 
         Raises DiskFullError, ProxyUnavailableError, or WeboidError if they could not be written.
@@ -126,9 +124,7 @@ class ProxyVisit:
         answer = await self._connection.ask(message, more_s=grace_s + await_s)
         return RequestLogSnapshot(from_table(answer["entries"]), frozenset(answer["in_flight"]))
 
-    async def seal(
-        self, *, grace_s: float, awaited: Sequence[str] = (), await_s: float = 0.0
-    ) -> list[RequestLogEntry]:
+    async def seal(self, *, grace_s: float, awaited: Sequence[str] = (), await_s: float = 0.0) -> list[RequestLogEntry]:
         """Close the network part of the visit; return each request's outcome, records on disk."""
         message = {"verb": "seal", "grace_s": grace_s, "awaited": list(awaited), "await_s": await_s}
         answer = await self._connection.ask(message, more_s=grace_s + await_s)
@@ -139,9 +135,7 @@ class ProxyVisit:
 class ProxyClient:
     """Client of a proxy process, addressed by control socket path or by host, port and secret."""
 
-    def __init__(
-        self, address: Path | tuple[str, int], secret: ClusterSecret | None = None
-    ) -> None:
+    def __init__(self, address: Path | tuple[str, int], secret: ClusterSecret | None = None) -> None:
         self._address = address
         self._secret = secret
 
@@ -182,9 +176,7 @@ class ProxyClient:
             if browser_hosts:
                 message["browser_hosts"] = list(browser_hosts)
             answer = await connection.ask(message)
-            credentials = ProxyEndpoint(
-                *(answer[name] for name in ("host", "port", "username", "password", "token"))
-            )
+            credentials = ProxyEndpoint(*(answer[name] for name in ("host", "port", "username", "password", "token")))
             async with self._sending_secrets() if browser_hosts else nullcontext() as send:
                 yield ProxyVisit(connection, credentials, send)
             await connection.ask({"verb": "close"})
@@ -226,14 +218,10 @@ class ProxyClient:
     async def _connected(self) -> AsyncIterator[_ControlConnection]:
         try:
             if isinstance(self._address, Path):
-                reader, writer = await asyncio.open_unix_connection(
-                    str(self._address), limit=HEAD_LIMIT_BYTES
-                )
+                reader, writer = await asyncio.open_unix_connection(str(self._address), limit=HEAD_LIMIT_BYTES)
             else:
                 async with asyncio.timeout(CONNECT_LIMIT_S):  # TimeoutError is an OSError
-                    reader, writer = await asyncio.open_connection(
-                        *self._address, limit=HEAD_LIMIT_BYTES
-                    )
+                    reader, writer = await asyncio.open_connection(*self._address, limit=HEAD_LIMIT_BYTES)
                 enable_keepalive(writer.get_extra_info("socket"))
         except OSError as error:
             raise ProxyUnavailableError(f"The proxy does not answer: {error}.") from error
@@ -267,9 +255,7 @@ class _ControlConnection(NamedTuple):
                 answer, _ = await receive_frame_async(self.reader, self.tags.received)
         except TimeoutError as error:
             self.writer.transport.abort()  # what it has not taken it need not take any more
-            raise ProxyUnavailableError(
-                f"The proxy has not answered for {limit_s:.0f} seconds."
-            ) from error
+            raise ProxyUnavailableError(f"The proxy has not answered for {limit_s:.0f} seconds.") from error
         except OSError as error:
             raise ProxyUnavailableError("The proxy closed its control socket.") from error
         if "error" in answer:

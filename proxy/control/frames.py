@@ -104,9 +104,7 @@ def receive_frame(
     return message, body
 
 
-async def receive_frame_async(
-    reader: asyncio.StreamReader, tags: DirectionTags | None = None
-) -> tuple[Message, bytes]:
+async def receive_frame_async(reader: asyncio.StreamReader, tags: DirectionTags | None = None) -> tuple[Message, bytes]:
     """Receive the next frame from a stream; raises as `receive_frame`, also at the end."""
     try:
         prefix = await reader.readexactly(_SIZE.size)

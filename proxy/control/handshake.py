@@ -76,9 +76,7 @@ def admit_worker(sock: socket.socket, secret: ClusterSecret) -> FrameTags | None
         return None
     sock.sendall(secret.proof(b"proxy", theirs, ours))
     sock.settimeout(None)
-    return FrameTags(
-        sent=secret.tags(b"proxy", theirs, ours), received=secret.tags(b"worker", theirs, ours)
-    )
+    return FrameTags(sent=secret.tags(b"proxy", theirs, ours), received=secret.tags(b"worker", theirs, ours))
 
 
 def _receive_by(sock: socket.socket, size: int, deadline: float) -> bytes:
@@ -95,9 +93,7 @@ def _receive_by(sock: socket.socket, size: int, deadline: float) -> bytes:
     return data
 
 
-async def introduce(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: ClusterSecret
-) -> FrameTags:
+async def introduce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: ClusterSecret) -> FrameTags:
     """Run the worker's side of the handshake; return the tags once the proxy has proved itself."""
     ours = os.urandom(NONCE_BYTES)
     try:
@@ -112,9 +108,5 @@ async def introduce(
             "(WEBOID_SECRET or --secret-file), and run the same release on both machines."
         ) from error
     if not hmac.compare_digest(proof, secret.proof(b"proxy", ours, theirs)):
-        raise ProxyUnavailableError(
-            "What answers in the proxy's place does not hold the cluster's secret."
-        )
-    return FrameTags(
-        sent=secret.tags(b"worker", ours, theirs), received=secret.tags(b"proxy", ours, theirs)
-    )
+        raise ProxyUnavailableError("What answers in the proxy's place does not hold the cluster's secret.")
+    return FrameTags(sent=secret.tags(b"worker", ours, theirs), received=secret.tags(b"proxy", ours, theirs))

@@ -85,9 +85,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 512
 
-    def __init__(
-        self, address: tuple[str, int], proxy: ArchivingProxy, secret: ClusterSecret
-    ) -> None:
+    def __init__(self, address: tuple[str, int], proxy: ArchivingProxy, secret: ClusterSecret) -> None:
         """Start listening. Raises UnavailableError if the address cannot be listened on."""
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.proxy = proxy
@@ -98,9 +96,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
         try:
             super().__init__(address, _ControlSession)
         except OSError as error:
-            raise UnavailableError(
-                f"Control cannot listen on {address[0]} port {address[1]}: {error}."
-            ) from error
+            raise UnavailableError(f"Control cannot listen on {address[0]} port {address[1]}: {error}.") from error
         self.port = int(self.socket.getsockname()[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -187,18 +183,14 @@ class _ControlSession(socketserver.BaseRequestHandler):
         proxy.disk.require_reserve()
         proxy.archivist.require_stores()
         if proxy.limits.crawl_is_over():
-            raise LimitReachedError(
-                "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."
-            )
+            raise LimitReachedError("The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on.")
         page_id, bucket = _text(message, "page_id"), _text(message, "bucket")
         # The headers to add to each request of the visit.
         table = message.get("headers", {})
         if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
             raise InputError("headers is not a table of texts.")
         check_headers(table)
-        headers = tuple(
-            (name.lower().encode(), name.encode(), value.encode()) for name, value in table.items()
-        )
+        headers = tuple((name.lower().encode(), name.encode(), value.encode()) for name, value in table.items())
         login = _text(message, "login") if "login" in message else ""
         if login:
             check_login_name(login)
@@ -212,9 +204,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
         keeps_all = stored is DEFAULT_STORED_LEVEL
         confirm_s = float(message.get("confirm_within_s", 0.0))
         if not 0 <= confirm_s <= CONFIRM_LIMIT_S:
-            raise InputError(
-                f"confirm_within_s is not between 0 and {CONFIRM_LIMIT_S:.0f} seconds."
-            )
+            raise InputError(f"confirm_within_s is not between 0 and {CONFIRM_LIMIT_S:.0f} seconds.")
         visit = VisitSession(
             page_id,
             bucket,
@@ -277,10 +267,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
         """Return finished requests and those in flight; first repeat the requests in ``again``."""
         visit = self._current()
         names = ("url", "reason", "accept", "referer")
-        repeats = [
-            RefetchRequest(**{name: _text(each, name) for name in names})
-            for each in message["again"]
-        ]
+        repeats = [RefetchRequest(**{name: _text(each, name) for name in names}) for each in message["again"]]
         if len(repeats) > REPEATS_LIMIT:
             raise InputError(f"More than {REPEATS_LIMIT} requests to make again.")
         limit_bytes = message["limit_bytes"]

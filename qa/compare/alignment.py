@@ -48,9 +48,7 @@ def find_offsets(seen: Grey, shown: Grey, bounds: list[int]) -> list[int]:
         first, where_first = _unique(one[:, strip])
         voting = apart[where_first, strip]
         second, where_second = _unique(other[:, strip])
-        _, left, right = np.intersect1d(
-            first[voting], second, assume_unique=True, return_indices=True
-        )
+        _, left, right = np.intersect1d(first[voting], second, assume_unique=True, return_indices=True)
         shifts = where_second[right] - where_first[voting][left]
         offsets, counts = np.unique(shifts, return_counts=True)
         for at in np.argsort(-counts, kind="stable")[:_MOST_OF_A_STRIP].tolist():
@@ -127,18 +125,14 @@ _MOST_REFINED = 300  # changes of offset that are refined to a row
 Places = NDArray[np.int32]
 
 
-def find_moves(
-    seen: Grey, shown: Grey, likely: list[int], bounds: list[int]
-) -> tuple[Places, Floats]:
+def find_moves(seen: Grey, shown: Grey, likely: list[int], bounds: list[int]) -> tuple[Places, Floats]:
     """Return the offset of each row of `seen` and its misfit there, 0 to 1: strips by rows.
 
     `likely` are the candidate offsets, the first of them 0; `bounds` the strips' left edges.
     """
     band = _BAND_PX if len(seen) <= _TALL_PX else _TALL_BAND_PX
     # Horizontal means of a tile's width in each row.
-    first, second = (
-        np.asarray(Image.fromarray(grey).reduce((TILE_PX, 1))) for grey in (seen, shown)
-    )
+    first, second = (np.asarray(Image.fromarray(grey).reduce((TILE_PX, 1))) for grey in (seen, shown))
     profiles = first, second
     parts = [bound // TILE_PX for bound in bounds]
     costs = np.stack([_costs(*profiles, offset, parts, band) for offset in likely])
@@ -202,9 +196,7 @@ def _refine(moves: Places, profiles: tuple[Grey, Grey], parts: list[int], band: 
     rows, strips = np.nonzero(moves[1:] != moves[:-1])
     seen, shown = profiles
     edges = [*parts, seen.shape[1]]
-    for last, strip in zip(
-        rows[:_MOST_REFINED].tolist(), strips[:_MOST_REFINED].tolist(), strict=True
-    ):
+    for last, strip in zip(rows[:_MOST_REFINED].tolist(), strips[:_MOST_REFINED].tolist(), strict=True):
         first, end = max(last + 1 - band, 0), min(last + 1 + band, len(moves))
         columns = slice(edges[strip], edges[strip + 1])
         before, after = int(moves[last, strip]), int(moves[last + 1, strip])
@@ -272,11 +264,7 @@ def _claim_rows(moves: Places, fits: Floats, height: int) -> Places:
     none = rows < 0
     parted = ((np.diff(rows) != 1) | none[:-1]) & ~(none[:-1] & none[1:])
     breaks = [0, *(np.flatnonzero(parted) + 1).tolist(), len(rows)]
-    parts = [
-        (first, end, int(rows[first]))
-        for first, end in pairwise(breaks)
-        if first < end and rows[first] >= 0
-    ]
+    parts = [(first, end, int(rows[first])) for first, end in pairwise(breaks) if first < end and rows[first] >= 0]
     if len(parts) > _MOST_PARTS:
         return rows
     sources = np.array([source for _, _, source in parts])

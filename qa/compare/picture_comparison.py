@@ -151,9 +151,7 @@ def compare_pictures(
     return replace(comparison, heat=draw_heat_map(one, greys, damage, regions.boxes, alignment))
 
 
-def compare_if_readable(
-    seen: bytes | None, shown: bytes | None, *, heat: bool = False
-) -> PictureComparison | None:
+def compare_if_readable(seen: bytes | None, shown: bytes | None, *, heat: bool = False) -> PictureComparison | None:
     """Compare two pictures; None when one is missing or unreadable."""
     if seen is None or shown is None:
         return None

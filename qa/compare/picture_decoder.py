@@ -108,9 +108,7 @@ def decode_picture(data: bytes) -> Pixels:
     except UnidentifiedImageError as error:
         raise PictureError("This is no PNG, JPEG or WebP picture.") from error
     except Image.DecompressionBombError as error:
-        raise PictureError(
-            f"The picture is too large: at most {MOST_PIXELS:,} pixels are compared."
-        ) from error
+        raise PictureError(f"The picture is too large: at most {MOST_PIXELS:,} pixels are compared.") from error
     except (*_UNREADABLE, EOFError, OverflowError) as error:
         raise PictureError(f"The picture is damaged: {error}.") from error
 

@@ -79,9 +79,7 @@ def part_at_capture(resource: PageResource) -> PartRequest:
 
 def part_at_playback(url: str, request: RequestLog) -> PartRequest:
     """Convert a request of a copy; `url` is the archived URL of its address."""
-    return PartRequest(
-        url, request.resource_type, request.status, request.failed, request.wire_bytes
-    )
+    return PartRequest(url, request.resource_type, request.status, request.failed, request.wire_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +120,7 @@ def compare_resources(
     # Parts named by the page's markup, of kinds that the copy requests few of.
     for kind in RESOURCE_KINDS.get(level, frozenset()):
         named = {
-            key: part
-            for key, part in had.items()
-            if part.kind == kind and part.initiator == "parser" and part.came
+            key: part for key, part in had.items() if part.kind == kind and part.initiator == "parser" and part.came
         }
         missed = {key: part for key, part in named.items() if key not in requested}
         if named and 1 - len(missed) / len(named) < _FEW:
@@ -190,11 +186,7 @@ def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) ->
     """
     shown = {"Document", *RESOURCE_KINDS.get(level, ())}
     parts = page.resources if page is not None else ()
-    tiny = {
-        each.url
-        for each in parts
-        if each.resource_type == "Image" and 0 < (each.wire_bytes or 0) <= TINY_BYTES
-    }
+    tiny = {each.url for each in parts if each.resource_type == "Image" and 0 < (each.wire_bytes or 0) <= TINY_BYTES}
     needed = {each.url for each in parts if each.resource_type in shown} - tiny
     # The final document is what copies are made of.
     artifacts = (parse_artifact_uri(each.url) for each in lost)

@@ -89,8 +89,7 @@ class _TokenBag:
         """Return the weight of the pairs; one with a number or the end of a line weighs nothing."""
         weights = self.weights
         return sum(
-            2 * (min(weights[one], weights[other]) - _OF_NUMBERS) * count
-            for (one, other), count in pairs.items()
+            2 * (min(weights[one], weights[other]) - _OF_NUMBERS) * count for (one, other), count in pairs.items()
         )
 
 

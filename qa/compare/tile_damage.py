@@ -28,9 +28,7 @@ from qa.compare.picture_decoder import (
 )
 from qa.compare.tile_metrics import TileMetrics, similarity, tile_ranges
 
-DRAWN = (
-    24  # of 255, from a tile's darkest to its brightest pixel: less is ground, a gradient or noise
-)
+DRAWN = 24  # of 255, from a tile's darkest to its brightest pixel: less is ground, a gradient or noise
 FILLED_WEIGHT = 0.2
 GROUND_WEIGHT = 0.03
 ADDED_WEIGHT = 0.25  # added content hides nothing, but the visitor did not see it
@@ -190,9 +188,7 @@ UPRIGHT_PX = 2
 _EVERY = 4  # rows of a tile that are compared together, first
 _ALIKE = 0.9  # tiles that are more alike need not be looked for
 _SAMPLE = 256  # tiles
-_WORTH = (
-    0.08  # share of the sample that must be found, beyond chance, for the rest to be looked for
-)
+_WORTH = 0.08  # share of the sample that must be found, beyond chance, for the rest to be looked for
 _SURELY = 0.4  # share that is no chance
 _FOUND = 0.75  # structural similarity
 
@@ -266,13 +262,9 @@ def _best(one: Grey, other: Grey, tops: _Positions, lefts: _Positions) -> Floats
     middle, smeared = tops + UPRIGHT_PX, _smeared(other)
     few = _taken(_smeared(one), middle, lefts + SIDEWAYS_PX, tall, TILE_PX, every=_EVERY)
     rough = _taken(smeared, middle, lefts, tall, TILE_PX + 2 * SIDEWAYS_PX, every=_EVERY)
-    side = _least(few, [rough[:, step : step + TILE_PX] for step in range(2 * SIDEWAYS_PX + 1)])[
-        : len(tops)
-    ]
+    side = _least(few, [rough[:, step : step + TILE_PX] for step in range(2 * SIDEWAYS_PX + 1)])[: len(tops)]
     rough = _taken(smeared, tops, lefts + side, tall + 2 * UPRIGHT_PX, TILE_PX)
-    up = _least(few, [rough[step : step + tall : _EVERY] for step in range(2 * UPRIGHT_PX + 1)])[
-        : len(tops)
-    ]
+    up = _least(few, [rough[step : step + tall : _EVERY] for step in range(2 * UPRIGHT_PX + 1)])[: len(tops)]
     own = _windows(one, TILE_PX, TILE_PX)[middle, lefts + SIDEWAYS_PX]
     there = _windows(other, TILE_PX, TILE_PX)[tops + up, lefts + side]
     shape = (len(own), TILE_PX * TILE_PX)
@@ -296,9 +288,7 @@ def _windows(grey: Grey, height: int, width: int) -> Grey:
     return np.ndarray(shape, np.uint8, grey, 0, (down, right, down, right))
 
 
-def _taken(
-    grey: Grey, tops: _Positions, lefts: _Positions, height: int, width: int, *, every: int = 1
-) -> Grey:
+def _taken(grey: Grey, tops: _Positions, lefts: _Positions, height: int, width: int, *, every: int = 1) -> Grey:
     """Return the boxes at these places, every so many of their rows: rows by columns by boxes.
 
     The number of boxes may be padded to whole words.

@@ -51,9 +51,7 @@ class TileMetrics:
 def measure_tiles(seen: PictureRows, shown: Callable[[int, int], PictureRows]) -> TileMetrics:
     """Measure every tile; `shown` returns the shown rows of a half-open range."""
     rows, columns = seen.grey.shape[0] // TILE_PX, seen.grey.shape[1] // TILE_PX
-    made = TileMetrics(
-        *(np.empty((rows, columns, *more), np.float32) for more in [()] * 8 + [(3,)] * 2)
-    )
+    made = TileMetrics(*(np.empty((rows, columns, *more), np.float32) for more in [()] * 8 + [(3,)] * 2))
     for first, end in chunks(rows):
         one = seen.part(first * TILE_PX, end * TILE_PX)
         other = shown(first * TILE_PX, end * TILE_PX)

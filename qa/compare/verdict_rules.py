@@ -130,9 +130,7 @@ def _findings(
         count = len(resources.lost)
         subject = "1 resource is" if count == 1 else f"{count} resources are"
         words = f"{subject} missing: {resources.lost[0].url[:120]}."
-        yield _RuleFinding(
-            PlaybackFault.RESOURCES, _weight(1 - resources.score, 1 - bounds.parts), words
-        )
+        yield _RuleFinding(PlaybackFault.RESOURCES, _weight(1 - resources.score, 1 - bounds.parts), words)
         if resources.main:
             # However much else there is: where it does not show in the picture a person should look.
             words = f"A resource that the page depends on is missing: {resources.main[:120]}."
@@ -148,18 +146,14 @@ def _of_picture(
     if picture.seen_blank:
         # Nothing of it can be lost. Another picture needs a person's review.
         words = "The capture is blank, but the copy is not."
-        yield _RuleFinding(
-            PlaybackFault.OTHER, _DOUBTED if picture.score < _ANOTHER else 0.0, words
-        )
+        yield _RuleFinding(PlaybackFault.OTHER, _DOUBTED if picture.score < _ANOTHER else 0.0, words)
         return
     excused = _excused(picture)
     regions = [each for each in picture.regions if each not in excused]
     # The share of the harm outside the excused regions.
     harm = picture.lost + picture.changed
     rest = 1 - min(sum(each.share for each in excused) / harm, 1.0) if harm > _NOTHING else 0.0
-    lost, changed, recoloured = (
-        share * rest for share in (picture.lost, picture.changed, picture.recoloured)
-    )
+    lost, changed, recoloured = (share * rest for share in (picture.lost, picture.changed, picture.recoloured))
     screen = _screen(picture.size_seen)
     yield _RuleFinding(
         PlaybackFault.LOST,
@@ -185,9 +179,7 @@ def _of_picture(
     if walls:
         widest = max(walls, key=_area)
         words = f"An overlay covers {_box(widest)}."
-        yield _RuleFinding(
-            PlaybackFault.COVERED, _weight(_area(widest) / screen, bounds.wall), words
-        )
+        yield _RuleFinding(PlaybackFault.COVERED, _weight(_area(widest) / screen, bounds.wall), words)
     places = [
         each
         for each in regions

@@ -81,9 +81,7 @@ def make_thumbnail(body: bytes) -> bytes:
             wide, high = image.size
             if wide * high > _MOST_PIXELS:
                 raise HTTPException(404)
-            upper = image.convert("RGB").crop(
-                (0, 0, wide, min(high, wide * THUMBNAIL_SIZE[1] // THUMBNAIL_SIZE[0]))
-            )
+            upper = image.convert("RGB").crop((0, 0, wide, min(high, wide * THUMBNAIL_SIZE[1] // THUMBNAIL_SIZE[0])))
             upper.thumbnail(THUMBNAIL_SIZE)
             with io.BytesIO() as buffer:
                 upper.save(buffer, "WEBP", quality=70)

@@ -158,9 +158,7 @@ class QualityPages:
 
         def respond() -> Response:
             result, _ = self._results.one(names["page_id"], names["level"])
-            if names["kind"] not in PICTURES or not self._context.offers.shows_pictures(
-                result.page
-            ):
+            if names["kind"] not in PICTURES or not self._context.offers.shows_pictures(result.page):
                 raise HTTPException(404)
             make = self._pictures.small if "/small/" in request.url.path else self._pictures.whole
             body = make(names["page_id"], names["level"], names["kind"])
@@ -204,9 +202,7 @@ class QualityPages:
 
         return answer_or_problem(respond)
 
-    def _one(
-        self, request: Request, parameters: Mapping[str, str], code: int = 200, error: str = ""
-    ) -> Response:
+    def _one(self, request: Request, parameters: Mapping[str, str], code: int = 200, error: str = "") -> Response:
         names = request.path_params
         wanted = parse_check_filter(parameters)
         self._gate.count(request)
@@ -223,9 +219,7 @@ class QualityPages:
             result=result,
             others=others,
             history=[
-                each
-                for each in self._results.history(result.page.url)
-                if each.page.page_id != result.page.page_id
+                each for each in self._results.history(result.page.url) if each.page.page_id != result.page.page_id
             ],
             pictures=self._sources(result),
             before=self._result_address(before.row, filters) if before else "",
@@ -241,9 +235,7 @@ class QualityPages:
             token=self._gate.token(request, _purpose(result)) if name is not None else "",
             down=active_actions(result.row),
             standing=review_status(result.row),
-            done=translate(ACTION_MESSAGES[ReviewAction(done)])
-            if done in set(ReviewAction)
-            else "",
+            done=translate(ACTION_MESSAGES[ReviewAction(done)]) if done in set(ReviewAction) else "",
             error=error,
         )
 
@@ -331,9 +323,7 @@ class QualityPages:
             return self._refused(503, translate(REGISTRY_AWAY), {"Retry-After": "30"})
 
     def _refused(self, code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-        return self._render(
-            "quality/refused.html", code, headers, text=text, back=self._address({})
-        )
+        return self._render("quality/refused.html", code, headers, text=text, back=self._address({}))
 
     def _render(
         self,
@@ -373,9 +363,7 @@ def review_status(row: CheckedPage) -> str:
             message = translate(noop("%(verdict)s, reviewed %(when)s."), **facts)
     labels = [message, check_labels.repair(row.repair)]
     if row.repair in PENDING_REPAIRS:
-        labels.append(
-            translate(noop("A running crawl or “weboid qa repair” will capture it again."))
-        )
+        labels.append(translate(noop("A running crawl or “weboid qa repair” will capture it again.")))
     return " ".join(filter(None, labels))
 
 

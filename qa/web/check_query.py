@@ -71,9 +71,7 @@ def parse_check_query(parameters: QueryParams) -> CheckQuery:
 
 def parse_check_filter(parameters: Mapping[str, str]) -> CheckFilter:
     """Parse the filter parameters; unknown parameters are ignored."""
-    named = {
-        name: parameters.get(name, "").strip() for name in ("verdict", "class", "fault", "level")
-    }
+    named = {name: parameters.get(name, "").strip() for name in ("verdict", "class", "fault", "level")}
     known: dict[str, set[str]] = {
         "verdict": {UNCHECKED, *filter(None, QaVerdict)},
         "class": {*filter(None, PageClass)},
@@ -204,9 +202,7 @@ class VisibleChecks:
             raise HTTPException(404)
         return result, tuple(each for each in results if each is not result)
 
-    def neighbours(
-        self, wanted: CheckFilter, place: CheckPosition
-    ) -> tuple[VisibleCheck | None, VisibleCheck | None]:
+    def neighbours(self, wanted: CheckFilter, place: CheckPosition) -> tuple[VisibleCheck | None, VisibleCheck | None]:
         """Return the visible checks before and after a position."""
         with self.registry().snapshot() as reader:
             before = self._nearest(reader, wanted, place, backward=True)
@@ -237,11 +233,7 @@ class VisibleChecks:
             is_held = hit is not None and hit.on.effect is ListEffect.HOLD
             if page.taken_down is None and page_id not in threatened and not is_held:
                 shown[page_id] = page
-        return [
-            VisibleCheck(row, shown[row.check.page_id])
-            for row in rows
-            if row.check.page_id in shown
-        ]
+        return [VisibleCheck(row, shown[row.check.page_id]) for row in rows if row.check.page_id in shown]
 
     def _nearest(
         self, reader: Reader, wanted: CheckFilter, place: CheckPosition, *, backward: bool

@@ -85,15 +85,11 @@ class ReviewGate:
 
     def token(self, request: Request, purpose: str) -> str:
         """Return a form token for this reviewer."""
-        return FormTokens(self._reporters()).make(
-            purpose, self._door.range_of(request), self._now()
-        )
+        return FormTokens(self._reporters()).make(purpose, self._door.range_of(request), self._now())
 
     def holds(self, request: Request, token: str, purpose: str) -> bool:
         """Return whether the form token is valid and recent."""
-        return FormTokens(self._reporters()).holds(
-            token, purpose, self._door.range_of(request), self._now()
-        )
+        return FormTokens(self._reporters()).holds(token, purpose, self._door.range_of(request), self._now())
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
@@ -136,9 +132,7 @@ class ReviewActions:
                 known = find_checks(rows, [page_id])
                 waits = any(row.repair in PENDING_REPAIRS for row in known)
                 return waits or want_repair(rows, page_id, level, now=now)
-            return record_review(
-                rows, page_id, level, ACTION_VERDICTS[act], by=by, note=note, now=now
-            )
+            return record_review(rows, page_id, level, ACTION_VERDICTS[act], by=by, note=note, now=now)
 
 
 def active_actions(row: CheckedPage) -> list[ReviewAction]:

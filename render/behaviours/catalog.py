@@ -131,13 +131,9 @@ def _users(path: Path) -> BehaviourScript:
         data = path.read_bytes()
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"[behaviours] scripts: {path} cannot be read: name a JavaScript file in UTF-8."
-        ) from error
+        raise ConfigError(f"[behaviours] scripts: {path} cannot be read: name a JavaScript file in UTF-8.") from error
     if len(data) > SCRIPT_LIMIT_BYTES:
-        raise ConfigError(
-            f"[behaviours] scripts: {path} has more than {SCRIPT_LIMIT_BYTES} bytes; make it shorter."
-        )
+        raise ConfigError(f"[behaviours] scripts: {path} has more than {SCRIPT_LIMIT_BYTES} bytes; make it shorter.")
     header = _HOSTS.match(text)
     hosts = [each.strip() for each in header[1].split(",") if each.strip()] if header else []
     if not hosts:
@@ -149,9 +145,7 @@ def _users(path: Path) -> BehaviourScript:
         patterns = HostPatterns(dict.fromkeys(hosts, True))
     except ConfigError as error:
         raise ConfigError(f"[behaviours] scripts: {path}: {error}") from error
-    return BehaviourScript(
-        path.stem, _wrapped(text, ""), presses=True, gesture=True, hosts=patterns
-    )
+    return BehaviourScript(path.stem, _wrapped(text, ""), presses=True, gesture=True, hosts=patterns)
 
 
 def _wrapped(function: str, name: str) -> str:

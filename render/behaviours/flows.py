@@ -51,16 +51,12 @@ def load_flow(path: Path) -> Flow:
     try:
         import playwright  # noqa: F401 the extra weboid[flows]
     except ImportError as error:
-        raise ConfigError(
-            "[behaviours] flows: they need Playwright: pip install 'weboid[flows]'."
-        ) from error
+        raise ConfigError("[behaviours] flows: they need Playwright: pip install 'weboid[flows]'.") from error
     names: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
     try:
         exec(compile(path.read_bytes(), str(path), "exec"), names)  # noqa: S102 the operator's own file
     except OSError as error:
-        raise ConfigError(
-            f"[behaviours] flows: {path} cannot be read: {error.strerror}."
-        ) from error
+        raise ConfigError(f"[behaviours] flows: {path} cannot be read: {error.strerror}.") from error
     except Exception as error:
         raise ConfigError(f"[behaviours] flows: {_place(path, error)}") from error
     run, match = names.get("flow"), names.get("match")
@@ -130,9 +126,7 @@ def _place(path: Path, error: BaseException, reason: str = "") -> str:
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(path) else None
     cause: BaseException | None = error
     while cause is not None and line is None:
-        lines = [
-            e.lineno for e in traceback.extract_tb(cause.__traceback__) if e.filename == str(path)
-        ]
+        lines = [e.lineno for e in traceback.extract_tb(cause.__traceback__) if e.filename == str(path)]
         line = lines[-1] if lines else None
         cause = cause.__cause__ or cause.__context__
     said = " ".join(str(error).split())

@@ -75,9 +75,7 @@ async def run_behaviours(
         if view is not None and view.is_idle(behaviour.name):
             done.append(PageBehaviour(behaviour.name))
             continue
-        result, again = await _perform(
-            page, behaviour, behaviours, view, left_s=left_s, steps=steps, icons=icons
-        )
+        result, again = await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps, icons=icons)
         done.append(result)
         is_loading = is_loading or again
         if again and behaviour.adds:
@@ -86,9 +84,7 @@ async def run_behaviours(
     return tuple(done), is_loading
 
 
-async def survey_page(
-    page: BrowserPage, chosen: Sequence[BehaviourScript], limit_s: float
-) -> BehaviourSurvey | None:
+async def survey_page(page: BrowserPage, chosen: Sequence[BehaviourScript], limit_s: float) -> BehaviourSurvey | None:
     """Survey the page and its frames; return None when the page itself does not answer in time."""
     asking = [each for each in chosen if each.needs]
     needs = [[each.needs, each.named] for each in asking]
@@ -97,9 +93,7 @@ async def survey_page(
     async def ask(frame: PageFrame) -> tuple[frozenset[str], bool]:
         answer = await run_in(page, frame, survey_script(), needs)
         message = answer if isinstance(answer, dict) else {}
-        places = [
-            at for at in message.get("idle") or () if isinstance(at, int) and at < len(asking)
-        ]
+        places = [at for at in message.get("idle") or () if isinstance(at, int) and at < len(asking)]
         return frozenset(asking[at].name for at in places), bool(message.get("frames"))
 
     async def ask_frame(frame: PageFrame) -> None:
@@ -307,16 +301,12 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
     done = 0
     for point in points if isinstance(points, list) else ():
         if loop.time() >= end or not (
-            isinstance(point, list)
-            and len(point) == 2
-            and all(isinstance(each, int | float) for each in point)
+            isinstance(point, list) and len(point) == 2 and all(isinstance(each, int | float) for each in point)
         ):
             break
         began = page.now()
         await move(point[0], point[1])
-        await wait_reaction(
-            page, began, min(stretched(HOVER_S), end - loop.time()), still_ms=HOVER_MS
-        )
+        await wait_reaction(page, began, min(stretched(HOVER_S), end - loop.time()), still_ms=HOVER_MS)
         done += 1
     if done:
         await move(0, 0)
@@ -328,9 +318,7 @@ BANNER_POLL_S = 0.5
 GONE_S = 0.6
 
 
-async def refuse_consent(
-    page: BrowserPage, source: str, options: dict[str, Any]
-) -> BehaviourAnswer:
+async def refuse_consent(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
     """Refuse consent banners; selectors of remaining ones go into `css`, which hides them.
 
     `css` applies to pictures only. Navigation is blocked while a banner is handled, because some
@@ -375,9 +363,7 @@ async def refuse_consent(
                     await asyncio.sleep(BANNER_POLL_S / 10)
     answer = await run_script(page, main, source, click)
     # A rule for each selector: an invalid one does not affect the others.
-    hidden = "".join(
-        f"{each} {{ display: none !important }}\n" for each in answer.stays if "{" not in each
-    )
+    hidden = "".join(f"{each} {{ display: none !important }}\n" for each in answer.stays if "{" not in each)
     return replace(
         answer,
         found=max(1, banner.found),

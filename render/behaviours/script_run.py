@@ -105,9 +105,7 @@ async def page_height(page: BrowserPage, pause_ms: float) -> float:
     return float(height) if isinstance(height, int | float) else 0.0
 
 
-async def step_through(
-    page: BrowserPage, source: str, options: dict[str, Any], name: str = "step"
-) -> BehaviourAnswer:
+async def step_through(page: BrowserPage, source: str, options: dict[str, Any], name: str = "step") -> BehaviourAnswer:
     """Run a script that does one step each time, until it says that no step is left.
 
     `name` is the option that counts the steps. What a step made the page request, and what short timers
@@ -124,9 +122,7 @@ async def step_through(
         notes = answers[-1].notes or notes
         if not (answers[-1].more or {}).get("next"):
             break
-        await wait_reaction(
-            page, began, min(stretched(GROWTH_S), end - loop.time()), still_ms=STEP_MS
-        )
+        await wait_reaction(page, began, min(stretched(GROWTH_S), end - loop.time()), still_ms=STEP_MS)
     if not answers:
         return BehaviourAnswer()
     return replace(answers[0].with_others(answers[1:]), notes=notes)

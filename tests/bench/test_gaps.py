@@ -105,11 +105,7 @@ def test_the_checker_agrees_with_the_definition(log: list[Span], together: int, 
     assert guilty == expected
 
 
-@given(
-    hosts=st.lists(
-        st.lists(st.tuples(st.floats(0, 5), st.floats(1, 9)), min_size=1, max_size=6), max_size=4
-    )
-)
+@given(hosts=st.lists(st.lists(st.tuples(st.floats(0, 5), st.floats(1, 9)), min_size=1, max_size=6), max_size=4))
 def test_who_keeps_the_promise_is_never_blamed(hosts: list[list[tuple[float, float]]]) -> None:
     """Each visit begins a second or more after the one before it."""
     log = []
@@ -148,9 +144,7 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, line: str) -> None:
         read_log(path)
 
 
-def test_the_command_says_it_with_its_exit_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_it_with_its_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """0: kept, 1: broken, 2: nothing proven; the last line is for machines."""
     log, blocks, empty = tmp_path / "log", tmp_path / "blocks", tmp_path / "empty"
     log.write_text("a 0 1\na 2 3\n")

@@ -88,9 +88,7 @@ def http(url: str) -> str:
     return url.replace("https://", "http://", 1)
 
 
-def web_of(
-    labelled: Labelled, site: Site
-) -> Callable[[Any, asyncio.StreamWriter], Awaitable[None]]:
+def web_of(labelled: Labelled, site: Site) -> Callable[[Any, asyncio.StreamWriter], Awaitable[None]]:
     """The web in which that page lies where it should."""
     final = http(labelled.final_url or labelled.url)
     loads = "".join(f"<script src='{http(each)}'></script>" for each in labelled.requests)
@@ -98,9 +96,7 @@ def web_of(
     async def serve(asked: Any, writer: asyncio.StreamWriter) -> None:
         url = f"http://{asked.host}{asked.path}"
         parts, headers = urlsplit(final), {"Content-Type": f"{labelled.mime}; charset=utf-8"}
-        if url == f"http://{parts.netloc}{parts.path or '/'}" + (
-            f"?{parts.query}" if parts.query else ""
-        ):
+        if url == f"http://{parts.netloc}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else ""):
             status, body = labelled.status, (labelled.html + loads).encode()
             headers |= labelled.headers
         elif url == http(labelled.url):

@@ -36,11 +36,7 @@ def test_the_labelled_pages_have_every_class() -> None:
 
 @pytest.mark.parametrize(
     "labelled",
-    [
-        each
-        for each in LABELLED
-        if each.kind not in GOOD and each.status < 400 and "<h1>" in each.html
-    ],
+    [each for each in LABELLED if each.kind not in GOOD and each.status < 400 and "<h1>" in each.html],
     ids=lambda each: f"{each.kind}: {each.name}",
 )
 def test_what_walls_say_is_no_wall_in_an_article(labelled: Labelled) -> None:
@@ -54,9 +50,7 @@ def test_what_walls_say_is_no_wall_in_an_article(labelled: Labelled) -> None:
 
 def test_an_errors_status_is_named() -> None:
     """The evidence says what came."""
-    found = classify(
-        PageEvidence(URL, URL, 451, {}, "text/html", "", (), PageTraits(text="x" * 500))
-    )
+    found = classify(PageEvidence(URL, URL, 451, {}, "text/html", "", (), PageTraits(text="x" * 500)))
 
     assert found.kind is PageClass.HTTP_ERROR
     assert found.evidence == ("The document came with status 451.",)
@@ -81,9 +75,7 @@ def test_without_a_browser_no_page_is_called_empty() -> None:
 @given(st.text(max_size=300), st.text(max_size=300), st.sampled_from((None, 200, 403, 503)))
 def test_whatever_a_page_says_it_is_judged(title: str, html: str, status: int | None) -> None:
     """Nothing is raised, and the score is a share."""
-    known = PageEvidence(
-        title, html, status, {"server": html}, "text/html", title, (html,), read_traits(html)
-    )
+    known = PageEvidence(title, html, status, {"server": html}, "text/html", title, (html,), read_traits(html))
     found = classify(known)
 
     assert 0.0 <= found.score <= 1.0
@@ -91,14 +83,10 @@ def test_whatever_a_page_says_it_is_judged(title: str, html: str, status: int | 
     assert all(len(each) <= 200 for each in found.evidence)
 
 
-@pytest.mark.parametrize(
-    "unit", ["page ", "page was not ", "the domain ", "cookie ", "a" * 79 + ".\n"]
-)
+@pytest.mark.parametrize("unit", ["page ", "page was not ", "the domain ", "cookie ", "a" * 79 + ".\n"])
 def test_a_hostile_text_costs_no_more_than_its_length(unit: str) -> None:
     """Only its beginning is read, and in one pass: a long one is judged like a short one."""
-    long = PageEvidence(
-        URL, URL, 200, traits=PageTraits(text=unit * 1_000_000 if len(unit) < 20 else unit * 9)
-    )
+    long = PageEvidence(URL, URL, 200, traits=PageTraits(text=unit * 1_000_000 if len(unit) < 20 else unit * 9))
 
     assert classify(long).kind in PageClass
 
@@ -110,15 +98,10 @@ def test_prose_is_what_has_sentences() -> None:
     assert prose(menu) == 0
     assert prose("A short sentence.") == 0
     assert (
-        prose(
-            "She said that it was late, and that the bread would be baked tomorrow, as she always had said before."
-        )
+        prose("She said that it was late, and that the bread would be baked tomorrow, as she always had said before.")
         > 70
     )
-    assert (
-        prose("谷のパン職人たちは二百年前からこの春も集まり、小麦粉や薪の値段について話し合った。")
-        > 80
-    )
+    assert prose("谷のパン職人たちは二百年前からこの春も集まり、小麦粉や薪の値段について話し合った。") > 80
 
 
 def test_quotes_and_spaces_are_made_alike() -> None:

@@ -77,9 +77,7 @@ def test_no_page_breaks_the_hints(text: str) -> None:
 )
 def test_titles_that_say_not_found(title: str) -> None:
     """Error pages in many languages say so in their titles."""
-    assert says_not_found(
-        parse_page_excerpt(f"<title>{title}</title>".encode()), "http://a.test/bridge"
-    )
+    assert says_not_found(parse_page_excerpt(f"<title>{title}</title>".encode()), "http://a.test/bridge")
 
 
 @pytest.mark.parametrize(
@@ -92,9 +90,7 @@ def test_titles_that_say_not_found(title: str) -> None:
 )
 def test_titles_that_speak_of_something_else(title: str) -> None:
     """A number or a word alone makes no error page."""
-    assert not says_not_found(
-        parse_page_excerpt(f"<title>{title}</title>".encode()), "http://a.test/bridge"
-    )
+    assert not says_not_found(parse_page_excerpt(f"<title>{title}</title>".encode()), "http://a.test/bridge")
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,7 @@ def test_every_entry_is_read_by_a_module() -> None:
     sources = [path.read_text("utf-8") for path in Path(phrases.__file__).parent.glob("*.py")]
     used = {match.groups() for source in sources for match in _CALL.finditer(source)}
 
-    assert used == {
-        (section, name) for section, table in phrases._document().items() for name in table
-    }
+    assert used == {(section, name) for section, table in phrases._document().items() for name in table}
 
 
 def test_each_line_of_a_text_is_an_expression() -> None:

@@ -52,23 +52,15 @@ SORRY = (
 @pytest.mark.parametrize(
     ("answering", "verdict"),
     [
-        pytest.param(
-            site(reply(), reply(404)), CheckVerdict.OK, id="a-site-that-denies-what-it-has-not"
-        ),
-        pytest.param(
-            site(reply(), reply(body=SORRY)), CheckVerdict.OK, id="a-page-beside-soft-404s"
-        ),
+        pytest.param(site(reply(), reply(404)), CheckVerdict.OK, id="a-site-that-denies-what-it-has-not"),
+        pytest.param(site(reply(), reply(body=SORRY)), CheckVerdict.OK, id="a-page-beside-soft-404s"),
         pytest.param(
             site(reply(body=SORRY), reply(body=SORRY)),
             CheckVerdict.SUSPECT,
             id="a-soft-404-in-place",
         ),
-        pytest.param(
-            site(reply(), moved("/")), CheckVerdict.OK, id="all-others-are-led-to-the-front-page"
-        ),
-        pytest.param(
-            site(reply(), moved(CITED)), CheckVerdict.OK, id="all-others-are-led-to-the-cited-page"
-        ),
+        pytest.param(site(reply(), moved("/")), CheckVerdict.OK, id="all-others-are-led-to-the-front-page"),
+        pytest.param(site(reply(), moved(CITED)), CheckVerdict.OK, id="all-others-are-led-to-the-cited-page"),
         pytest.param(site(reply(), reply(500)), CheckVerdict.OK, id="all-others-fail"),
         pytest.param(
             site(reply(body=b"<canvas></canvas>"), reply(body=b"<canvas></canvas>")),
@@ -160,17 +152,13 @@ def test_what_is_invented_stands_beside_the_cited(url: str, expected: str) -> No
 def test_one_more_word_hardly_moves_the_hash(words: list[str]) -> None:
     """Pages that differ in a word have hashes that differ in few bits."""
     one = simhash(parse_page_excerpt(" ".join(words).encode()))
-    other = simhash(
-        parse_page_excerpt(" ".join([*words[:100], "lighthouse", *words[100:]]).encode())
-    )
+    other = simhash(parse_page_excerpt(" ".join([*words[:100], "lighthouse", *words[100:]]).encode()))
     assert hamming_distance(one, other) <= 20
 
 
 def test_other_pages_have_other_hashes() -> None:
     """Two pages on two matters are far apart."""
-    assert (
-        hamming_distance(simhash(parse_page_excerpt(PAGE)), simhash(parse_page_excerpt(SORRY))) > 12
-    )
+    assert hamming_distance(simhash(parse_page_excerpt(PAGE)), simhash(parse_page_excerpt(SORRY))) > 12
 
 
 @given(st.text(max_size=200))

@@ -25,9 +25,7 @@ def test_what_names_no_artifact_is_none(uri: str) -> None:
 
 
 TEXT = st.text(max_size=20)
-RESOURCES = st.builds(
-    PageResource, url=TEXT, status=st.none() | st.integers(100, 599), reason=TEXT, digest=TEXT
-)
+RESOURCES = st.builds(PageResource, url=TEXT, status=st.none() | st.integers(100, 599), reason=TEXT, digest=TEXT)
 
 
 @given(
@@ -50,9 +48,7 @@ def test_a_manifest_reads_back(page: PageInfo) -> None:
     assert parse_pageinfo(page.to_json()) == page
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{}", b'{"version": 99}', b'{"version": 1}', b"\xff", b"null"]
-)
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"version": 99}', b'{"version": 1}', b"\xff", b"null"])
 def test_what_is_no_manifest_is_refused(data: bytes) -> None:
     """Never a crash, never half a value."""
     with pytest.raises(InputError):

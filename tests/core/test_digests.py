@@ -20,9 +20,7 @@ HASHES = st.sampled_from(["md5", "sha1", "sha256", "sha512"])
 
 def _warc(path: Path, digest: str) -> Path:
     """A WARC of one response whose payload digest is `digest`."""
-    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(
-        PAYLOAD
-    )
+    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(PAYLOAD)
     block += PAYLOAD
     head = (
         "WARC/1.1\r\nWARC-Type: response\r\n"
@@ -117,9 +115,7 @@ def test_warcio_verifies_the_digest_that_we_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.playback
-def test_pywb_indexes_the_digest_that_we_write_as_it_stands(
-    tmp_path: Path, replay_python: Path
-) -> None:
+def test_pywb_indexes_the_digest_that_we_write_as_it_stands(tmp_path: Path, replay_python: Path) -> None:
     """A revisit finds its original in pywb because both have the same text."""
     warc = _warc(tmp_path / "a.warc.gz", sha256_digest(PAYLOAD))
     index = subprocess.run(

@@ -30,9 +30,7 @@ def test_a_length_is_a_number_and_a_unit(text: str, seconds: int) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "h", "2y", "-1h", "1.5h", "1h30", "٣h", "9" * 30 + "d", "999999999w", "1h\x00"]
-)
+@pytest.mark.parametrize("text", ["", "h", "2y", "-1h", "1.5h", "1h30", "٣h", "9" * 30 + "d", "999999999w", "1h\x00"])
 def test_what_names_no_length_is_refused(text: str) -> None:
     """Also what is longer than a century, which no moment could be added to."""
     with pytest.raises(InputError):

@@ -91,9 +91,7 @@ def test_a_canonical_host_is_its_own_canonical_host(text: str) -> None:
 
 def test_the_most_specific_pattern_decides() -> None:
     """An exact host, then the longest domain, then the star, in whatever order they are written."""
-    patterns = HostPatterns(
-        {"*": 1, "*.example.org": 2, "*.deep.example.org": 3, "a.deep.example.org": 4}
-    )
+    patterns = HostPatterns({"*": 1, "*.example.org": 2, "*.deep.example.org": 3, "a.deep.example.org": 4})
 
     assert [
         patterns.of(host)
@@ -124,9 +122,7 @@ def test_a_pattern_is_spelled_as_its_hosts_are(pattern: str, host: str) -> None:
     assert HostPatterns({pattern: True}).of(host) is True
 
 
-@pytest.mark.parametrize(
-    "pattern", ["", "*example.org", "www.*.org", "**", "a/b", "http://a", "*."]
-)
+@pytest.mark.parametrize("pattern", ["", "*example.org", "www.*.org", "**", "a/b", "http://a", "*."])
 def test_what_is_no_pattern_is_refused_with_the_remedy(pattern: str) -> None:
     """A rule that matched nothing would be a rule that nobody misses until it is needed."""
     with pytest.raises(ConfigError, match=r"write example\.org"):
@@ -149,9 +145,7 @@ def test_the_ports_that_browsers_refuse() -> None:
         ("2001:db8::1", ("2001:db8::1", None)),
     ],
 )
-def test_an_endpoint_is_an_address_with_or_without_a_port(
-    text: str, endpoint: tuple[str, int | None]
-) -> None:
+def test_an_endpoint_is_an_address_with_or_without_a_port(text: str, endpoint: tuple[str, int | None]) -> None:
     """`[egress] resolve` takes each usual spelling."""
     assert parse_endpoint(text) == endpoint
 

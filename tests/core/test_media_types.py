@@ -40,9 +40,7 @@ OPENXML = "application/vnd.openxmlformats-officedocument."
         ("", "text/html", "text/html"),
     ],
 )
-def test_bytes_are_believed_where_they_say_otherwise(
-    sniffed: str, declared: str, true: str
-) -> None:
+def test_bytes_are_believed_where_they_say_otherwise(sniffed: str, declared: str, true: str) -> None:
     """A declared name stands only when the payload may be what it names."""
     assert effective_type(sniffed, declared) == true
 
@@ -91,9 +89,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("mime", "name"), [(mime, name) for name, mimes in ROWS.items() for mime in mimes.split()]
-)
+@pytest.mark.parametrize(("mime", "name"), [(mime, name) for name, mimes in ROWS.items() for mime in mimes.split()])
 def test_unusual_types_have_the_names_that_citations_use(mime: str, name: str) -> None:
     """W66, row by row; parameters and case do not matter."""
     assert format_name(mime) == name

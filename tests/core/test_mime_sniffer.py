@@ -132,9 +132,7 @@ def test_what_comes_after_the_first_bytes_does_not_matter(head: bytes, tail: byt
     assert sniff(head) == sniff(head + tail)
 
 
-@given(
-    st.sampled_from([magic for magic, mime in core.mime_sniffer._MAGIC if mime != OLE]), st.binary()
-)
+@given(st.sampled_from([magic for magic, mime in core.mime_sniffer._MAGIC if mime != OLE]), st.binary())
 def test_a_magic_number_decides_whatever_follows_it(magic: bytes, rest: bytes) -> None:
     """A polyglot is what it begins as: never a page, when it begins as none."""
     kinds = {mime for start, mime in core.mime_sniffer._MAGIC if (magic + rest).startswith(start)}

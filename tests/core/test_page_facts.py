@@ -18,9 +18,7 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.sampled_from(
-                ["@type", "@id", "@graph", "author", "name", "datePublished", "mainEntity"]
-            )
+            st.sampled_from(["@type", "@id", "@graph", "author", "name", "datePublished", "mainEntity"])
             | st.text(max_size=5),
             inner,
             max_size=5,
@@ -111,9 +109,7 @@ def test_the_work_is_found_among_the_nodes() -> None:
     assert fact_value(facts, "published") == "2024-05-01T08:00:00+02:00"
     assert fact_value(facts, "modified") == "2024-05-02"
     assert (fact_value(facts, "publisher"), fact_value(facts, "language")) == ("The Paper", "en")
-    assert next(each for each in facts if each.name == "type") == PageFact(
-        "type", "NewsArticle", "ld:@type"
-    )
+    assert next(each for each in facts if each.name == "type") == PageFact("type", "NewsArticle", "ld:@type")
 
 
 def test_highwire_is_trusted_before_the_rest() -> None:
@@ -182,9 +178,7 @@ def test_deep_and_long_data_costs_no_more_than_its_limit() -> None:
     """A million brackets, a million nodes, a name that is its own."""
     assert main_work(["[" * 400_000]) == ({}, {})
     assert main_work(["x" * 600_000]) == ({}, {})
-    work, known = main_work(
-        ld([{"@type": "Thing", "@id": str(n), "name": "x"} for n in range(9_000)])
-    )
+    work, known = main_work(ld([{"@type": "Thing", "@id": str(n), "name": "x"} for n in range(9_000)]))
     assert (work, len(known) <= 2_000) == ({}, True)
     loop = {
         "@type": "Article",

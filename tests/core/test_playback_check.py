@@ -55,9 +55,7 @@ def test_a_record_says_what_was_found(check: PlaybackCheck) -> None:
 
 def test_a_check_is_no_manifest_and_a_manifest_no_check() -> None:
     """Who reads one kind is not given the other."""
-    page = PageInfo(
-        "p1", "https://example.org/", "https://example.org/", "x", VisitOutcome.COMPLETE
-    )
+    page = PageInfo("p1", "https://example.org/", "https://example.org/", "x", VisitOutcome.COMPLETE)
 
     assert parse_check(page.to_json()) is None
     with pytest.raises(InputError):
@@ -70,9 +68,7 @@ def test_what_is_no_check_is_none(data: bytes) -> None:
     assert parse_check(data) is None
 
 
-@pytest.mark.parametrize(
-    "changed", [{"verdict": "fine"}, {"lost": 3}, {"faults": ["x"]}, {"lost": [["a"]]}]
-)
+@pytest.mark.parametrize("changed", [{"verdict": "fine"}, {"lost": 3}, {"faults": ["x"]}, {"lost": [["a"]]}])
 def test_a_check_that_cannot_be_read_is_told(changed: dict[str, object]) -> None:
     """And is not taken for a good one."""
     document = json.loads(check_record(CHECK, "own"))
@@ -94,9 +90,7 @@ def test_what_is_broken_is_moved_back() -> None:
 
 def test_what_a_person_finds_good_is_not_moved_back() -> None:
     """Whatever a machine has found better."""
-    check = PlaybackCheck(
-        "p", "u", "", "images", "", "", QaVerdict.GOOD, VerdictSource.PERSON, better="q"
-    )
+    check = PlaybackCheck("p", "u", "", "images", "", "", QaVerdict.GOOD, VerdictSource.PERSON, better="q")
 
     assert choice_penalty(check) == 0
 

@@ -59,9 +59,7 @@ def test_what_is_no_timestamp_is_refused(text: str) -> None:
         parse_timestamp14(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00+02:00", "x"]
-)
+@pytest.mark.parametrize("text", ["", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00+02:00", "x"])
 def test_what_is_no_warc_date_is_refused(text: str) -> None:
     """WARC/1.1, 5.4: UTC, with a Z."""
     with pytest.raises(InputError):

@@ -73,9 +73,7 @@ VECTORS = [
     "filedesc://a.warc",
     "warcinfo:/a.warc.gz/x",
 ]
-VECTORS += [
-    artifact_uri(kind, url) for kind in ArtifactKind for url in ("https://Example.org/", VECTORS[4])
-]
+VECTORS += [artifact_uri(kind, url) for kind in ArtifactKind for url in ("https://Example.org/", VECTORS[4])]
 
 PIECES = st.sampled_from(
     [

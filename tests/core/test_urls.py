@@ -236,9 +236,7 @@ PIECES = st.sampled_from(
     ]
 )
 TAILS = st.lists(PIECES, max_size=12).map("".join)
-HOSTS = st.sampled_from(
-    ["example.org", "www.Example.org.", "a.test:8080", "192.0.2.1", "[::1]", "münchen.de"]
-)
+HOSTS = st.sampled_from(["example.org", "www.Example.org.", "a.test:8080", "192.0.2.1", "[::1]", "münchen.de"])
 URLS = st.builds(
     lambda scheme, host, tail: f"{scheme}://{host}/{tail}",
     st.sampled_from(["http", "https"]),

@@ -37,9 +37,7 @@ async def test_a_new_collection_is_its_owners_alone(tmp_path: Path) -> None:
         assert collection.layout.root.stat().st_mode & 0o777 == 0o750
 
 
-async def test_a_collection_in_use_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_collection_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes never write one collection; the error says what to do."""
     monkeypatch.setattr(collection_module, "LOCK_WAIT_S", 0.2)
     async with open_collection(tmp_path / "c", clock=CLOCK) as collection:
@@ -51,9 +49,7 @@ async def test_a_collection_in_use_is_refused(
     assert not is_in_use(collection.layout)
 
 
-async def test_a_child_that_still_writes_keeps_the_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_child_that_still_writes_keeps_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next run waits until the last writer of a killed one has ended."""
     monkeypatch.setattr(collection_module, "LOCK_WAIT_S", 0.2)
     async with open_collection(tmp_path / "c", clock=CLOCK) as collection:

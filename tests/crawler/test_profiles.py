@@ -41,9 +41,9 @@ def test_every_profile_that_comes_along_can_be_used_and_says_what_for() -> None:
     for name in builtin_profiles():
         chain = load_chain(name)
         assert profile_faults(chain) == [], name
-        assert {
-            each.text.partition(":")[0] for each in profile_warnings(chain, chain_settings(chain))
-        } <= {"[visit] device_scale"}
+        assert {each.text.partition(":")[0] for each in profile_warnings(chain, chain_settings(chain))} <= {
+            "[visit] device_scale"
+        }
         assert chain[0].text.startswith("# "), name
     assert load_profile("default") == Settings()
     assert ran("list").output.splitlines()[1].startswith("default")
@@ -57,9 +57,7 @@ def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
         'extends = "mobile"\n[visit]\ntimeout_s = 7\n' + sheet.format("a.org", 1),
         "base.toml",
     )
-    mine = written(
-        tmp_path, 'extends = "./base.toml"\nvisit.contact = "a@b.org"\n' + sheet.format("b.org", 2)
-    )
+    mine = written(tmp_path, 'extends = "./base.toml"\nvisit.contact = "a@b.org"\n' + sheet.format("b.org", 2))
     settings = load_profile(mine)
     chain = load_chain(mine)
 
@@ -216,9 +214,7 @@ def test_what_a_wiki_cites_is_tried_for_a_month(tmp_path: Path) -> None:
         settings = load_profile(name)
         now = begun = datetime(2026, 11, 22, tzinfo=UTC)
         file = tmp_path / f"{name}.sqlite"
-        with SqliteFrontier(
-            file, politeness=settings.politeness, settings=settings.frontier
-        ) as frontier:
+        with SqliteFrontier(file, politeness=settings.politeness, settings=settings.frontier) as frontier:
             frontier.add([NewItem("http://down.example/")], now=now)
             state, waits = ItemState.QUEUED, []
             while state is ItemState.QUEUED:

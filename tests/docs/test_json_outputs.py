@@ -60,9 +60,7 @@ def run(arguments: str, folder: Path) -> str:
     return ran.stdout
 
 
-def test_what_commands_print_fits_the_schemas(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_commands_print_fits_the_schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line is checked where it is printed (tests/support/json_outputs.py)."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "threats.txt").write_text("http://bad.example/\n")

@@ -22,9 +22,7 @@ def subjects(module: object) -> set[str]:
     """Return the subjects of all findings that a module makes."""
     tree = ast.parse(Path(str(getattr(module, "__file__", ""))).read_text())
     calls = (each for each in ast.walk(tree) if isinstance(each, ast.Call) and each.args)
-    named = (
-        each.args[0] for each in calls if isinstance(each.func, ast.Name) and each.func.id in MAKERS
-    )
+    named = (each.args[0] for each in calls if isinstance(each.func, ast.Name) and each.func.id in MAKERS)
     return {each.value for each in named if isinstance(each, ast.Constant)}  # type: ignore[misc]
 
 

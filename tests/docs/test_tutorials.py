@@ -176,9 +176,7 @@ def follow(page: str, folder: Path, variables: dict[str, str], changes: Mapping[
                 check=False,
                 stdin=subprocess.DEVNULL,
             )
-            out = "".join(
-                f"{' '.join(line.split())}\n" for line in ran.stdout.splitlines() if line.strip()
-            )
+            out = "".join(f"{' '.join(line.split())}\n" for line in ran.stdout.splitlines() if line.strip())
             assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
             assert pattern(lines).fullmatch(out), (command, out, pattern(lines).pattern)
 
@@ -191,9 +189,7 @@ def test_a_tutorial_does_what_it_says(name: str, profile: Path, tmp_path: Path) 
     follow(f"{name}.md", tmp_path, environment(profile), changes)
 
 
-def test_the_tutorial_of_a_wiki_does_what_it_says(
-    profile: Path, certificate: Certificate, tmp_path: Path
-) -> None:
+def test_the_tutorial_of_a_wiki_does_what_it_says(profile: Path, certificate: Certificate, tmp_path: Path) -> None:
     """With a real MediaWiki, its extension, and Caddy with the file of deploy/single."""
     front, webhook = free_port(), free_port()
     ports = {"8080": front, "8081": front + 1, "9390": webhook}
@@ -213,21 +209,15 @@ def test_the_tutorial_of_a_wiki_does_what_it_says(
     server.mkdir()
     with (
         running_wiki(server="self", settings="\n".join(settings)) as wiki,
-        started(
-            caddy_command(server, (certificate.pem, certificate.key), caddy), server, caddy["https"]
-        ),
+        started(caddy_command(server, (certificate.pem, certificate.key), caddy), server, caddy["https"]),
     ):
         Writer(wiki.api()).write("Cape lighthouse", CITING)
         variables = {**environment(profile), "HOME": str(tmp_path)}
         changes = {"https://wiki.example.org": wiki.base}
-        follow(
-            "wiki.md", tmp_path, variables, changes | {old: str(new) for old, new in ports.items()}
-        )
+        follow("wiki.md", tmp_path, variables, changes | {old: str(new) for old, new in ports.items()})
 
 
-def test_the_tutorial_of_a_cluster_does_what_it_says(
-    profile: Path, database_url: str, tmp_path: Path
-) -> None:
+def test_the_tutorial_of_a_cluster_does_what_it_says(profile: Path, database_url: str, tmp_path: Path) -> None:
     """With a real Redis and PostgreSQL."""
     redis = RedisServer(tmp_path / "redis", persistent=True)
     changes = {
@@ -242,9 +232,7 @@ def test_the_tutorial_of_a_cluster_does_what_it_says(
         redis.stop()
 
 
-def _start(
-    command: str, lines: list[str], folder: Path, environment: dict[str, str], running: ExitStack
-) -> None:
+def _start(command: str, lines: list[str], folder: Path, environment: dict[str, str], running: ExitStack) -> None:
     """Start a command that goes on, and read the lines that it prints first."""
     process = subprocess.Popen(
         ["bash", "-c", f"exec {command}"],

@@ -87,18 +87,14 @@ class Control:
 
     def __init__(self, folder: Path) -> None:
         settings = Settings(
-            egress=EgressSettings(
-                allow=("127.0.0.0/8",), resolve={"refused.example": CLOSED_PORT}, block=()
-            ),
+            egress=EgressSettings(allow=("127.0.0.0/8",), resolve={"refused.example": CLOSED_PORT}, block=()),
             proxy=ProxySettings(disk_reserve_bytes=0),
         )
         self.layout = Layout(folder)
         self.path = folder / "control.sock"
         self.escaped: list[object] = []
         self._clients: list[Client] = []
-        self.proxy = ArchivingProxy(
-            self.layout, settings, now_ms=now_ms, spool_folder=folder, tally=ByteCounter()
-        )
+        self.proxy = ArchivingProxy(self.layout, settings, now_ms=now_ms, spool_folder=folder, tally=ByteCounter())
         self._server = _Told(self.path, self.proxy)
         self._server.escaped = self.escaped
         for server in (self.proxy, self._server):

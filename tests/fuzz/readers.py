@@ -127,6 +127,5 @@ def _rules() -> TemplateRules:
 
 
 READERS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each
-    for each in (dates, robots, sitemap, manifest, archive_answer, wikitext, api_answer)
+    each.__name__: each for each in (dates, robots, sitemap, manifest, archive_answer, wikitext, api_answer)
 }

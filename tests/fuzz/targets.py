@@ -76,9 +76,7 @@ def _check_forwarded(head: RequestHead, target: str, host: str, length: int | No
     assert (again.method, again.target) == (head.method, target)
     assert again.get(b"host") == host.encode()
     assert [names.count(each) for each in (b"host", b"connection")] == [1, 1]
-    assert request_framing(again) == (
-        (BodyFraming.NONE, 0) if length is None else (BodyFraming.LENGTH, 7)
-    )
+    assert request_framing(again) == ((BodyFraming.NONE, 0) if length is None else (BodyFraming.LENGTH, 7))
     assert not (HOP_BY_HOP - {b"connection"}).intersection(names)
 
 
@@ -161,8 +159,7 @@ def control_frames(data: bytes) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    each.__name__: each
-    for each in (request_head, response_head, chunked_body, connect_authority, control_frames)
+    each.__name__: each for each in (request_head, response_head, chunked_body, connect_authority, control_frames)
 } | READERS
 
 

@@ -31,19 +31,11 @@ quick = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=20)
-    | st.sampled_from(VERBS)
-)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(VERBS)
 values = st.recursive(
     scalars,
     lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=5), inner, max_size=6)
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=5), inner, max_size=6)
     ),
     max_leaves=12,
 )
@@ -110,9 +102,7 @@ def test_any_fields_are_answered(control: Control, said: list[Message], opened: 
         {"login": "../a"},
     ],
 )
-def test_a_visit_is_opened_with_nothing_that_could_end_a_line(
-    control: Control, more: dict[str, Any]
-) -> None:
+def test_a_visit_is_opened_with_nothing_that_could_end_a_line(control: Control, more: dict[str, Any]) -> None:
     """Headers and logins that may not stand in a message or a record open none."""
     client = control.client()
     answer = client.ask({**opening(), **more})
@@ -202,9 +192,7 @@ def artifact(**changes: object) -> Message:
     ],
     ids=lambda value: repr(value)[:60] if isinstance(value, dict) else "",
 )
-def test_a_field_out_of_range_is_refused_and_the_visit_goes_on(
-    control: Control, message: Message, body: bytes
-) -> None:
+def test_a_field_out_of_range_is_refused_and_the_visit_goes_on(control: Control, message: Message, body: bytes) -> None:
     """One error as the answer; the next message of the same connection is served."""
     client = control.client()
     client.ask(opening())
@@ -217,9 +205,7 @@ def test_a_field_out_of_range_is_refused_and_the_visit_goes_on(
 
 @pytest.mark.parametrize("name", ["page_id", "bucket"])
 @pytest.mark.parametrize("value", ["a\r\nWARC-Type: response", "\x00", "\ud800", 5, None, ["p"]])
-def test_what_cannot_stand_in_a_record_opens_no_visit(
-    control: Control, name: str, value: object
-) -> None:
+def test_what_cannot_stand_in_a_record_opens_no_visit(control: Control, name: str, value: object) -> None:
     """A page's id and bucket are text without control characters (C-12)."""
     client = control.client()
 
@@ -252,10 +238,7 @@ class Worker:
 
     def writes(self) -> None:
         """Write two artifacts."""
-        if not self.open:
-            answer = self.client.ask(writing())
-        else:
-            answer = self.client.ask(writing(2, 0), b"ab")
+        answer = self.client.ask(writing()) if not self.open else self.client.ask(writing(2, 0), b"ab")
         assert ("locations" in answer) == self.open
 
     def seals(self) -> None:
@@ -305,9 +288,7 @@ STEPS = ("opens", "writes", "seals", "fetches", "closes", "asks", "errs", "dies"
 
 @given(steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(STEPS)), max_size=25))
 @quick
-def test_verbs_in_any_order_do_what_the_visits_state_allows(
-    control: Control, steps: list[tuple[int, str]]
-) -> None:
+def test_verbs_in_any_order_do_what_the_visits_state_allows(control: Control, steps: list[tuple[int, str]]) -> None:
     """Three workers with one page id: each has its own visit, and none touches another's."""
     workers = [Worker(control) for _ in range(3)]
     for number, step in steps:
@@ -343,9 +324,7 @@ def test_verbs_at_the_same_time_do_not_mix(control: Control) -> None:
     assert control.escaped == []
 
 
-def test_who_goes_away_during_the_seal_leaves_nothing(
-    control: Control, after: Callable[[], None]
-) -> None:
+def test_who_goes_away_during_the_seal_leaves_nothing(control: Control, after: Callable[[], None]) -> None:
     """A worker that dies while its seal waits: the visit ends with the seal."""
     client = control.client()
     client.ask(opening())

@@ -127,9 +127,7 @@ class SiteServer:
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         self.asked.append(request.path)
-        missing = Answer(
-            b"<!DOCTYPE html><title>Not found</title><p>There is no such page.", status=404
-        )
+        missing = Answer(b"<!DOCTYPE html><title>Not found</title><p>There is no such page.", status=404)
         answer = self._answers.get(request.path, missing)
         if answer.is_held:
             self._gate.wait(60)

@@ -56,9 +56,7 @@ def test_services_of_journeys_import_nothing_of_the_product() -> None:
 
 def _is_file(name: str) -> bool:
     """Return whether a module is one of the tests' own."""
-    return (
-        name.startswith("tests.") and ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()
-    )
+    return name.startswith("tests.") and ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()
 
 
 def test_journeys_open_no_database() -> None:

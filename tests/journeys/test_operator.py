@@ -21,10 +21,7 @@ PREVIOUS = Path(__file__).parent / "stored" / "collection-34828e8.tar.gz"
 def pages(site: SiteServer, shell: Shell) -> list[str]:
     """Two pages to archive, and the profile for it."""
     profile_of(shell.folder / "profile.toml", site)
-    return [
-        site.put(f"/page/{number}", article(f"Page {number}", f"Words of page {number}."))
-        for number in range(2)
-    ]
+    return [site.put(f"/page/{number}", article(f"Page {number}", f"Words of page {number}.")) for number in range(2)]
 
 
 def archive(shell: Shell, *urls: str) -> None:
@@ -33,9 +30,7 @@ def archive(shell: Shell, *urls: str) -> None:
     assert ran.code == 0, ran.err
 
 
-def test_a_copy_is_taken_down_then_limited_and_comes_back(
-    pages: list[str], shell: Shell, reader: Reader
-) -> None:
+def test_a_copy_is_taken_down_then_limited_and_comes_back(pages: list[str], shell: Shell, reader: Reader) -> None:
     """From the next request on, on the front and in replay, with everything running and warm."""
     archive(shell, *pages)
     served = shell.serve()
@@ -76,9 +71,7 @@ def test_a_copy_is_taken_down_then_limited_and_comes_back(
     assert "<img" in loopback.get(copy).text
 
 
-def test_the_collection_of_the_previous_release_is_gone_on_with(
-    site: SiteServer, shell: Shell
-) -> None:
+def test_the_collection_of_the_previous_release_is_gone_on_with(site: SiteServer, shell: Shell) -> None:
     """Its pages, its level, its take-down and its links hold; what it has is not archived again."""
     with tarfile.open(PREVIOUS) as stored:
         stored.extractall(shell.folder, filter="data")

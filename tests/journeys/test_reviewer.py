@@ -19,9 +19,7 @@ RED = (0xAA, 0x33, 0)  # of the headline
 HUGE = f"/* {'What nobody reads. ' * 70_000} */{SHEET}"  # beyond what playback reads (docs/explanation/serving.md)
 
 
-def test_a_broken_copy_is_found_and_captured_again(
-    site: SiteServer, shell: Shell, reader: Reader
-) -> None:
+def test_a_broken_copy_is_found_and_captured_again(site: SiteServer, shell: Shell, reader: Reader) -> None:
     """The first capture is kept under its moment; the better one is what readers are offered."""
     profile_of(shell.folder / "profile.toml", site)
     words = "".join(f"<p>Paragraph {number} of the handbook." for number in range(12))
@@ -72,8 +70,6 @@ def test_a_broken_copy_is_found_and_captured_again(
     assert (broken[1]["machine"], broken[1]["person"]) == ("good", "broken")
     repaired = shell.run("weboid qa repair --profile profile.toml --json")
     assert repaired.code == 0, repaired.err
-    assert [(each["url"], each["state"]) for each in repaired.lines if "state" in each] == [
-        (good, "done-better")
-    ]
+    assert [(each["url"], each["state"]) for each in repaired.lines if "state" in each] == [(good, "done-better")]
     assert site.count("/good") == 2
     assert shell.run("weboid collection verify").code == 0

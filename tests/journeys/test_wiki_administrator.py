@@ -254,9 +254,7 @@ def test_a_site_that_dies_is_found_confirmed_and_mended_once(
     archive.start()
     text = f"The hall.<ref>[{dead} Hall]</ref> A [{alive} wheel].\n\n[[Category:Bridges]]"
     page_id, writer = save(wiki, PAGE, text), Writer(wiki.api())
-    wait_until(
-        lambda: {each["answer"] for each in archive.links(name, dead, alive).values()} == {"copy"}
-    )
+    wait_until(lambda: {each["answer"] for each in archive.links(name, dead, alive).values()} == {"copy"})
     site.stop()
 
     trial = Trial(shell)
@@ -296,9 +294,7 @@ def whole_copy(address: str) -> str:
     page = loopback.get(address, timeout=60, follow_redirects=True)
     assert page.status_code == 200, page.text
     frames = re.findall(r'<iframe[^>]* src="([^"]+)"', page.text)
-    return page.text + "".join(
-        loopback.get(page.url.join(each), timeout=60).text for each in frames
-    )
+    return page.text + "".join(loopback.get(page.url.join(each), timeout=60).text for each in frames)
 
 
 def switch_on(trial: Trial, wiki: Wiki, front: str, shell: Shell) -> None:

@@ -77,9 +77,7 @@ class SharedRegistry:
 
 
 @pytest.fixture(scope="session")
-def shared_registry(
-    postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory
-) -> SharedRegistry:
+def shared_registry(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> SharedRegistry:
     """The registry that tests on PostgreSQL have after each other."""
     return SharedRegistry(postgres, tmp_path_factory.mktemp("shared"))
 

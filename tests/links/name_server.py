@@ -85,9 +85,7 @@ class NameServer:
             return self.zone[name]
         return ROOT if name in ("", ".") else self.zone.get("*", UNKNOWN)
 
-    def _response(
-        self, query: dns.message.Message, question: dns.rrset.RRset, found: Records
-    ) -> dns.message.Message:
+    def _response(self, query: dns.message.Message, question: dns.rrset.RRset, found: Records) -> dns.message.Message:
         response = dns.message.make_response(query, recursion_available=True)
         response.set_rcode(found.rcode)
         owner = question.name
@@ -118,9 +116,7 @@ class _Datagrams(asyncio.DatagramProtocol):
 
 
 @asynccontextmanager
-async def naming(
-    zone: Zone, next_records: Callable[[str], Records] | None = None
-) -> AsyncIterator[NameServer]:
+async def naming(zone: Zone, next_records: Callable[[str], Records] | None = None) -> AsyncIterator[NameServer]:
     """Run one."""
     server = NameServer(zone, next_records=next_records)
 
@@ -137,9 +133,7 @@ async def naming(
     tcp = await asyncio.start_server(over_tcp, "127.0.0.1", 0)
     port = tcp.sockets[0].getsockname()[1]
     loop = asyncio.get_running_loop()
-    udp, _ = await loop.create_datagram_endpoint(
-        lambda: _Datagrams(server), local_addr=("127.0.0.1", port)
-    )
+    udp, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(server), local_addr=("127.0.0.1", port))
     server.endpoint = ("127.0.0.1", port)
     try:
         yield server

@@ -29,9 +29,7 @@ class Rows:
             row = {"id": wiki_id, "farm_id": farm_id, "dbname": dbname, "added_day": TODAY}
             rows.execute(insert(wikis), [row])
 
-    def add_page(
-        self, number: int, cited: Iterable[str], *, wiki_id: int = 1, namespace: int = 0
-    ) -> None:
+    def add_page(self, number: int, cited: Iterable[str], *, wiki_id: int = 1, namespace: int = 0) -> None:
         """A page with these URLs on it; its number is the registry's and the wiki's own."""
         ids = list(self.add_urls(dict.fromkeys(cited, LinkState.UNKNOWN)).values())
         row = {

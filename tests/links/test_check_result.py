@@ -121,9 +121,7 @@ def test_no_other_status_calls_a_page_gone(status: int) -> None:
     assert verdict_of(code_of_http(status)) is not CheckVerdict.GONE
 
 
-@pytest.mark.parametrize(
-    "status", [401, 402, 403, 405, 406, 407, 409, 412, 418, 426, 428, 444, 451, 999]
-)
+@pytest.mark.parametrize("status", [401, 402, 403, 405, 406, 407, 409, 412, 418, 426, 428, 444, 451, 999])
 def test_who_refuses_us_is_not_failing(status: int) -> None:
     """Firewalls choose among these statuses (research links.md 2.4)."""
     assert verdict_of(code_of_http(status)) is CheckVerdict.REFUSED
@@ -139,9 +137,7 @@ def test_who_refuses_us_is_not_failing(status: int) -> None:
     ["", "text/html", "application/xhtml+xml", "application/json", "application/problem+json",
      "application/xml", "application/octet-stream", "image/png", "image/svg+xml", "text/javascript"],
 )  # fmt: skip
-def test_no_page_text_or_picture_is_taken_for_good_against_its_status(
-    status: int, size: int, mime: str
-) -> None:
+def test_no_page_text_or_picture_is_taken_for_good_against_its_status(status: int, size: int, mime: str) -> None:
     """A rightful 404 may be a whole page, a placeholder picture, or an API's answer, of any length."""
     for body in (b"", _PAGE, _PNG, b'{"error": "not found"}'):
         assert read_status(status, mime, size, body).verdict is not CheckVerdict.OK
@@ -214,25 +210,19 @@ def test_a_refusal_is_a_refusal_by_whatever_it_is_said() -> None:
         (404, "text/html", 400_000, CheckVerdict.GONE),
     ],
 )
-def test_a_body_larger_than_any_error_is_suspected(
-    status: int, mime: str, size: int, verdict: CheckVerdict
-) -> None:
+def test_a_body_larger_than_any_error_is_suspected(status: int, mime: str, size: int, verdict: CheckVerdict) -> None:
     """W53: bodies of 5xx are small, so are error texts; then the browser looks."""
     assert read_status(status, mime, size, b"plain words").verdict is verdict
 
 
-@given(
-    st.sampled_from([200, 201, 206, 300, 304, 302]), st.text(max_size=30), st.binary(max_size=100)
-)
+@given(st.sampled_from([200, 201, 206, 300, 304, 302]), st.text(max_size=30), st.binary(max_size=100))
 def test_a_good_status_is_believed(status: int, mime: str, body: bytes) -> None:
     """Only errors are held against their bodies here; soft 404s are found otherwise."""
     assert read_status(status, mime, None, body).verdict is CheckVerdict.OK
 
 
 @given(st.integers(0, 999), st.text(max_size=30), st.none() | st.integers(-1, 2**40), st.binary())
-def test_whatever_a_server_sends_is_read(
-    status: int, mime: str, length: int | None, body: bytes
-) -> None:
+def test_whatever_a_server_sends_is_read(status: int, mime: str, length: int | None, body: bytes) -> None:
     """Nothing raises, and a 404 or 410 becomes good only as a document."""
     reading = read_status(status, mime, length, body)
     if reading.verdict is CheckVerdict.OK and status >= 400:

@@ -16,13 +16,9 @@ _RIPE = {
 def _led() -> set[tuple[LinkState, LinkState]]:
     """From which state to which any look by checker or browser leads."""
     led = set()
-    for state, verdict, how in product(
-        LinkState, CheckVerdict, (CheckMethod.GET, CheckMethod.BROWSER)
-    ):
+    for state, verdict, how in product(LinkState, CheckVerdict, (CheckMethod.GET, CheckMethod.BROWSER)):
         for standing in (LinkHealth(state), _RIPE.get(state, LinkHealth(state))):
-            new = next_health(
-                standing, CheckResult(StatusCode.FINE, verdict, how), 99, IABOT, browser=False
-            )
+            new = next_health(standing, CheckResult(StatusCode.FINE, verdict, how), 99, IABOT, browser=False)
             led.add((state, new.state))
     return {(source, target) for source, target in led if source is not target}
 

@@ -42,9 +42,7 @@ _OPEN = [LinkState.UNKNOWN, LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, Li
 _SEEN = [LinkState.USURPED, LinkState.DEVIATED]
 
 
-def _found(
-    verdict: CheckVerdict, how: CheckMethod = CheckMethod.GET, *, wide: bool = False
-) -> CheckResult:
+def _found(verdict: CheckVerdict, how: CheckMethod = CheckMethod.GET, *, wide: bool = False) -> CheckResult:
     return CheckResult(_CODES[verdict], verdict, how, whole_host=wide)
 
 
@@ -97,9 +95,7 @@ _STANDINGS = st.builds(
 )
 _FINDINGS = st.builds(
     CheckResult,
-    st.sampled_from(
-        [StatusCode.FINE, StatusCode.SOFT_404, StatusCode.STRANGE, StatusCode.DNS_UNKNOWN]
-    ),
+    st.sampled_from([StatusCode.FINE, StatusCode.SOFT_404, StatusCode.STRANGE, StatusCode.DNS_UNKNOWN]),
     st.sampled_from(CheckVerdict),
     st.sampled_from(CheckMethod),
     whole_host=st.booleans(),
@@ -139,9 +135,7 @@ def test_whatever_is_found_leads_to_a_state(
 @pytest.mark.parametrize("how", [CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER])
 @pytest.mark.parametrize("state", _OPEN)
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
-def test_any_good_look_resets_at_once(
-    preset: CheckPreset, state: LinkState, how: CheckMethod
-) -> None:
+def test_any_good_look_resets_at_once(preset: CheckPreset, state: LinkState, how: CheckMethod) -> None:
     """B09: dead or dying, one answer is enough."""
     new = next_health(_standing(state), _found(CheckVerdict.OK, how), 7, preset, browser=True)
     assert new == _ALIVE
@@ -166,9 +160,7 @@ def test_who_is_refused_is_blocked_and_never_dead(state: LinkState) -> None:
 def test_a_look_that_says_nothing_changes_nothing(state: LinkState) -> None:
     """429, 503 with Retry-After, a fault of ours."""
     standing = _standing(state)
-    assert (
-        next_health(standing, _found(CheckVerdict.UNDECIDED), 9, DEFAULT, browser=True) is standing
-    )
+    assert next_health(standing, _found(CheckVerdict.UNDECIDED), 9, DEFAULT, browser=True) is standing
 
 
 @pytest.mark.parametrize("state", _OPEN + _SEEN)
@@ -177,9 +169,7 @@ def test_a_suspicion_is_nobodys_failure_but_asks_for_the_browser(state: LinkStat
     standing = next_health(_standing(state), _found(CheckVerdict.SUSPECT), 9, DEFAULT, browser=True)
     assert (standing.state, standing.fails) == (state, _standing(state).fails)
     assert needs_browser(standing, DEFAULT, 9)
-    seen = next_health(
-        standing, _found(CheckVerdict.OK, CheckMethod.BROWSER), 9, DEFAULT, browser=True
-    )
+    seen = next_health(standing, _found(CheckVerdict.OK, CheckMethod.BROWSER), 9, DEFAULT, browser=True)
     assert seen == _ALIVE
     assert not needs_browser(seen, DEFAULT, 9)
 
@@ -187,9 +177,7 @@ def test_a_suspicion_is_nobodys_failure_but_asks_for_the_browser(state: LinkStat
 def test_a_browser_that_could_not_look_is_asked_again() -> None:
     """Its failure to look at all is no word."""
     standing = _through([(1, _found(CheckVerdict.SUSPECT))])
-    again = next_health(
-        standing, _found(CheckVerdict.UNDECIDED, CheckMethod.BROWSER), 1, DEFAULT, browser=True
-    )
+    again = next_health(standing, _found(CheckVerdict.UNDECIDED, CheckMethod.BROWSER), 1, DEFAULT, browser=True)
     assert needs_browser(again, DEFAULT, 1)
 
 
@@ -197,9 +185,7 @@ def test_a_browser_that_could_not_look_is_asked_again() -> None:
     ("verdict", "state"),
     [(CheckVerdict.USURPED, LinkState.USURPED), (CheckVerdict.DEVIATED, LinkState.DEVIATED)],
 )
-def test_only_the_browser_sees_another_owner_or_content(
-    verdict: CheckVerdict, state: LinkState
-) -> None:
+def test_only_the_browser_sees_another_owner_or_content(verdict: CheckVerdict, state: LinkState) -> None:
     """Anybody else's word for it is a suspicion."""
     suspected = next_health(_ALIVE, _found(verdict, CheckMethod.GET), 3, DEFAULT, browser=True)
     assert suspected.state is LinkState.ALIVE
@@ -210,9 +196,7 @@ def test_only_the_browser_sees_another_owner_or_content(
 
 @pytest.mark.parametrize("state", _SEEN)
 @pytest.mark.parametrize("verdict", [CheckVerdict.OK, CheckVerdict.GONE])
-def test_only_the_browser_takes_back_what_only_it_saw(
-    state: LinkState, verdict: CheckVerdict
-) -> None:
+def test_only_the_browser_takes_back_what_only_it_saw(state: LinkState, verdict: CheckVerdict) -> None:
     """A parked page answers 200 as well."""
     plain = next_health(LinkHealth(state), _found(verdict), 3, DEFAULT, browser=True)
     assert plain.state is state
@@ -239,9 +223,7 @@ def test_strange_answers_are_shown_to_the_browser() -> None:
     standing = next_health(_ALIVE, strange, 1, DEFAULT, browser=True)
     assert standing.state is LinkState.BLOCKED
     assert needs_browser(standing, DEFAULT, 1)
-    seen = next_health(
-        standing, replace(strange, how=CheckMethod.BROWSER), 1, DEFAULT, browser=True
-    )
+    seen = next_health(standing, replace(strange, how=CheckMethod.BROWSER), 1, DEFAULT, browser=True)
     assert not needs_browser(seen, DEFAULT, 1)
 
 
@@ -250,9 +232,7 @@ def test_a_page_that_says_with_a_200_that_there_is_none_dies_by_the_browser() ->
     soft = CheckResult(StatusCode.SOFT_404, CheckVerdict.GONE, CheckMethod.BROWSER)
     standing = next_health(_ALIVE, _found(CheckVerdict.SUSPECT), 0, DEFAULT, browser=True)
     for day in range(0, 10, 3):
-        standing = next_health(
-            standing, _found(CheckVerdict.OK, CheckMethod.HEAD), day, DEFAULT, browser=True
-        )
+        standing = next_health(standing, _found(CheckVerdict.OK, CheckMethod.HEAD), day, DEFAULT, browser=True)
         if day:
             assert standing.state is LinkState.DYING
             assert needs_browser(standing, DEFAULT, day)
@@ -260,29 +240,20 @@ def test_a_page_that_says_with_a_200_that_there_is_none_dies_by_the_browser() ->
             standing = next_health(_ALIVE, _found(CheckVerdict.SUSPECT), 0, DEFAULT, browser=True)
         standing = next_health(standing, soft, day, DEFAULT, browser=True)
     assert standing.state is LinkState.DEAD
-    assert (
-        next_health(
-            standing, _found(CheckVerdict.OK, CheckMethod.BROWSER), 10, DEFAULT, browser=True
-        )
-        == _ALIVE
-    )
+    assert next_health(standing, _found(CheckVerdict.OK, CheckMethod.BROWSER), 10, DEFAULT, browser=True) == _ALIVE
 
 
 def test_what_nobody_can_ask_for_is_invalid() -> None:
     """W48; but what was looked at before is not made invalid by one look."""
     invalid = _found(CheckVerdict.INVALID, CheckMethod.HEAD)
-    assert next_health(LinkHealth(), invalid, 1, DEFAULT, browser=True) == LinkHealth(
-        LinkState.INVALID
-    )
+    assert next_health(LinkHealth(), invalid, 1, DEFAULT, browser=True) == LinkHealth(LinkState.INVALID)
     assert next_health(_ALIVE, invalid, 1, DEFAULT, browser=True) is _ALIVE
 
 
 # Presets: how much it takes
 
 
-def _died(
-    verdict: CheckVerdict, preset: CheckPreset, every: int, *, wide: bool = False
-) -> int | None:
+def _died(verdict: CheckVerdict, preset: CheckPreset, every: int, *, wide: bool = False) -> int | None:
     """The day of the failure that makes it dead, the first being on day 0; None within 60 days."""
     standing = _ALIVE
     for day in range(0, 61, every):
@@ -299,9 +270,7 @@ def test_the_default_calls_what_is_gone_dead_after_nine_days() -> None:
     assert _died(CheckVerdict.GONE, DEFAULT, 7) == 14
 
 
-@pytest.mark.parametrize(
-    ("verdict", "wide"), [(CheckVerdict.FAILING, False), (CheckVerdict.GONE, True)]
-)
+@pytest.mark.parametrize(("verdict", "wide"), [(CheckVerdict.FAILING, False), (CheckVerdict.GONE, True)])
 def test_the_default_is_patient_with_what_may_pass(verdict: CheckVerdict, wide: bool) -> None:
     """Errors, and names that do not resolve: at least 5 failures over at least 18 days."""
     assert _died(verdict, DEFAULT, 3, wide=wide) == 18
@@ -315,9 +284,7 @@ def test_no_outage_of_two_weeks_kills(days: list[int], browser: bool) -> None:
     standing = _ALIVE
     for day in sorted(days):
         for how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER):
-            standing = next_health(
-                standing, _found(CheckVerdict.FAILING, how), day, DEFAULT, browser=browser
-            )
+            standing = next_health(standing, _found(CheckVerdict.FAILING, how), day, DEFAULT, browser=browser)
             assert standing.state is LinkState.DYING
 
 
@@ -334,14 +301,8 @@ def test_one_failure_that_may_pass_makes_all_of_the_run_patient() -> None:
 def test_iabot_needs_three_failures_and_nine_days() -> None:
     """B09 as written, whatever the failure; no GET, no browser."""
     for verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
-        assert (
-            _through(_every(verdict, 3, 6, CheckMethod.HEAD), IABOT, browser=True).state
-            is LinkState.DYING
-        )
-        assert (
-            _through(_every(verdict, 3, 9, CheckMethod.HEAD), IABOT, browser=True).state
-            is LinkState.DEAD
-        )
+        assert _through(_every(verdict, 3, 6, CheckMethod.HEAD), IABOT, browser=True).state is LinkState.DYING
+        assert _through(_every(verdict, 3, 9, CheckMethod.HEAD), IABOT, browser=True).state is LinkState.DEAD
 
 
 def test_dewiki_needs_four_failures_two_weeks_apart() -> None:
@@ -371,17 +332,12 @@ def test_the_browser_has_the_last_word() -> None:
     ripe = _through(looks, browser=True)
     assert ripe.state is LinkState.DYING
     assert needs_browser(ripe, DEFAULT, 9)
-    gone = next_health(
-        ripe, _found(CheckVerdict.GONE, CheckMethod.BROWSER), 9, DEFAULT, browser=True
-    )
+    gone = next_health(ripe, _found(CheckVerdict.GONE, CheckMethod.BROWSER), 9, DEFAULT, browser=True)
     assert gone.state is LinkState.DEAD
-    assert (
-        next_health(ripe, _found(CheckVerdict.OK, CheckMethod.BROWSER), 9, DEFAULT, browser=True)
-        == _ALIVE
+    assert next_health(ripe, _found(CheckVerdict.OK, CheckMethod.BROWSER), 9, DEFAULT, browser=True) == _ALIVE
+    assert next_health(ripe, _found(CheckVerdict.REFUSED, CheckMethod.BROWSER), 9, DEFAULT, browser=True).state is (
+        LinkState.BLOCKED
     )
-    assert next_health(
-        ripe, _found(CheckVerdict.REFUSED, CheckMethod.BROWSER), 9, DEFAULT, browser=True
-    ).state is (LinkState.BLOCKED)
 
 
 def test_the_browser_is_not_asked_before_its_word_counts() -> None:
@@ -407,9 +363,7 @@ def test_the_browser_is_asked_exactly_when_its_failure_would_kill(
     for step, verdict in steps:
         day += step
         standing = next_health(standing, _found(verdict), day, DEFAULT, browser=True)
-        word = next_health(
-            standing, _found(CheckVerdict.GONE, CheckMethod.BROWSER), day, DEFAULT, browser=True
-        )
+        word = next_health(standing, _found(CheckVerdict.GONE, CheckMethod.BROWSER), day, DEFAULT, browser=True)
         assert (word.state is LinkState.DEAD) == needs_browser(standing, DEFAULT, day)
 
 
@@ -434,9 +388,7 @@ def test_an_inferred_failure_never_makes_a_link_dead() -> None:
 
 def test_an_inferred_failure_is_undone_by_the_links_own_look() -> None:
     """The next pass is unbiased."""
-    guessed = next_health(
-        _ALIVE, _found(CheckVerdict.FAILING, CheckMethod.INFERRED), 0, DEFAULT, browser=True
-    )
+    guessed = next_health(_ALIVE, _found(CheckVerdict.FAILING, CheckMethod.INFERRED), 0, DEFAULT, browser=True)
     assert next_health(guessed, _found(CheckVerdict.OK), 3, DEFAULT, browser=True) == _ALIVE
 
 
@@ -447,9 +399,9 @@ def test_only_of_the_living_and_the_dead_anything_is_inferred(state: LinkState) 
     assert inferable == (state in (LinkState.UNKNOWN, LinkState.ALIVE, LinkState.DEAD))
     if not inferable:
         guess = _found(CheckVerdict.FAILING, CheckMethod.INFERRED)
-        assert next_health(_standing(state), guess, 9, DEFAULT, browser=True) is _standing(
-            state
-        ) or (next_health(_standing(state), guess, 9, DEFAULT, browser=True) == _standing(state))
+        assert next_health(_standing(state), guess, 9, DEFAULT, browser=True) is _standing(state) or (
+            next_health(_standing(state), guess, 9, DEFAULT, browser=True) == _standing(state)
+        )
 
 
 # People
@@ -479,18 +431,10 @@ def test_a_trusted_tag_makes_the_first_failure_the_last() -> None:
     """A tag alone proves nothing; with one failure of its own the link is dead at once."""
     tagged = next_health(_ALIVE, _TAG, 3, _TRUSTING, browser=False)
     assert tagged.state is LinkState.ALIVE
-    assert (
-        next_health(tagged, _found(CheckVerdict.FAILING), 4, _TRUSTING, browser=False).state
-        is LinkState.DEAD
-    )
+    assert next_health(tagged, _found(CheckVerdict.FAILING), 4, _TRUSTING, browser=False).state is LinkState.DEAD
     assert next_health(tagged, _found(CheckVerdict.OK), 4, _TRUSTING, browser=False) == _ALIVE
-    untagged = next_health(
-        tagged, replace(_TAG, verdict=CheckVerdict.OK), 4, _TRUSTING, browser=False
-    )
-    assert (
-        next_health(untagged, _found(CheckVerdict.FAILING), 5, _TRUSTING, browser=False).state
-        is LinkState.DYING
-    )
+    untagged = next_health(tagged, replace(_TAG, verdict=CheckVerdict.OK), 4, _TRUSTING, browser=False)
+    assert next_health(untagged, _found(CheckVerdict.FAILING), 5, _TRUSTING, browser=False).state is LinkState.DYING
 
 
 def test_an_inferred_failure_does_not_bear_a_tag_out() -> None:
@@ -499,10 +443,7 @@ def test_an_inferred_failure_does_not_bear_a_tag_out() -> None:
     guess = _found(CheckVerdict.GONE, CheckMethod.INFERRED, wide=True)
     guessed = next_health(tagged, guess, 4, _TRUSTING, browser=False)
     assert guessed.state is LinkState.DYING
-    assert (
-        next_health(guessed, _found(CheckVerdict.GONE), 5, _TRUSTING, browser=False).state
-        is LinkState.DEAD
-    )
+    assert next_health(guessed, _found(CheckVerdict.GONE), 5, _TRUSTING, browser=False).state is LinkState.DEAD
 
 
 def test_a_trusted_tag_ends_always_alive() -> None:

@@ -28,15 +28,11 @@ def test_nothing_that_lives_is_called_dead_in_a_year(tally: Tally) -> None:
     assert tally.false_dead == 0
 
 
-def test_everything_that_is_gone_is_found_within_four_weeks(
-    tally: Tally, small_web: list[Link]
-) -> None:
+def test_everything_that_is_gone_is_found_within_four_weeks(tally: Tally, small_web: list[Link]) -> None:
     """By 404, 410, DNS, closed ports, time-outs, parked domains and pages that only say so."""
     gone = [end for link in small_web for end in link.ends if end.start < DAYS - LIMIT_DAYS]
     assert len(gone) > 100
-    assert (
-        len(tally.found) + tally.hidden >= len(gone) * 0.95
-    )  # what came back sooner was never gone
+    assert len(tally.found) + tally.hidden >= len(gone) * 0.95  # what came back sooner was never gone
     assert max(tally.found) <= LIMIT_DAYS
 
 

@@ -23,6 +23,4 @@ def test_a_look_up_that_hangs_ends_with_the_patience() -> None:
 def test_an_answer_without_an_address_is_no_answer(answer: list[str]) -> None:
     """Whatever a name server says, there is an address or there is an error."""
     with pytest.raises(UnknownHostError):
-        Resolver(lambda _host, _port: answer).addresses(
-            "a.example", 80, patience=CancellableTimeout(5.0)
-        )
+        Resolver(lambda _host, _port: answer).addresses("a.example", 80, patience=CancellableTimeout(5.0))

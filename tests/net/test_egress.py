@@ -114,9 +114,7 @@ SPELLINGS = [
 @pytest.mark.parametrize("text", PRIVATE)
 def test_an_address_that_is_not_public_is_refused_before_connecting(text: str) -> None:
     """Loopback, private, link-local, metadata, multicast, and what carries them inside IPv6."""
-    egress = Egress(
-        EgressSettings(), connect_timeout_s=LOOKS_UP_S, lookup=lambda _host, _port: [text]
-    )
+    egress = Egress(EgressSettings(), connect_timeout_s=LOOKS_UP_S, lookup=lambda _host, _port: [text])
     with pytest.raises(BlockedAddressError):
         egress.connect("evil.example", 80)
 
@@ -149,9 +147,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
             asked.append(host)
             return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.9"]
 
-        egress = Egress(
-            EgressSettings(allow=("127.0.0.1/32",)), connect_timeout_s=5, lookup=flipping
-        )
+        egress = Egress(EgressSettings(allow=("127.0.0.1/32",)), connect_timeout_s=5, lookup=flipping)
         with egress.connect("flip.example", listener.getsockname()[1]) as connection:
             assert connection.getpeername()[0] == "127.0.0.1"
 
@@ -219,9 +215,7 @@ def test_an_allowed_network_does_not_vouch_for_what_an_address_carries() -> None
 
 def test_a_refused_network_is_refused_though_public_or_allowed() -> None:
     """`refuse` is for servers of one's own that the world may see and a page must not use."""
-    settings = EgressSettings(
-        refuse=("93.184.216.0/24", "127.0.0.9/32", "::/0"), allow=("127.0.0.0/8",)
-    )
+    settings = EgressSettings(refuse=("93.184.216.0/24", "127.0.0.9/32", "::/0"), allow=("127.0.0.0/8",))
     for host in ("93.184.216.34", "127.0.0.9", "[2606:4700::1111]"):
         with pytest.raises(BlockedAddressError, match="refuse"):
             Egress(settings, connect_timeout_s=LOOKS_UP_S, lookup=nobody).connect(host, 80)

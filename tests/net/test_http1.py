@@ -152,14 +152,10 @@ def test_a_sloppy_length_is_read_as_browsers_do_and_passed_on_as_understood(
     assert response_framing(head, "GET")[0] is expected
     assert response_framing(forwarded, "GET")[0] is expected
     assert (forwarded.get(b"content-length") is None) or expected is BodyFraming.LENGTH
-    assert forwarded.get(b"transfer-encoding") == (
-        b"chunked" if expected is BodyFraming.CHUNKED else None
-    )
+    assert forwarded.get(b"transfer-encoding") == (b"chunked" if expected is BodyFraming.CHUNKED else None)
 
 
-@pytest.mark.parametrize(
-    "lines", [b"Content-Length: 5\r\nContent-Length: 6", b"Content-Length: 5, 6"]
-)
+@pytest.mark.parametrize("lines", [b"Content-Length: 5\r\nContent-Length: 6", b"Content-Length: 5, 6"])
 def test_contradicting_lengths_are_refused(lines: bytes) -> None:
     """Two different Content-Lengths could smuggle a second message."""
     head = parse_response_head(b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n")
@@ -184,9 +180,7 @@ def test_a_connection_is_not_used_again_after_a_doubtful_end(lines: bytes, expec
 def test_a_coding_in_http_1_0_ends_the_connection() -> None:
     """RFC 9112 6.1: its framing is faulty."""
     assert not reusable(
-        parse_response_head(
-            b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
+        parse_response_head(b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n")
     )
 
 
@@ -337,9 +331,7 @@ _END = st.sampled_from([b"\r\n", b"\n"])
 
 
 @given(st.lists(st.tuples(_LINE, _END), max_size=8), st.booleans())
-def test_no_bytes_from_an_origin_crash_the_parser(
-    lines: list[tuple[bytes, bytes]], keep_alive: bool
-) -> None:
+def test_no_bytes_from_an_origin_crash_the_parser(lines: list[tuple[bytes, bytes]], keep_alive: bool) -> None:
     """A head is parsed or refused; what is passed on means the same and is whole."""
     raw = b"HTTP/1.1 200 OK\r\n" + b"".join(line + end for line, end in lines) + b"\r\n"
     try:
@@ -402,16 +394,12 @@ def test_a_heads_end_does_not_depend_on_where_reads_end(data: bytes, sizes: list
 
 @given(
     st.lists(
-        st.sampled_from(
-            [b"0", b"5", b"a", b"\r\n", b"\n", b";", b" ", b"abcde", b"x" * CHUNK_LINE_LIMIT_BYTES]
-        ),
+        st.sampled_from([b"0", b"5", b"a", b"\r\n", b"\n", b";", b" ", b"abcde", b"x" * CHUNK_LINE_LIMIT_BYTES]),
         max_size=30,
     ).map(b"".join),
     st.lists(st.integers(1, 9000), min_size=1, max_size=9),
 )
-def test_a_broken_coding_breaks_at_the_same_byte_wherever_reads_end(
-    stream: bytes, sizes: list[int]
-) -> None:
+def test_a_broken_coding_breaks_at_the_same_byte_wherever_reads_end(stream: bytes, sizes: list[int]) -> None:
     """What is kept of it does not depend on how the network cut it up."""
 
     def fed(sizes: list[int]) -> tuple[int, bytes, bool, bool]:
@@ -459,16 +447,12 @@ def test_this_hops_headers_stay_on_this_hop() -> None:
     )
     sent = forwarded_request(head, target="/x", host="a.example", length=None)
 
-    assert sent == (
-        b"GET /x HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive\r\nX-Kept: 2\r\n\r\n"
-    )
+    assert sent == (b"GET /x HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive\r\nX-Kept: 2\r\n\r\n")
 
 
 def test_zstd_is_never_offered() -> None:
     """No WARC reader decodes it (design 4)."""
-    head = parse_request_head(
-        b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n\r\n"
-    )
+    head = parse_request_head(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n\r\n")
     sent = forwarded_request(head, target="/", host="a", length=None)
 
     assert b"Accept-Encoding: gzip, deflate, br\r\n" in sent
@@ -487,9 +471,7 @@ def test_an_open_connection_is_mentioned_only_if_the_origin_did(said: bytes) -> 
     head = parse_response_head(b"HTTP/1.1 200 OK\r\n" + said + b"X: 1\r\n\r\n")
     mention = b"Connection: keep-alive\r\n" if said else b""
 
-    assert forwarded_response_head(head, keep_alive=True) == (
-        b"HTTP/1.1 200 OK\r\nX: 1\r\n" + mention + b"\r\n"
-    )
+    assert forwarded_response_head(head, keep_alive=True) == (b"HTTP/1.1 200 OK\r\nX: 1\r\n" + mention + b"\r\n")
 
 
 @pytest.mark.parametrize(
@@ -502,9 +484,7 @@ def test_an_open_connection_is_mentioned_only_if_the_origin_did(said: bytes) -> 
         (b"HTTP/1.1", b"foo, Close", False),
     ],
 )
-def test_persistence_follows_rfc_9112_9_3(
-    version: bytes, connection: bytes | None, *, expected: bool
-) -> None:
+def test_persistence_follows_rfc_9112_9_3(version: bytes, connection: bytes | None, *, expected: bool) -> None:
     """HTTP/1.1 goes on unless it says close; HTTP/1.0 the other way round."""
     assert keeps_alive(version, connection) is expected
 

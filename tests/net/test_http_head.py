@@ -26,9 +26,7 @@ VALUE = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40)
     st.lists(st.tuples(TOKEN, VALUE), max_size=20),
     st.sampled_from(["\r\n", "\n"]),
 )
-def test_a_head_is_read_as_it_was_written(
-    status: int, headers: list[tuple[str, str]], end: str
-) -> None:
+def test_a_head_is_read_as_it_was_written(status: int, headers: list[tuple[str, str]], end: str) -> None:
     """What is written by the rules is read back, with either end of lines."""
     text = end.join([f"HTTP/1.1 {status} x", *(f"{name}: {value}" for name, value in headers)])
     data = f"{text}{end}{end}body".encode()
@@ -87,8 +85,5 @@ def test_reading_a_page_takes_time_by_its_length_alone(piece: str) -> None:
 
 def test_an_article_that_names_a_guard_is_no_guard_s_page() -> None:
     """A page about captchas is a page."""
-    body = (
-        b"<title>How Cloudflare works</title>"
-        + b"<p>challenge-platform/ and cf_chl_ explained</p>" * 9
-    )
+    body = b"<title>How Cloudflare works</title>" + b"<p>challenge-platform/ and cf_chl_ explained</p>" * 9
     assert detect_guard(LenientHead(200), body) == ""

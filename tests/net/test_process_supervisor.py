@@ -38,9 +38,7 @@ async def test_what_parts_say_is_passed_on_with_their_names() -> None:
     """Each line, from whichever of its two streams."""
     ear = Ear(2)
     text = "import sys\nprint('one', file=sys.stderr)\n" + STAYS
-    await ProcessSupervisor(
-        [ManagedProcess("a", python(text))], clock=SystemClock(), report=ear
-    ).run(ear.stopping)
+    await ProcessSupervisor([ManagedProcess("a", python(text))], clock=SystemClock(), report=ear).run(ear.stopping)
     assert ear.heard == [ProcessOutput("a", "one"), ProcessOutput("a", "here")]
 
 
@@ -70,12 +68,12 @@ async def test_a_part_that_comes_again_is_not_told_of_when_it_did_well() -> None
 async def test_nobody_is_left_behind() -> None:
     """After the end no process of a part lives, though one of them ignores what it is told."""
     ear = Ear(2)
-    deaf = "import signal, os\nsignal.signal(15, lambda *_: None)\nprint(os.getpid(), flush=True)\nwhile 1: signal.pause()"
+    deaf = (
+        "import signal, os\nsignal.signal(15, lambda *_: None)\nprint(os.getpid(), flush=True)\nwhile 1: signal.pause()"
+    )
     mild = "import signal, os\nprint(os.getpid(), flush=True)\nsignal.pause()"
     parts = [ManagedProcess("deaf", python(deaf)), ManagedProcess("mild", python(mild))]
-    task = asyncio.create_task(
-        ProcessSupervisor(parts, clock=SystemClock(), report=ear).run(ear.stopping)
-    )
+    task = asyncio.create_task(ProcessSupervisor(parts, clock=SystemClock(), report=ear).run(ear.stopping))
     await ear.stopping.wait()
     pids = [int(event.line) for event in ear.heard if isinstance(event, ProcessOutput)]
     with pytest.MonkeyPatch.context() as patch:

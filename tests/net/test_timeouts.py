@@ -126,9 +126,7 @@ def test_at_most_so_many_look_ups_run_at_once(monkeypatch: pytest.MonkeyPatch) -
     found: list[object] = []
     waiting = [
         threading.Thread(
-            target=lambda n=n: found.append(
-                names.addresses(f"h{n}.example", 80, patience=CancellableTimeout(20.0))
-            )
+            target=lambda n=n: found.append(names.addresses(f"h{n}.example", 80, patience=CancellableTimeout(20.0)))
         )
         for n in range(12)
     ]

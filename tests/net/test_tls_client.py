@@ -40,9 +40,7 @@ def serve() -> Iterator[Serve]:
     """Starts origins with a certificate."""
     started: list[TlsOrigin] = []
 
-    def starter(
-        certificate: Path, configure: Callable[[ssl.SSLContext], None] | None = None
-    ) -> TlsOrigin:
+    def starter(certificate: Path, configure: Callable[[ssl.SSLContext], None] | None = None) -> TlsOrigin:
         started.append(TlsOrigin(server_context(certificate, configure)))
         return started[-1]
 
@@ -337,9 +335,7 @@ def test_a_server_that_speaks_only_http2_is_a_failure_of_tls(
     write(tmp_path / "leaf.pem", HOST, issuer)
     command = ["openssl", "s_server", "-accept", "127.0.0.1:0", "-alpn", "h2"]
     command += ["-cert", str(tmp_path / "leaf.pem"), "-key", str(tmp_path / "leaf.pem")]
-    server = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert server.stdout is not None
     assert server.stdin is not None
     try:

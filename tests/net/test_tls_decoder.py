@@ -11,9 +11,7 @@ from bench.certificate import write_certificate
 from net.tls_decoder import TlsDecodeError, TlsDecoder, TlsSecrets
 
 
-def conversation(
-    folder: Path, *, newest: bool = True, ciphers: str = ""
-) -> Iterator[tuple[bool, bytes]]:
+def conversation(folder: Path, *, newest: bool = True, ciphers: str = "") -> Iterator[tuple[bool, bytes]]:
     """Yield what a client and a server send in turn: whether it is the client, and the bytes."""
     client_context = ssl.create_default_context()
     client_context.check_hostname, client_context.verify_mode = False, ssl.CERT_NONE

@@ -62,9 +62,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., OtherProxy]]:
         # Needs root, as the suite has it in its container; without, unshare says so and fails.
         own_hosts = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"']
         with log.open("w") as file:
-            process = subprocess.Popen(
-                [*own_hosts, str(hosts), *command(port)], stdout=file, stderr=file, text=True
-            )
+            process = subprocess.Popen([*own_hosts, str(hosts), *command(port)], stdout=file, stderr=file, text=True)
         running.append(OtherProxy(process, port, log))
         for _ in range(1000):
             assert process.poll() is None, log.read_text()
@@ -90,9 +88,7 @@ def socks(run: Callable[..., OtherProxy]) -> OtherProxy:
 def locked_socks(run: Callable[..., OtherProxy]) -> OtherProxy:
     """A SOCKS5 proxy with a password (RFC 1929)."""
     login = ["-u", "monty", "-P", "sp@m:eggs"]
-    return run(
-        "socks", lambda port: [need("microsocks"), "-i", "127.0.0.1", "-p", str(port), *login]
-    )
+    return run("socks", lambda port: [need("microsocks"), "-i", "127.0.0.1", "-p", str(port), *login])
 
 
 def tinyproxy(folder: Path, *lines: str) -> Callable[[int], list[str]]:
@@ -185,9 +181,7 @@ def test_a_private_address_is_refused_before_the_proxy_hears_of_it(
     def lookup(_host: str, _port: int) -> list[str]:
         return ["10.1.2.3"]
 
-    upstream = UpstreamConnector(
-        Egress(egress, connect_timeout_s=5, lookup=lookup), settings.proxy, egress
-    )
+    upstream = UpstreamConnector(Egress(egress, connect_timeout_s=5, lookup=lookup), settings.proxy, egress)
     before = other.said()
     for host in ("inside.example", "private.example", "10.0.0.1", "0x0a000001", "[::1]"):
         with pytest.raises(BlockedAddressError):
@@ -214,9 +208,7 @@ def test_an_http_proxy_is_asked_in_absolute_form_and_the_origin_is_not(
     settings: Settings, origin: Origin, http: OtherProxy
 ) -> None:
     """RFC 9112, 3.2.2, where the setting says so."""
-    upstream = way(
-        settings, unknown_names=True, absolute_form=True, every=f"http://127.0.0.1:{http.port}"
-    )
+    upstream = way(settings, unknown_names=True, absolute_form=True, every=f"http://127.0.0.1:{http.port}")
     connection = upstream.lend((ELSEWHERE, origin.port, False))
 
     assert connection.absolute
@@ -249,9 +241,7 @@ def test_a_name_that_is_unknown_here_is_not_left_to_an_http_proxy_unasked(
     assert ELSEWHERE not in http.said()
 
 
-def test_plain_http_reaches_the_address_that_was_checked(
-    settings: Settings, origin: Origin, http: OtherProxy
-) -> None:
+def test_plain_http_reaches_the_address_that_was_checked(settings: Settings, origin: Origin, http: OtherProxy) -> None:
     """The HTTP proxy gets no name to look up, and so cannot find another address under it."""
     egress = replace(settings.egress, via={"*": f"http://127.0.0.1:{http.port}"}, resolve={})
 
@@ -279,9 +269,7 @@ def test_an_http_proxy_that_tunnels_to_port_443_alone_is_told_with_the_remedy(
     with pytest.raises(ConnectError, match=r"403 .*via_absolute_form"):
         way(settings, every=url).lend(("127.0.0.1", origin.port, False))
 
-    connection = way(settings, absolute_form=True, every=url).lend(
-        ("127.0.0.1", origin.port, False)
-    )
+    connection = way(settings, absolute_form=True, every=url).lend(("127.0.0.1", origin.port, False))
     assert ask(connection).endswith(b"nothing here")
 
 
@@ -316,9 +304,7 @@ def test_a_tunnel_leads_to_the_address_that_was_checked(settings: Settings) -> N
     assert way.remote_ip in {"93.184.216.34", "2606:4700::1111"}
 
 
-def test_the_most_specific_pattern_chooses_the_way(
-    settings: Settings, origin: Origin, socks: OtherProxy
-) -> None:
+def test_the_most_specific_pattern_chooses_the_way(settings: Settings, origin: Origin, socks: OtherProxy) -> None:
     """A host of its own, a domain, all others; `direct` is a way like any."""
     egress = replace(
         settings.egress,
@@ -375,9 +361,7 @@ async def test_the_archive_never_shows_a_proxys_password(
     """Neither WARCs nor logs nor the ledger; and the origin never sees it."""
     secret = "spameggs"
     via = {"*": f"http://monty:{secret}@127.0.0.1:{locked_http.port}"}
-    egress = replace(
-        settings.egress, via=via, via_unknown_names=True, via_absolute_form=absolute_form
-    )
+    egress = replace(settings.egress, via=via, via_unknown_names=True, via_absolute_form=absolute_form)
     proxy = ProxyProcess(layout, replace(settings, egress=egress), "proxy", tmp_path)
     origin.answers["/page"] = ok(b"page")
     async with proxy.client.visit("p", bucket="b") as visit:
@@ -451,9 +435,6 @@ def test_a_request_in_absolute_form_differs_in_its_first_line_only() -> None:
     request = b"POST /x?y HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
 
     assert absolute_request(request, via, "h:81") == (
-        b"POST http://h:81/x?y HTTP/1.1\r\nProxy-Authorization: Basic YTpi\r\n"
-        b"Host: h\r\nContent-Length: 2\r\n\r\nhi"
+        b"POST http://h:81/x?y HTTP/1.1\r\nProxy-Authorization: Basic YTpi\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
     )
-    assert absolute_request(b"OPTIONS * HTTP/1.1\r\n\r\n", via, "h").startswith(
-        b"OPTIONS http://h HTTP/1.1\r\n"
-    )
+    assert absolute_request(b"OPTIONS * HTTP/1.1\r\n\r\n", via, "h").startswith(b"OPTIONS http://h HTTP/1.1\r\n")

@@ -39,14 +39,10 @@ def woff(ttf: bytes) -> bytes:
     for tag, checksum, content in tables:
         packed = zlib.compress(content, 1)
         packed = packed if len(packed) < len(content) else content
-        directory += struct.pack(
-            ">4sIIII", tag, at + len(body), len(packed), len(content), checksum
-        )
+        directory += struct.pack(">4sIIII", tag, at + len(body), len(packed), len(content), checksum)
         body += packed + b"\0" * (-len(packed) % 4)
     length = at + len(body)
-    head = struct.pack(
-        ">4s4sIHHIHHIIIII", b"wOFF", ttf[:4], length, len(tables), 0, len(ttf), 1, 0, 0, 0, 0, 0, 0
-    )
+    head = struct.pack(">4s4sIHHIHHIIIII", b"wOFF", ttf[:4], length, len(tables), 0, len(ttf), 1, 0, 0, 0, 0, 0, 0)
     return head + directory + body
 
 

@@ -28,9 +28,7 @@ class Tab:
     def __init__(self, connection: CdpConnection) -> None:
         self._connection = connection
         self._session = ""
-        self._frames: dict[
-            str, str
-        ] = {}  # sessions of frames in other processes, and their addresses
+        self._frames: dict[str, str] = {}  # sessions of frames in other processes, and their addresses
         self._contexts: dict[tuple[str, int], dict[str, Any]] = {}
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -41,9 +39,7 @@ class Tab:
         """Open the tab in a browser context."""
         blank = {"url": "about:blank", **context}
         made = await self._connection.send("Target.createTarget", blank)
-        told = await self._connection.send(
-            "Target.attachToTarget", {"targetId": made["targetId"], "flatten": True}
-        )
+        told = await self._connection.send("Target.attachToTarget", {"targetId": made["targetId"], "flatten": True})
         self._session = told["sessionId"]
         await self._attended(self._session)
 
@@ -72,9 +68,7 @@ class Tab:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
-    async def until(
-        self, expression: str, *, within: str = "", patience_s: float = _PATIENCE_S
-    ) -> Any:
+    async def until(self, expression: str, *, within: str = "", patience_s: float = _PATIENCE_S) -> Any:
         """Ask again until the value is true."""
         async with asyncio.timeout(patience_s):
             while True:
@@ -108,9 +102,7 @@ class Tab:
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
             self._session,
         )
-        shot = await self._connection.send(
-            "Page.captureScreenshot", {"format": "png"}, self._session
-        )
+        shot = await self._connection.send("Page.captureScreenshot", {"format": "png"}, self._session)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     async def _frame(self, within: str) -> tuple[str, int]:
@@ -125,9 +117,7 @@ class Tab:
                                 {"expression": "location.href", "contextId": identifier},
                                 session,
                             )
-                            if within in str(answer["result"].get("value", "")) and (
-                                session != self._session
-                            ):
+                            if within in str(answer["result"].get("value", "")) and (session != self._session):
                                 return session, identifier
                 self._changed.clear()
                 with contextlib.suppress(TimeoutError):
@@ -164,9 +154,7 @@ class Tab:
             task.add_done_callback(self._tasks.discard)
         elif name == "Runtime.exceptionThrown":
             details = told["exceptionDetails"]
-            self.said.append(
-                str(details.get("exception", {}).get("description") or details["text"])
-            )
+            self.said.append(str(details.get("exception", {}).get("description") or details["text"]))
         elif name == "Runtime.consoleAPICalled":
             self.said.append(" ".join(str(each.get("value")) for each in told["args"]))
         elif name == "Log.entryAdded":

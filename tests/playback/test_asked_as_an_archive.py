@@ -26,9 +26,7 @@ async def asker() -> AsyncIterator[ArchiveClient]:
     """Who asks, over real HTTP."""
     fetch = HttpFetch(EGRESS, is_own=lambda _address: False, user_agent="Weboid")
     async with fetch:
-        yield ArchiveClient(
-            fetch, now=lambda: NOW, monotonic=time.monotonic, sleep=asyncio.sleep, gap_s=0
-        )
+        yield ArchiveClient(fetch, now=lambda: NOW, monotonic=time.monotonic, sleep=asyncio.sleep, gap_s=0)
 
 
 def _captured(served: Served, url: str) -> list[str]:
@@ -40,9 +38,7 @@ def _captured(served: Served, url: str) -> list[str]:
 
 
 @pytest.mark.parametrize("query", ["", "?b=1,2;c&d=%26", "#!/x"])
-async def test_our_timemap_lists_our_copies(
-    served: Served, site: str, asker: ArchiveClient, query: str
-) -> None:
+async def test_our_timemap_lists_our_copies(served: Served, site: str, asker: ArchiveClient, query: str) -> None:
     """All of them, each one that can be looked at; of a page that nobody captured none."""
     url = f"{site}/{query}"
     copies = [each.replace("#", "%23") for each in _captured(served, url)]
@@ -56,9 +52,7 @@ async def test_our_timemap_lists_our_copies(
     assert await adapter.find(f"{site}/never", NOW) == []
 
 
-async def test_our_timegate_leads_to_the_nearest(
-    served: Served, site: str, asker: ArchiveClient
-) -> None:
+async def test_our_timegate_leads_to_the_nearest(served: Served, site: str, asker: ArchiveClient) -> None:
     """By the moment that is asked for."""
     copies = _captured(served, f"{site}/")
     gate = f"{served.front}/timegate/{{url}}"
@@ -66,15 +60,11 @@ async def test_our_timegate_leads_to_the_nearest(
 
     found = await adapter.find(f"{site}/", NOW + timedelta(days=29))
 
-    assert [(each.address, each.timestamp) for each in found] == [
-        (copies[1], timestamp14(NOW + timedelta(days=30)))
-    ]
+    assert [(each.address, each.timestamp) for each in found] == [(copies[1], timestamp14(NOW + timedelta(days=30)))]
 
 
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
-async def test_our_cdx_lists_our_captures(
-    served: Served, site: str, asker: ArchiveClient, path: str
-) -> None:
+async def test_our_cdx_lists_our_captures(served: Served, site: str, asker: ArchiveClient, path: str) -> None:
     """In pywb's form and in the Internet Archive's, with their statuses."""
     copies = _captured(served, f"{site}/")
     for day in (0, 30, 60):
@@ -89,9 +79,7 @@ async def test_our_cdx_lists_our_captures(
     assert [each.status for each in found if each.status != 200] == [404]
 
 
-async def test_a_copy_that_is_not_there_is_gone(
-    served: Served, site: str, asker: ArchiveClient
-) -> None:
+async def test_a_copy_that_is_not_there_is_gone(served: Served, site: str, asker: ArchiveClient) -> None:
     """Replay says 404 without a moment: that is no copy of an error, but none."""
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/never"
 

@@ -33,9 +33,7 @@ def links_of(text: str) -> list[str]:
     return [unescape(each) for each in re.findall(r'href="([^"]*)"', text)]
 
 
-def test_a_captured_page_is_shown_with_its_date_in_a_sandboxed_frame(
-    served: Served, site: str
-) -> None:
+def test_a_captured_page_is_shown_with_its_date_in_a_sandboxed_frame(served: Served, site: str) -> None:
     """The banner is the front's; the copy is the replay's, which may not script."""
     served.builder.page(f"{site}/a?b=1&c=2", "<p>x</p>", title="Title", shot=png(), text="x")
 
@@ -62,12 +60,8 @@ def test_the_screenshot_and_the_text_have_views_of_their_own(served: Served, sit
     assert re.search(r"<iframe[^>]* sandbox title", text)
 
 
-@pytest.mark.parametrize(
-    "view", ["page", "screenshot", "text", "beside", "as-captured", "cite", "latest", "url"]
-)
-def test_an_escaped_address_is_answered_without_a_redirect_to_itself(
-    served: Served, site: str, view: str
-) -> None:
+@pytest.mark.parametrize("view", ["page", "screenshot", "text", "beside", "as-captured", "cite", "latest", "url"])
+def test_an_escaped_address_is_answered_without_a_redirect_to_itself(served: Served, site: str, view: str) -> None:
     """A browser encodes ``|`` or not; either way the redirects come to an end."""
     url = f"{site}/pipe?fam=A|B{{c}}^`"
     served.builder.page(url, "<p>x</p>", text="x", shot=png())
@@ -151,9 +145,7 @@ def test_no_moment_means_the_newest_copy(served: Served, site: str, prefix: str)
     """A later failure does not hide the copy that there is."""
     served.builder.page(f"{site}/", "<p>x</p>", at=NOW)
     served.builder.page(f"{site}/", "<p>x</p>", at=NOW + timedelta(days=1))
-    served.builder.page(
-        f"{site}/", None, at=NOW + timedelta(days=2), outcome=VisitOutcome.FAILED, reason="HTTP 403"
-    )
+    served.builder.page(f"{site}/", None, at=NOW + timedelta(days=2), outcome=VisitOutcome.FAILED, reason="HTTP 403")
 
     reply = served.get(f"{prefix}{site}/")
 
@@ -199,9 +191,7 @@ def test_a_failed_page_says_why_and_shows_no_frame(served: Served, site: str) ->
     ("name", "mime", "body"),
     [("a.mp3", "audio/mpeg", b"ID3 sound"), ("a.webm", "video/webm", b"\x1aE\xdf\xa3film")],
 )
-def test_a_file_is_offered_as_a_download(
-    served: Served, site: str, name: str, mime: str, body: bytes
-) -> None:
+def test_a_file_is_offered_as_a_download(served: Served, site: str, name: str, mime: str, body: bytes) -> None:
     """A sandboxed frame would not open it, and should not; replay hands out what the front offers."""
     served.builder.response(f"{site}/{name}", body, mime=mime)
     served.builder.page(f"{site}/{name}", None, mime=mime)
@@ -219,9 +209,7 @@ def test_a_pdf_is_shown_and_its_file_offered_with_a_warning(served: Served, site
     """The copy stands in a frame; the file has a link of its own, its size and its digest."""
     url = f"{site}/a.pdf"
     page_id = served.builder.page(url, None, mime="application/pdf")
-    paper = served.builder.response(
-        url, b"%PDF-1.7 a paper", mime="application/pdf", page_id=page_id
-    )
+    paper = served.builder.response(url, b"%PDF-1.7 a paper", mime="application/pdf", page_id=page_id)
 
     text = served.get(f"/page/{TS}/{url}").text
 
@@ -438,9 +426,7 @@ def test_a_challenge_is_no_copy_and_says_so(served: Served, site: str) -> None:
     assert "Bot check" in purposely
 
 
-@pytest.mark.parametrize(
-    "prefix", ["/page/", "/latest/", f"/page/{timestamp14(NOW + timedelta(1))}/"]
-)
+@pytest.mark.parametrize("prefix", ["/page/", "/latest/", f"/page/{timestamp14(NOW + timedelta(1))}/"])
 def test_every_way_leads_to_the_good_capture(served: Served, site: str, prefix: str) -> None:
     """With no moment, with any moment, and by the newest."""
     for days, page_class in ((0, PageClass.OK), (2, PageClass.PARKED), (3, PageClass.CHALLENGE)):

@@ -144,9 +144,7 @@ def test_rows_come_in_order_however_they_are_asked_for(
     written = [capture(urls[url], second, number) for number, (url, second) in enumerate(rows)]
     both.write(written, [])
     expected = sorted(
-        (each.urlkey, unix_milliseconds(each.captured_at))
-        for each in written
-        if keys.low <= each.urlkey < keys.high
+        (each.urlkey, unix_milliseconds(each.captured_at)) for each in written if keys.low <= each.urlkey < keys.high
     )
     for database in both.readers:
         source = CaptureQueries(database)
@@ -164,16 +162,12 @@ def test_rows_come_in_order_however_they_are_asked_for(
             assert there == found[2]
 
 
-def _walked(
-    source: CaptureQueries, keys: KeyRange, descending: bool, limit: int
-) -> list[IndexPosition]:
+def _walked(source: CaptureQueries, keys: KeyRange, descending: bool, limit: int) -> list[IndexPosition]:
     found: list[IndexPosition] = []
     while True:
         after = found[-1] if found else None
         if keys.is_one:
-            part = source.of_key(
-                keys.low, EVERYTHING, after=after, descending=descending, limit=limit
-            )
+            part = source.of_key(keys.low, EVERYTHING, after=after, descending=descending, limit=limit)
         else:
             part = source.of_range(keys, after=after, descending=descending, limit=limit)
         found += [row.position for row in part]
@@ -262,10 +256,7 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
         )
         assert nearest == (PageMemento(best[0]["url"], best[0]["timestamp"]) if best else None)
         around = mementos.around(url, at)
-        moments = [
-            each and each.timestamp
-            for each in (around.first, around.previous, around.next, around.last)
-        ]
+        moments = [each and each.timestamp for each in (around.first, around.previous, around.next, around.last)]
         assert moments == [
             mine[0][0] if mine else None,
             max((each[0] for each in mine if each[0] < at), default=None),
@@ -281,11 +272,7 @@ def test_a_memento_behind_many_hidden_ones_is_found(tmp_path: Path) -> None:
         for number in range(1_200):
             at = warc_date(NOW + timedelta(seconds=number))
             name = "shown" if number == 700 else f"hidden {number}"
-            writer.add_page(
-                PageInfo(
-                    name, URLS[0], URLS[0], at, VisitOutcome.COMPLETE, status=200, mime="text/html"
-                )
-            )
+            writer.add_page(PageInfo(name, URLS[0], URLS[0], at, VisitOutcome.COMPLETE, status=200, mime="text/html"))
     asked: list[str] = []
 
     class Counted(SqliteDatabase):

@@ -54,9 +54,7 @@ def is_listening(port: int) -> bool:
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_front_and_replay(
-    collection: CollectionBuilder, name: signal.Signals
-) -> None:
+def test_a_signal_ends_front_and_replay(collection: CollectionBuilder, name: signal.Signals) -> None:
     """Neither outlives the other, and both end within seconds."""
     port = free_port()
     with subprocess.Popen(
@@ -109,9 +107,7 @@ def test_a_dead_replay_is_started_again_on_its_port(collection: CollectionBuilde
             assert time.monotonic() < gave_up
 
 
-async def test_the_level_full_without_pywb_says_what_to_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_level_full_without_pywb_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A named Python that is not there is not replaced by a guess."""
     monkeypatch.setenv("WEBOID_REPLAY_PYTHON", str(tmp_path / "python"))
 
@@ -119,9 +115,7 @@ async def test_the_level_full_without_pywb_says_what_to_run(
         await serve(Layout(tmp_path), full="local")
 
 
-def test_the_levels_up_to_images_need_no_pywb(
-    collection: CollectionBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_levels_up_to_images_need_no_pywb(collection: CollectionBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replay and its makers run on the interpreter of the server itself."""
     monkeypatch.setenv("WEBOID_REPLAY_PYTHON", "/nowhere/python")
     url = "https://without-pywb.example/"
@@ -134,9 +128,7 @@ def test_the_levels_up_to_images_need_no_pywb(
     assert "<b>in bold</b>" in copy.text
 
 
-async def test_a_replay_that_does_not_start_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replay_that_does_not_start_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replay ends at once when the interpreter for the level `full` has no pywb; so does serving."""
     monkeypatch.setenv("WEBOID_REPLAY_PYTHON", "/bin/false")
 

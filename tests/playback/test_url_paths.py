@@ -29,9 +29,7 @@ from playback.url_paths import (
 
 _LEVEL = st.sampled_from([None, *LEVEL_MODIFIERS])
 _WIKI = st.from_regex(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,20})?", fullmatch=True)
-_URL_TEXT = st.text(
-    st.sampled_from("abcXYZ019-._~:/?#[]@!$&'()*+,;=%25%23|{}^`\\\"<>"), max_size=40
-)
+_URL_TEXT = st.text(st.sampled_from("abcXYZ019-._~:/?#[]@!$&'()*+,;=%25%23|{}^`\\\"<>"), max_size=40)
 
 
 @given(_URL_TEXT)
@@ -59,9 +57,7 @@ def test_no_text_escapes_to_markup(text: str) -> None:
 
 
 @given(_URL_TEXT, st.sampled_from(MementoModifier), _WIKI)
-def test_a_memento_address_comes_back_whole(
-    rest: str, modifier: MementoModifier, wiki: str
-) -> None:
+def test_a_memento_address_comes_back_whole(rest: str, modifier: MementoModifier, wiki: str) -> None:
     """Query, escapes, double slashes and hash-bangs survive the path, and so does the wiki."""
     memento = Memento("20260301120000", modifier, f"https://example.org/{rest}", wiki)
 
@@ -69,9 +65,7 @@ def test_a_memento_address_comes_back_whole(
 
 
 @given(_URL_TEXT, st.sampled_from(["page", "screenshot", "as-captured"]), _LEVEL, _WIKI)
-def test_a_page_address_comes_back_whole(
-    rest: str, view: str, level: Level | None, wiki: str
-) -> None:
+def test_a_page_address_comes_back_whole(rest: str, view: str, level: Level | None, wiki: str) -> None:
     """The same for the front's own addresses, with the level that the reader chose."""
     url = f"https://example.org/{rest}"
 
@@ -92,9 +86,7 @@ def test_any_target_parses_or_does_not(text: str) -> None:
         memento, page = parse_memento_path(target), parse_page_path(target)
         assert memento is None or parse_memento_path(memento_path(memento)) == memento
         if page is not None and page.timestamp is not None:
-            path = page_path(
-                page.timestamp, page.url, view=page.view, level=page.level, wiki=page.wiki
-            )
+            path = page_path(page.timestamp, page.url, view=page.view, level=page.level, wiki=page.wiki)
             assert parse_page_path(path) == page
 
 

@@ -45,16 +45,12 @@ class Seen:
 
 async def launch(ca_spki: str | None, hosts: Mapping[str, str] | None = None) -> Browser:
     """A browser that trusts the proxy's authority; `hosts` are names it may resolve by itself."""
-    return await Browser.launch(
-        BrowserSettings(), find_browser(), ca_spki=ca_spki, hosts=hosts, clock=CLOCK
-    )
+    return await Browser.launch(BrowserSettings(), find_browser(), ca_spki=ca_spki, hosts=hosts, clock=CLOCK)
 
 
 def endpoint(credentials: ProxyEndpoint, *, port: int | None = None) -> ProxyEndpoint:
     """The proxy as the browser is told of it; `port` puts somebody in between."""
-    return ProxyEndpoint(
-        credentials.host, port or credentials.port, credentials.username, credentials.password
-    )
+    return ProxyEndpoint(credentials.host, port or credentials.port, credentials.username, credentials.password)
 
 
 async def look(browser: Browser, proxy: Proxy, url: str, *, page_id: str = "p") -> Seen:

@@ -75,11 +75,7 @@ HOSTILE = [
     *(f"http://{name}/" for name in ZONE if name not in PUBLIC),
     *(f"http://{name}/" for name in ALIASES),
     *(f"http://{host}/" for host in LITERALS),
-    *(
-        f"http://{host}:{port}/"
-        for host in ("127.0.0.1", "loop.example")
-        for port in (22, 6379, 11211)
-    ),
+    *(f"http://{host}:{port}/" for host in ("127.0.0.1", "loop.example") for port in (22, 6379, 11211)),
     "http://public.example:25/",
     "http://LOOP.example./",
     "http://loop%2eexample/",
@@ -105,9 +101,7 @@ def main() -> None:
         result["heard"] = 0
     result["missed"] = packets.stop()
     # The proxy itself listens on loopback, and the test's browser connects to it.
-    result["private"] = {
-        to: count for to, count in packets.private.items() if to != f"127.0.0.1:{result['port']}"
-    }
+    result["private"] = {to: count for to, count in packets.private.items() if to != f"127.0.0.1:{result['port']}"}
     result["public"] = sorted(packets.public)
     sys.stdout.write(json.dumps(result))
 
@@ -137,9 +131,7 @@ async def fetch_all(folder: Path) -> dict[str, object]:
     """Ask the proxy for every URL; what it let through, and what it said of our own address."""
     root = folder / "collection"
     root.mkdir()
-    settings = Settings(
-        proxy=ProxySettings(disk_reserve_bytes=0, connect_timeout_s=1.0), egress=EgressSettings()
-    )
+    settings = Settings(proxy=ProxySettings(disk_reserve_bytes=0, connect_timeout_s=1.0), egress=EgressSettings())
     proxy = ProxyProcess(Layout(root), settings, "proxy", folder)
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
@@ -160,8 +152,7 @@ async def fetch_all(folder: Path) -> dict[str, object]:
     wrong = [
         f"{url}: {reason}"
         for url, reason in reasons.items()
-        if not reason.startswith(("address: ", "port: ", "host: ", "dns: "))
-        and not any(name in url for name in PUBLIC)
+        if not reason.startswith(("address: ", "port: ", "host: ", "dns: ")) and not any(name in url for name in PUBLIC)
     ]
     return {
         "port": proxy.port,
@@ -209,9 +200,7 @@ class NameServer:
         records = b""
         count = 0
         while name in ALIASES:
-            target = (
-                b"".join(bytes([len(x)]) + x.encode() for x in ALIASES[name].split(".")) + b"\0"
-            )
+            target = b"".join(bytes([len(x)]) + x.encode() for x in ALIASES[name].split(".")) + b"\0"
             owner = b"".join(bytes([len(x)]) + x.encode() for x in name.split(".")) + b"\0"
             records += owner + struct.pack("!HHIH", 5, 1, 0, len(target)) + target
             name, count = ALIASES[name], count + 1

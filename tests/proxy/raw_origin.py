@@ -20,9 +20,7 @@ BOMB_BYTES = 100 * MEGABYTE
 class RawOrigin:
     """Listens on loopback; each connection is handed to `behave`, then closed."""
 
-    def __init__(
-        self, behave: Behaviour, *, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
-    ) -> None:
+    def __init__(self, behave: Behaviour, *, context: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self._behave = behave
         self._context = context
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -165,8 +163,5 @@ def brotli_bomb() -> bytes:
 def zstd_bomb() -> bytes:
     """100 MB of nothing in run-length blocks of 128 KiB (RFC 8878, 3.1.1.2)."""
     blocks = BOMB_BYTES >> 17
-    run = b"".join(
-        ((1 << 20) | 2 | (number == blocks - 1)).to_bytes(3, "little") + b"\0"
-        for number in range(blocks)
-    )
+    run = b"".join(((1 << 20) | 2 | (number == blocks - 1)).to_bytes(3, "little") + b"\0" for number in range(blocks))
     return b"\x28\xb5\x2f\xfd\x00\x58" + run

@@ -27,9 +27,7 @@ def requests_of(layout: Layout) -> list[str]:
     return heads
 
 
-async def test_added_headers_reach_the_origin_and_the_record(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_added_headers_reach_the_origin_and_the_record(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """They stand in the place of the browser's own, or at the end, on every request of the visit."""
     origin.answers["/page"] = ok(b"x")
     added = {"X-Archive": "yes", "Referer": "https://example.org/"}

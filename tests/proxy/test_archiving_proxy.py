@@ -103,9 +103,7 @@ async def test_nothing_that_a_page_asks_is_an_order(
     everywhere += ["service-worker"] if scheme == "https" else []  # plain http has none
 
     # The site answers for itself, whoever asks and however.
-    assert [said[each]["status"] for each in everywhere] == ["200 the site's own status"] * len(
-        everywhere
-    )
+    assert [said[each]["status"] for each in everywhere] == ["200 the site's own status"] * len(everywhere)
     assert said["websocket"] == {"status": "refused", "write": "refused"}
     # Every attempt came to the site as it was, and is a capture like any other.
     for path, mark in {
@@ -132,9 +130,7 @@ async def test_nothing_that_a_page_asks_is_an_order(
     assert not [record.url for record in written if b"uptime_s" in record.payload]
 
 
-async def test_the_control_socket_has_no_address_in_a_page(
-    chromium: Chromium, proxy: Proxy, origin: Origin
-) -> None:
+async def test_the_control_socket_has_no_address_in_a_page(chromium: Chromium, proxy: Proxy, origin: Origin) -> None:
     """C-01: no URL leads to a unix socket or a file, for the browser and for the proxy."""
     origin.answers["/"] = ok(b"<title>t</title>")
     socket, quoted = str(proxy.control), str(proxy.control).replace("/", "%2F")
@@ -248,9 +244,7 @@ async def test_a_host_that_flips_to_loopback_is_refused(
     site = Origin(address="127.0.0.2")
     site.answers["/"] = ok(b"<title>t</title>", more="Connection: close\r\n")
     tally = ByteCounter(None, 0)
-    proxy = ArchivingProxy(
-        layout, settings, now_ms=now_ms, spool_folder=tmp_path, tally=tally, egress=egress
-    )
+    proxy = ArchivingProxy(layout, settings, now_ms=now_ms, spool_folder=tmp_path, tally=tally, egress=egress)
     control = ControlServer(tmp_path / "flip.sock", proxy)
     for server in (proxy, control):
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -275,9 +269,7 @@ async def test_a_host_that_flips_to_loopback_is_refused(
     site.close()
 
     assert entries[0].status == 200
-    assert {(entry.kept, entry.reason.split(":")[0]) for entry in entries[1:]} == {
-        ("blocked", "address")
-    }
+    assert {(entry.kept, entry.reason.split(":")[0]) for entry in entries[1:]} == {("blocked", "address")}
     assert sorted(entry.url for entry in entries[1:]) == sorted(urls)
     assert said[0] == 403
     assert reached == []
@@ -367,9 +359,7 @@ async def test_no_url_header_or_body_of_a_page_forges_a_record(
 def spki(certificate: Path) -> str:
     """A certificate's public key as the browser pins it (RFC 7469, 2.4)."""
     key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
-    der = key.public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64.b64encode(hashlib.sha256(der).digest()).decode()
 
 
@@ -525,9 +515,7 @@ async def test_two_pages_side_by_side_are_never_mixed(
     names = [f"page-{number}" for number in range(4)]
     for name in names:
         images = "".join(
-            f"<img src='{site}/picture-{number}?{name}'>"
-            for site in SITES.values()
-            for number in range(15)
+            f"<img src='{site}/picture-{number}?{name}'>" for site in SITES.values() for number in range(15)
         )
         origin.answers[f"/{name}"] = ok(f"<title>{name}</title>{images}".encode())
 

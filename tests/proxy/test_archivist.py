@@ -163,17 +163,13 @@ async def test_many_fetches_of_one_payload_are_one_response(
     assert {r.headers["WARC-Truncated"] for r in revisits} == {"length"}  # WARC/1.1, 6.7.2
     assert {r.headers["WARC-Refers-To-Date"] for r in revisits} == {response.headers["WARC-Date"]}
     located = "SELECT DISTINCT orig_filename FROM captures WHERE record_type = 'revisit'"
-    assert {row for layout in layouts for row in rows(layout, located)} == {
-        (response.filename.removesuffix(".open"),)
-    }
+    assert {row for layout in layouts for row in rows(layout, located)} == {(response.filename.removesuffix(".open"),)}
 
 
 # ------------------------------------------------------------------------------- the profile
 
 
-async def test_a_payload_below_the_floor_is_written_each_time(
-    launch: Launch, origin: Origin
-) -> None:
+async def test_a_payload_below_the_floor_is_written_each_time(launch: Launch, origin: Origin) -> None:
     """`dedup_min_bytes` counts bytes of the payload; nothing below it enters the index."""
     origin.answers = {f"/{n}/9": ok(b"nine byte") for n in range(2)}
     origin.answers |= {f"/{n}/10": ok(b"ten bytes!") for n in range(2)}
@@ -410,10 +406,7 @@ async def test_a_rebuilt_index_knows_the_payloads_of_other_machines(
     assert rows(two.layout, query) == before
     assert (one.layout.archive / f"{filename}.open").exists()
     assert revisit.headers["WARC-Refers-To-Target-URI"] == f"{SITE}/y"
-    assert (
-        revisit.headers["WARC-Refers-To-Date"]
-        == captures(one.layout)[f"{SITE}/y"].headers["WARC-Date"]
-    )
+    assert revisit.headers["WARC-Refers-To-Date"] == captures(one.layout)[f"{SITE}/y"].headers["WARC-Date"]
 
 
 async def test_a_lost_redis_is_filled_again_from_the_warcs(
@@ -431,9 +424,7 @@ async def test_a_lost_redis_is_filled_again_from_the_warcs(
     with closing(shared):
         rebuild_index(one.layout, bucket="default", shared=shared)
 
-    assert urls(await fetch(launch("b", dedup_url=server.url), "/again")) == {
-        f"{SITE}/again": "revisit"
-    }
+    assert urls(await fetch(launch("b", dedup_url=server.url), "/again")) == {f"{SITE}/again": "revisit"}
 
 
 # ------------------------------------------------------------------------------- outages, secrets
@@ -465,9 +456,7 @@ async def test_without_redis_a_visit_fails_loudly_and_nothing_is_damaged(
     assert kinds(proxy.layout) == {"response": 2}  # what needs no claim was written all along
 
 
-async def test_redis_may_be_restarted_in_the_midst(
-    launch: Launch, origin: Origin, server: RedisServer
-) -> None:
+async def test_redis_may_be_restarted_in_the_midst(launch: Launch, origin: Origin, server: RedisServer) -> None:
     """Killed and started again while fetches go on: what is told as kept is kept exactly once."""
     origin.answers = {f"/{n}": ok(b"%d" % (n % 7)) for n in range(30)}
     proxy = launch("a", dedup_url=server.url)
@@ -520,9 +509,7 @@ async def test_the_password_leaves_no_trace(
                 stderr=PIPE,
                 cwd=ROOT,
             )
-            asked.append(
-                (process, process.communicate(json.dumps(asdict(chosen)).encode() + b"\n"))
-            )
+            asked.append((process, process.communicate(json.dumps(asdict(chosen)).encode() + b"\n")))
         for process, answer in asked:
             out, err = await answer
             assert process.returncode == 1
@@ -572,9 +559,7 @@ async def test_a_batch_that_failed_gives_its_claims_up(
 
 
 @pytest.mark.slow
-async def test_random_kills_leave_no_revisit_of_nothing(
-    launch: Launch, origin: Origin, server: RedisServer
-) -> None:
+async def test_random_kills_leave_no_revisit_of_nothing(launch: Launch, origin: Origin, server: RedisServer) -> None:
     """Two proxies are killed at random moments; what was sealed is there, and refers to records.
 
     Each has a collection of its own; on SQLite, where they share one, `bench.axe` does the same.
@@ -605,9 +590,7 @@ async def test_random_kills_leave_no_revisit_of_nothing(
         check(layout)
     found = [r for layout in layouts for r in records(layout) if r.kind in ("response", "revisit")]
     originals = {
-        (r.url, r.headers["WARC-Date"], r.headers["WARC-Payload-Digest"])
-        for r in found
-        if r.kind == "response"
+        (r.url, r.headers["WARC-Date"], r.headers["WARC-Payload-Digest"]) for r in found if r.kind == "response"
     }
     located = "SELECT digest, orig_filename, orig_offset FROM captures WHERE orig_offset NOTNULL"
     indexed = "SELECT digest, filename, offset FROM captures WHERE record_type = 'response'"

@@ -116,9 +116,7 @@ def test_no_job_is_lost_doubled_or_overtaken(
     done = PostponedJobs().sort(batch, keys, dict(zip(KEYS, given_answers, strict=True)), now=0.0)
     places = {id(job): place for place, job in enumerate(batch)}
 
-    assert sorted(places[id(job)] for job in (*done.ready, *done.put_off)) == list(
-        range(len(batch))
-    )
+    assert sorted(places[id(job)] for job in (*done.ready, *done.put_off)) == list(range(len(batch)))
     for jobs in (done.ready, done.put_off):
         assert [places[id(job)] for job in jobs] == sorted(places[id(job)] for job in jobs)
     first = min((places[id(job)] for job in done.put_off), default=len(batch))

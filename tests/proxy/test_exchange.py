@@ -42,6 +42,4 @@ def test_the_payload_is_looked_at_without_its_coding(said: bytes, body: bytes, m
 def test_whatever_a_body_holds_nothing_is_raised(body: bytes, coding: str) -> None:
     """It is from the web, and the proxy's thread must live."""
     identify_payload(parse_response_head(head(f"Content-Encoding: {coding}")), body)
-    identify_payload(
-        parse_response_head(head(f"Content-Encoding: {coding}")), gzip.compress(body)[:-9]
-    )
+    identify_payload(parse_response_head(head(f"Content-Encoding: {coding}")), gzip.compress(body)[:-9])

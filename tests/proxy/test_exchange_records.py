@@ -120,9 +120,7 @@ async def test_a_304_is_a_revisit_of_what_it_confirms(
             entries = await visit.seal(grace_s=5)
     check(layout)
 
-    response, known, unknown = [
-        each for each in records(layout) if each.kind in ("response", "revisit")
-    ]
+    response, known, unknown = [each for each in records(layout) if each.kind in ("response", "revisit")]
     assert [each.kept for each in entries] == ["response", "revisit", "revisit"]
     assert (response.kind, known.kind, unknown.kind) == ("response", "revisit", "revisit")
     for each in (known, unknown):

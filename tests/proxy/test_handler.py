@@ -92,15 +92,11 @@ async def test_a_page_cannot_give_orders(proxy: Proxy, origin: Origin) -> None:
     assert {record.filename.split("-")[0] for record in written} == {"weboid"}
 
 
-async def test_equal_payloads_become_one_response_and_revisits(
-    proxy: Proxy, origin: Origin
-) -> None:
+async def test_equal_payloads_become_one_response_and_revisits(proxy: Proxy, origin: Origin) -> None:
     """A revisit keeps its own head and names the original's URL and date (WARC/1.1, 6.7.2)."""
     origin.answers["/a"] = ok(b"same", mime="text/plain")
     origin.answers["/b"] = ok(b"same", mime="text/html", status="404 Not Found")
-    origin.answers["/c"] = (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsame\r\n0\r\n\r\n"
-    )
+    origin.answers["/c"] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsame\r\n0\r\n\r\n"
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
         for path in "abc":
@@ -134,9 +130,7 @@ async def test_equal_payloads_in_different_buckets_stay_apart(proxy: Proxy, orig
     assert kept == ["response", "response", "revisit"]
 
 
-async def test_a_request_body_reaches_the_origin_and_the_record(
-    proxy: Proxy, origin: Origin
-) -> None:
+async def test_a_request_body_reaches_the_origin_and_the_record(proxy: Proxy, origin: Origin) -> None:
     """POST passes, whole, and the `request` record holds what the origin got."""
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
@@ -227,9 +221,7 @@ async def test_one_failed_connect_does_not_shut_the_host_out(proxy: Proxy, origi
         await visit.seal(grace_s=1)
 
 
-async def test_a_stale_connection_is_replaced_without_anyone_noticing(
-    proxy: Proxy, origin: Origin
-) -> None:
+async def test_a_stale_connection_is_replaced_without_anyone_noticing(proxy: Proxy, origin: Origin) -> None:
     """An origin may close an idle connection; the next request goes out on a new one."""
 
     def once(connection: socket.socket, _head: bytes) -> None:
@@ -252,9 +244,7 @@ async def test_a_stale_connection_is_replaced_without_anyone_noticing(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nonly this\r\n4",
     ],
 )
-async def test_a_response_that_breaks_off_is_kept_and_marked(
-    proxy: Proxy, origin: Origin, wire: bytes
-) -> None:
+async def test_a_response_that_breaks_off_is_kept_and_marked(proxy: Proxy, origin: Origin, wire: bytes) -> None:
     """WARC-Truncated: disconnect; and every digest in the record can be verified."""
 
     def break_off(connection: socket.socket, _head: bytes) -> None:
@@ -275,9 +265,7 @@ async def test_a_response_that_breaks_off_is_kept_and_marked(
     assert response.payload.startswith(b"only this")
 
 
-async def test_a_body_over_the_limit_is_cut_and_marked(
-    start: Callable[..., Proxy], origin: Origin
-) -> None:
+async def test_a_body_over_the_limit_is_cut_and_marked(start: Callable[..., Proxy], origin: Origin) -> None:
     """WARC-Truncated: length, at exactly the limit; the browser's connection ends."""
     proxy = start(body_limit_bytes=100_000)
     origin.answers["/"] = ok(b"x" * 300_000)
@@ -314,8 +302,7 @@ async def test_what_never_ends_is_cut_by_the_seal(proxy: Proxy, origin: Origin) 
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
         browser.send_only(
-            f"GET http://origin.example/ HTTP/1.1\r\nHost: origin.example\r\n"
-            f"{browser.authorization}\r\n".encode()
+            f"GET http://origin.example/ HTTP/1.1\r\nHost: origin.example\r\n{browser.authorization}\r\n".encode()
         )
         assert origin.arrived.wait(60)
         (entry,) = await visit.seal(grace_s=0.2)
@@ -348,9 +335,7 @@ async def test_a_download_goes_on_after_the_browser_has_left(proxy: Proxy, origi
         browser.socket.recv(100)
         browser.close()
         gone.set()
-        (entry,) = await visit.seal(
-            grace_s=0, awaited=["http://origin.example/file.pdf"], await_s=10
-        )
+        (entry,) = await visit.seal(grace_s=0, awaited=["http://origin.example/file.pdf"], await_s=10)
     proxy.stop()
     response = next(record for record in records(proxy.layout) if record.kind == "response")
 
@@ -358,9 +343,7 @@ async def test_a_download_goes_on_after_the_browser_has_left(proxy: Proxy, origi
     assert response.payload == body
 
 
-async def test_a_certificate_that_does_not_verify_is_recorded_not_refused(
-    proxy: Proxy, secure_origin: Origin
-) -> None:
+async def test_a_certificate_that_does_not_verify_is_recorded_not_refused(proxy: Proxy, secure_origin: Origin) -> None:
     """The capture is made, and says that nobody vouched for it (C-14)."""
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)

@@ -116,18 +116,12 @@ def waits(connection: socket.socket) -> None:
 
 
 HEADS = {
-    "folded header": whole(
-        OK + b"X: 1\r\n WARC-Type: resource\r\n\tmore\r\nContent-Length: 2\r\n\r\nok", b"ok"
-    ),
+    "folded header": whole(OK + b"X: 1\r\n WARC-Type: resource\r\n\tmore\r\nContent-Length: 2\r\n\r\nok", b"ok"),
     "nul in a header": whole(OK + b"X: a\x00b\r\nContent-Length: 2\r\n\r\nok", b"ok"),
     "nul in a header's name": whole(OK + b"X\x00Y: b\r\nContent-Length: 2\r\n\r\nok", b"ok"),
-    "bare cr in a header": whole(
-        OK + b"X: a\rWARC-Type: resource\r\nContent-Length: 2\r\n\r\nok", b"ok"
-    ),
+    "bare cr in a header": whole(OK + b"X: a\rWARC-Type: resource\r\nContent-Length: 2\r\n\r\nok", b"ok"),
     "nul in the status line": whole(b"HTTP/1.1 200 O\x00K\r\nContent-Length: 2\r\n\r\nok", b"ok"),
-    "bare cr in the status line": whole(
-        b"HTTP/1.1 200 OK\rWARC-Type: resource\r\nContent-Length: 2\r\n\r\nok", b"ok"
-    ),
+    "bare cr in the status line": whole(b"HTTP/1.1 200 OK\rWARC-Type: resource\r\nContent-Length: 2\r\n\r\nok", b"ok"),
     "warc headers": whole(
         OK + b"WARC-Type: resource\r\nWARC-Target-URI: http://bank.example/\r\n"
         b"WARC-Payload-Digest: sha256:00\r\nWARC-Page-ID: forged\r\nContent-Length: 2\r\n\r\nok",
@@ -144,9 +138,7 @@ HEADS = {
         stored=OK + b"Content-Length: 2\r\n\r\nok",
         given=b"ok",
     ),
-    "a megabyte of header": whole(
-        OK + b"X: " + b"x" * 1_000_000 + b"\r\nContent-Length: 2\r\n\r\nok", b"ok"
-    ),
+    "a megabyte of header": whole(OK + b"X: " + b"x" * 1_000_000 + b"\r\nContent-Length: 2\r\n\r\nok", b"ok"),
     "two megabytes of header": refused(OK + b"X: " + b"x" * (2 * MEGABYTE) + b"\r\n\r\n"),
     "a thousand headers": whole(OK + b"X: y\r\n" * 998 + b"Content-Length: 2\r\n\r\nok", b"ok"),
     "100,000 headers": refused(OK + b"X: y\r\n" * 100_000 + b"\r\n"),
@@ -181,9 +173,7 @@ HEADS = {
         stored=OK + b"Content-Length: 2\r\n\r\nok",
         given=b"ok",
     ),
-    "101 nobody asked for": refused(
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nx"
-    ),
+    "101 nobody asked for": refused(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nx"),
 }
 
 LENGTHS = {
@@ -197,14 +187,10 @@ LENGTHS = {
         stored=OK + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nok",
         given=b"ok",
     ),
-    "length beyond reason": cut(
-        OK + b"Content-Length: 999999999999999999\r\n\r\nok", "disconnect", given=b"ok"
-    ),
+    "length beyond reason": cut(OK + b"Content-Length: 999999999999999999\r\n\r\nok", "disconnect", given=b"ok"),
     "contradicting lengths": refused(OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok!"),
     "repeated length": whole(OK + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\nok", b"ok"),
-    "length and chunks": whole(
-        OK + b"Content-Length: 50\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
-    ),
+    "length and chunks": whole(OK + b"Content-Length: 50\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
     "body shorter than said": cut(OK + b"Content-Length: 5\r\n\r\nok", "disconnect", given=b"ok"),
     "body shorter, line open": cut(OK + b"Content-Length: 5\r\n\r\nok", "time", holds, given=b"ok"),
     "body longer than said": Case(
@@ -234,29 +220,17 @@ LENGTHS = {
 CHUNKS = {
     "chunk size that overflows": cut(CHUNKED + b"2\r\nok\r\nFFFFFFFFFFFFFFFFF\r\n", "unspecified"),
     "chunk size with a sign": cut(CHUNKED + b"2\r\nok\r\n-2\r\n", "unspecified"),
-    "megabytes of chunk extension": Case(
-        says_then(CHUNKED + b"2;", repeats(b"x")), why="unspecified"
-    ),
+    "megabytes of chunk extension": Case(says_then(CHUNKED + b"2;", repeats(b"x")), why="unspecified"),
     "chunk without its end": cut(CHUNKED + b"2\r\nokay\r\n", "unspecified"),
     "chunks with line feeds alone": whole(CHUNKED + b"2\nok\n0\n\n"),
-    "chunks in capitals with zeros": whole(
-        CHUNKED + b"0000000000000000000A;q=1 ; r\r\n0123456789\r\n000\r\n\r\n"
-    ),
+    "chunks in capitals with zeros": whole(CHUNKED + b"0000000000000000000A;q=1 ; r\r\n0123456789\r\n000\r\n\r\n"),
     "many trailers": whole(CHUNKED + b"2\r\nok\r\n0\r\n" + b"X: y\r\n" * 10_000 + b"\r\n"),
-    "huge trailer": Case(
-        says_then(CHUNKED + b"2\r\nok\r\n0\r\nX: ", repeats(b"x")), why="unspecified"
-    ),
+    "huge trailer": Case(says_then(CHUNKED + b"2\r\nok\r\n0\r\nX: ", repeats(b"x")), why="unspecified"),
     "folded trailers": whole(CHUNKED + b"2\r\nok\r\n0\r\nX: y\r\n  \r\n z\r\n\r\n"),
-    "framing in trailers": whole(
-        CHUNKED + b"2\r\nok\r\n0\r\nContent-Length: 50\r\nTransfer-Encoding: gzip\r\n\r\n"
-    ),
+    "framing in trailers": whole(CHUNKED + b"2\r\nok\r\n0\r\nContent-Length: 50\r\nTransfer-Encoding: gzip\r\n\r\n"),
     # Not so small that a busy machine reaches the limit of time before that of length.
-    "endless chunks": Case(
-        says_then(CHUNKED, repeats(b"200\r\n" + b"more" * 128 + b"\r\n")), why="length"
-    ),
-    "endless trailers": Case(
-        says_then(CHUNKED + b"0\r\n", repeats(b"X: " + b"y" * 500 + b"\r\n")), why="length"
-    ),
+    "endless chunks": Case(says_then(CHUNKED, repeats(b"200\r\n" + b"more" * 128 + b"\r\n")), why="length"),
+    "endless trailers": Case(says_then(CHUNKED + b"0\r\n", repeats(b"X: " + b"y" * 500 + b"\r\n")), why="length"),
     "chunks cut in the data": cut(CHUNKED + b"9\r\nonly", "disconnect"),
     "chunks cut in the size": cut(CHUNKED + b"2\r\nok\r\n4", "disconnect"),
     "chunks cut in the trailers": cut(CHUNKED + b"2\r\nok\r\n0\r\nX: y\r\n", "disconnect"),
@@ -265,19 +239,13 @@ CHUNKS = {
 
 SLOW = {
     "silence": Case(holds, kept="failed", why="timeout"),
-    "a byte at a time, head": Case(
-        drips(OK + b"X: ", every_s=0.2, then=b"x"), kept="failed", why="timeout"
-    ),
+    "a byte at a time, head": Case(drips(OK + b"X: ", every_s=0.2, then=b"x"), kept="failed", why="timeout"),
     "a byte at a time, body": Case(
         says_then(OK + b"Content-Length: 99\r\n\r\n", drips(b"", every_s=0.2, then=b"x")),
         why="time",
     ),
-    "a byte at a time, chunk size": Case(
-        says_then(CHUNKED, drips(b"", every_s=0.2, then=b"0")), why="time"
-    ),
-    "a byte at a time, trailer": Case(
-        says_then(CHUNKED + b"0\r\n", drips(b"", every_s=0.2, then=b"x")), why="time"
-    ),
+    "a byte at a time, chunk size": Case(says_then(CHUNKED, drips(b"", every_s=0.2, then=b"0")), why="time"),
+    "a byte at a time, trailer": Case(says_then(CHUNKED + b"0\r\n", drips(b"", every_s=0.2, then=b"x")), why="time"),
     "a picture without end": Case(
         says_then(
             OK + b"Content-Type: multipart/x-mixed-replace; boundary=b\r\n\r\n",
@@ -299,20 +267,14 @@ BREAKS = {
     "closed when connected": Case(closes, kept="failed", why="disconnected"),
     "reset when asked": Case(says_then(b"", resets), kept="failed", why="disconnected"),
     "reset in the head": Case(says_then(OK, resets), kept="failed", why="disconnected"),
-    "reset in the body": Case(
-        says_then(OK + b"Content-Length: 9\r\n\r\nok", resets), why="disconnect"
-    ),
+    "reset in the body": Case(says_then(OK + b"Content-Length: 9\r\n\r\nok", resets), why="disconnect"),
     "reset in a chunk": Case(says_then(CHUNKED + b"9\r\nok", resets), why="disconnect"),
     "reset in a trailer": Case(says_then(CHUNKED + b"2\r\nok\r\n0\r\nX", resets), why="disconnect"),
     "half closed when connected": Case(half_closes, kept="failed", why="disconnected"),
     "half closed in the head": Case(says_then(OK, half_closes), kept="failed", why="disconnected"),
-    "half closed in the body": cut(
-        OK + b"Content-Length: 9\r\n\r\nok", "disconnect", half_closes, given=b"ok"
-    ),
+    "half closed in the body": cut(OK + b"Content-Length: 9\r\n\r\nok", "disconnect", half_closes, given=b"ok"),
     "half closed in a chunk": cut(CHUNKED + b"9\r\nok", "disconnect", half_closes),
-    "half closed after all": Case(
-        says_then(OK + b"\r\nok", half_closes), stored=OK + b"\r\nok", given=b"ok"
-    ),
+    "half closed after all": Case(says_then(OK + b"\r\nok", half_closes), stored=OK + b"\r\nok", given=b"ok"),
     "reset in the handshake": Case(resets, kept="failed", why=("tls", "connect"), tls=True),
     "closed in the handshake": Case(closes, kept="failed", why="tls", tls=True),
     "silence in the handshake": Case(holds, kept="failed", why="tls", tls=True),
@@ -325,27 +287,19 @@ BREAKS = {
 }
 
 TURNS = {
-    "an early answer, then a close": Case(
-        answers_early(closes), method="POST", body=b"x" * 8 * MEGABYTE
-    ),
-    "an early answer, then silence": Case(
-        answers_early(waits), method="POST", body=b"x" * 8 * MEGABYTE
-    ),
+    "an early answer, then a close": Case(answers_early(closes), method="POST", body=b"x" * 8 * MEGABYTE),
+    "an early answer, then silence": Case(answers_early(waits), method="POST", body=b"x" * 8 * MEGABYTE),
     "an answer before the question": Case(speaks_first, given=b"first"),
 }
 
 CODINGS = {
     "gzip bomb": whole(ok(gzip_bomb(), more="Content-Encoding: gzip\r\n"), gzip_bomb()),
-    "gzip bomb in gzip": whole(
-        ok(gzip_bomb(3), more="Content-Encoding: gzip, gzip, gzip\r\n"), gzip_bomb(3)
-    ),
+    "gzip bomb in gzip": whole(ok(gzip_bomb(3), more="Content-Encoding: gzip, gzip, gzip\r\n"), gzip_bomb(3)),
     "brotli bomb": whole(ok(brotli_bomb(), more="Content-Encoding: br\r\n"), brotli_bomb()),
     "zstd bomb": whole(ok(zstd_bomb(), more="Content-Encoding: zstd\r\n"), zstd_bomb()),
     "34 codings": whole(ok(b"x", more="Content-Encoding: gzip\r\n" * 34), b"x"),
     "gzip that is none": whole(ok(b"<html>", more="Content-Encoding: gzip\r\n"), b"<html>"),
-    "gzip cut short": whole(
-        ok(gzip_bomb()[:5000], more="Content-Encoding: gzip\r\n"), gzip_bomb()[:5000]
-    ),
+    "gzip cut short": whole(ok(gzip_bomb()[:5000], more="Content-Encoding: gzip\r\n"), gzip_bomb()[:5000]),
 }
 
 CASES = HEADS | LENGTHS | CHUNKS | SLOW | BREAKS | TURNS | CODINGS
@@ -493,9 +447,7 @@ def origins(
 
 
 @pytest.fixture(scope="module")
-def suite(
-    origins: tuple[dict[str, RawOrigin], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Suite:
+def suite(origins: tuple[dict[str, RawOrigin], Path], tmp_path_factory: pytest.TempPathFactory) -> Suite:
     """Every case run once through one proxy, and the proxy ended."""
     folder = tmp_path_factory.mktemp("hostile")
     layout = Layout(folder / "collection")
@@ -611,9 +563,7 @@ def test_other_visits_are_undisturbed(suite: Suite) -> None:
     """A good page beside all of them gets every answer, and every answer is kept."""
     assert len(suite.good) > 5
     assert set(suite.good) == {b"good page"}
-    assert [entry.kept for entry in suite.ledger] == ["response"] + ["revisit"] * (
-        len(suite.good) - 1
-    )
+    assert [entry.kept for entry in suite.ledger] == ["response"] + ["revisit"] * (len(suite.good) - 1)
 
 
 def test_a_rebuilt_index_says_the_same(suite: Suite) -> None:

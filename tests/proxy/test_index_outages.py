@@ -139,9 +139,7 @@ def cut_when_held(relay: Relay) -> None:
 # ------------------------------------------------------------------------------- one connection
 
 
-def test_a_server_that_was_restarted_meanwhile_is_asked_again(
-    index: PostgresCaptureIndex, relay: Relay
-) -> None:
+def test_a_server_that_was_restarted_meanwhile_is_asked_again(index: PostgresCaptureIndex, relay: Relay) -> None:
     """Whoever kept a connection over the restart notices nothing."""
     index.add_rows([row()])
     relay.cut()
@@ -153,9 +151,7 @@ def test_a_server_that_was_restarted_meanwhile_is_asked_again(
     assert index.counts()["captures"] == 2
 
 
-def test_what_a_server_dies_under_is_not_done_by_halves(
-    index: PostgresCaptureIndex, relay: Relay
-) -> None:
+def test_what_a_server_dies_under_is_not_done_by_halves(index: PostgresCaptureIndex, relay: Relay) -> None:
     """The rest of the block does not go to a new connection, where its beginning is unknown."""
 
     def write() -> None:
@@ -238,9 +234,7 @@ def test_patience_ends_and_starts_again(index: PostgresCaptureIndex, relay: Rela
         (("127.0.0.1", "127.0.0.2"), "Start PostgreSQL there"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_password(
-    change: tuple[str, str], said: str, url: str
-) -> None:
+def test_what_is_wrong_is_said_without_the_password(change: tuple[str, str], said: str, url: str) -> None:
     """The error names the server, the cause and the setting."""
     wrong = url.replace(*change)
     with pytest.raises(IndexUnavailableError, match=said) as caught:
@@ -260,9 +254,7 @@ def test_without_a_shared_dedup_index_nothing_is_written(layout: Layout, url: st
 # ------------------------------------------------------------------------------- real proxies
 
 
-async def test_two_proxies_write_one_index(
-    launch: Launch, origin: Origin, layout: Layout, url: str
-) -> None:
+async def test_two_proxies_write_one_index(launch: Launch, origin: Origin, layout: Layout, url: str) -> None:
     """Each record has its row, one payload one `response`, and revisits say where it lies."""
     origin.answers = {f"/{number}": ok(b"the same for all") for number in range(20)}
     one, two = launch(), launch()

@@ -38,15 +38,12 @@ async def test_records_behind_what_the_index_covers_are_found_where_they_lie(
     await fetch(proxy, "http://origin.example/a", page_id="one")
     await fetch(proxy, "http://origin.example/b", page_id="two")
     proxy.kill()
-    query = (
-        "SELECT url, filename, offset, length, orig_offset FROM captures ORDER BY filename, offset"
-    )
+    query = "SELECT url, filename, offset, length, orig_offset FROM captures ORDER BY filename, offset"
     before = rows(layout, query)
     index = SqliteCaptureIndex(layout.captures_db)
     with index.transaction():
         index._db.execute(
-            "UPDATE files SET indexed_to = (SELECT max(offset) FROM captures"
-            " WHERE captures.filename = files.filename)"
+            "UPDATE files SET indexed_to = (SELECT max(offset) FROM captures WHERE captures.filename = files.filename)"
         )
         index._db.execute("DELETE FROM captures WHERE page_id = 'two'")
     index.close()
@@ -56,9 +53,7 @@ async def test_records_behind_what_the_index_covers_are_found_where_they_lie(
 
 
 @pytest.mark.proxy
-async def test_the_index_covers_closed_files_to_their_end(
-    start: Callable[..., Proxy], layout: Layout
-) -> None:
+async def test_the_index_covers_closed_files_to_their_end(start: Callable[..., Proxy], layout: Layout) -> None:
     """A file that has rolled over stays covered when the next batch goes elsewhere."""
     proxy = start(warc_limit_bytes=1)
     for page in ("one", "two"):

@@ -52,9 +52,7 @@ async def test_a_visit_receives_no_more_than_its_limit(
 
 
 @pytest.mark.proxy
-async def test_a_visit_asks_no_more_often_than_its_limit(
-    start: Callable[..., Proxy], origin: Origin
-) -> None:
+async def test_a_visit_asks_no_more_often_than_its_limit(start: Callable[..., Proxy], origin: Origin) -> None:
     """A page that fires requests for ever is refused, marked as ours, and the ledger stays short."""
     proxy = start(visit_limit_requests=3)
 
@@ -143,9 +141,7 @@ async def test_the_whole_of_a_part_is_not_fetched_when_the_profile_says_so(
 
 
 @pytest.mark.proxy
-async def test_a_browser_that_takes_nothing_does_not_hold_up_the_seal(
-    proxy: Proxy, origin: Origin
-) -> None:
+async def test_a_browser_that_takes_nothing_does_not_hold_up_the_seal(proxy: Proxy, origin: Origin) -> None:
     """A paused player stops reading; the seal cuts what it does not take."""
     origin.answers["/endless"] = endless
     async with proxy.client.visit("p", bucket="b") as visit:
@@ -164,16 +160,11 @@ async def test_a_browser_that_takes_nothing_does_not_hold_up_the_seal(
 
 
 @pytest.mark.proxy
-async def test_request_bodies_take_no_more_memory_than_there_is(
-    proxy: Proxy, origin: Origin
-) -> None:
+async def test_request_bodies_take_no_more_memory_than_there_is(proxy: Proxy, origin: Origin) -> None:
     """A page that posts without end on many connections is refused, and others go on."""
     origin.answers["/"] = ok(b"taken")
     async with proxy.client.visit("p", bucket="b") as visit:
-        browsers = [
-            Browser(proxy.port, visit.credentials.username, visit.credentials.password)
-            for _ in range(4)
-        ]
+        browsers = [Browser(proxy.port, visit.credentials.username, visit.credentials.password) for _ in range(4)]
         for browser in browsers[:3]:  # 50 MB each, and none of them ends
             head = "POST http://origin.example/ HTTP/1.1\r\nHost: origin.example\r\n"
             length = "Content-Length: 60000000\r\n\r\n"

@@ -22,9 +22,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What `hostile_net` saw in its namespace."""
     folder = tmp_path_factory.mktemp("namespace")
     command = ["unshare", "--net", "--mount", sys.executable, "-m", "tests.proxy.hostile_net"]
-    result = subprocess.run(
-        [*command, str(folder)], capture_output=True, text=True, check=False, cwd=ROOT, timeout=120
-    )
+    result = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
     assert result.returncode == 0, (
         f"The network namespace does not work (it takes root): {result.stderr}{result.stdout}"
     )

@@ -64,9 +64,7 @@ async def connected(
     if not newest:
         context.maximum_version = ssl.TLSVersion.TLSv1_2
     assert client.socket is not None
-    secured = context.wrap_socket(
-        client.socket, server_hostname=HOST, do_handshake_on_connect=False
-    )
+    secured = context.wrap_socket(client.socket, server_hostname=HOST, do_handshake_on_connect=False)
     keys = folder / "keys"
     # By TLS 1.2 the handshake ends only when the proxy has the secrets.
     shaking = asyncio.create_task(asyncio.to_thread(secured.do_handshake))

@@ -80,9 +80,7 @@ def test_a_living_one_whose_lock_is_not_seen_refuses_the_folder(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_number_grows_while_a_proxy_lives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_grows_while_a_proxy_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is what another machine looks at."""
     monkeypatch.setattr("proxy.presence.BEAT_S", 0.01)
     pause = threading.Event()

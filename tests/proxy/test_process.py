@@ -60,13 +60,9 @@ async def between(proxy: tuple[str, int], side: str, change: Change) -> AsyncIte
         writer.write(await far_reader.readexactly(NONCE_BYTES))
         far_writer.write(await reader.readexactly(32))
         writer.write(await far_reader.readexactly(32))
-        await asyncio.gather(
-            pass_on("worker", reader, far_writer), pass_on("proxy", far_reader, writer)
-        )
+        await asyncio.gather(pass_on("worker", reader, far_writer), pass_on("proxy", far_reader, writer))
 
-    async def pass_on(
-        from_side: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def pass_on(from_side: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, OSError):
             for number in itertools.count():
                 size = await reader.readexactly(4)
@@ -106,9 +102,7 @@ def _swapped(frame: bytes, old: bytes, new: bytes) -> bytes:
     ],
     ids=["head", "body", "repeated", "answer", "old answer"],
 )
-async def test_what_is_changed_on_its_way_ends_the_connection(
-    tmp_path: Path, side: str, change: Change
-) -> None:
+async def test_what_is_changed_on_its_way_ends_the_connection(tmp_path: Path, side: str, change: Change) -> None:
     """A frame that was altered or repeated: nothing of it is believed, or written."""
     url, date = "http://a.example/", SystemClock().now()
     artifact = NewArtifact(f"urn:text:{url}", "text/plain", b"kept")

@@ -21,15 +21,10 @@ from warc.rebuild import rebuild_index
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/page"
 SECRET = "s3cr3t"
-SENT = (
-    f"Cookie: sid={SECRET}; theme={SECRET}\r\n"
-    f"Authorization: Bearer {SECRET}\r\nX-CSRF-Token: {SECRET}\r\n"
-)
+SENT = f"Cookie: sid={SECRET}; theme={SECRET}\r\nAuthorization: Bearer {SECRET}\r\nX-CSRF-Token: {SECRET}\r\n"
 
 
-async def visit(
-    proxy: Proxy, login: str, bucket: str = "b"
-) -> tuple[Response, list[RequestLogEntry]]:
+async def visit(proxy: Proxy, login: str, bucket: str = "b") -> tuple[Response, list[RequestLogEntry]]:
     """One page in a visit with that login."""
     async with proxy.client.visit(f"p-{login}", bucket=bucket, login=login) as visit:
         given = visit.credentials
@@ -44,9 +39,7 @@ def stored(layout: Layout) -> bytes:
     return b"".join(gzip.decompress(path.read_bytes()) for path in layout.archive.glob("*.gz*"))
 
 
-async def test_no_record_holds_the_secrets_of_a_login(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_no_record_holds_the_secrets_of_a_login(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """Origin and browser see them; the WARC has names and attributes, and says whose login it was."""
     cookie = f"Set-Cookie: sid={SECRET}{SECRET}; Path=/; HttpOnly\r\n"
     origin.answers["/page"] = ok(b"for you alone", more=cookie)
@@ -62,15 +55,11 @@ async def test_no_record_holds_the_secrets_of_a_login(
     assert b"Set-Cookie: sid=(withheld); Path=/; HttpOnly\r\n" in text
     assert text.count(b"WARC-Login: wiki\r\n") == 2
     assert entries[0].kept is RequestOutcome.RESPONSE
-    assert [each.payload for each in records(layout) if each.kind == "response"] == [
-        b"for you alone"
-    ]
+    assert [each.payload for each in records(layout) if each.kind == "response"] == [b"for you alone"]
     check(layout)
 
 
-async def test_what_is_asked_again_is_asked_with_the_login(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_what_is_asked_again_is_asked_with_the_login(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """The site gets the cookie itself, never what stands in the record for it."""
 
     def break_off(connection: socket.socket, _: bytes) -> None:
@@ -81,15 +70,11 @@ async def test_what_is_asked_again_is_asked_with_the_login(
     async with proxy.client.visit("p", bucket="b", login="wiki") as visit:
         given = visit.credentials
         client = Browser(proxy.port, given.username, given.password)
-        client.send_only(
-            f"GET {URL} HTTP/1.1\r\nHost: origin.example\r\n{client.authorization}{SENT}\r\n".encode()
-        )
+        client.send_only(f"GET {URL} HTTP/1.1\r\nHost: origin.example\r\n{client.authorization}{SENT}\r\n".encode())
         client.rest()
         client.close()
         origin.answers["/page"] = ok(b"whole")
-        await visit.ledger(
-            again=[RefetchRequest(URL, "missing")], await_s=10, awaited=[URL], limit_bytes=1000
-        )
+        await visit.ledger(again=[RefetchRequest(URL, "missing")], await_s=10, awaited=[URL], limit_bytes=1000)
         await visit.seal(grace_s=1)
     assert proxy.stop() == 0
 
@@ -97,9 +82,7 @@ async def test_what_is_asked_again_is_asked_with_the_login(
     assert SECRET.encode() not in stored(layout)
 
 
-async def test_a_visit_without_a_login_is_recorded_as_it_was(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_a_visit_without_a_login_is_recorded_as_it_was(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """Byte for byte: cookies that a site gives to everyone are nobody's secret."""
     origin.answers["/page"] = ok(b"for all", more="Set-Cookie: a=1\r\n")
     await visit(proxy, "")
@@ -109,9 +92,7 @@ async def test_a_visit_without_a_login_is_recorded_as_it_was(
     assert b"WARC-Login" not in stored(layout)
 
 
-async def test_nothing_refers_to_the_payload_of_a_login(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_nothing_refers_to_the_payload_of_a_login(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """The same bytes are written again for the public and for another login; not for the same."""
     origin.answers["/page"] = ok(b"the same for everyone")
     kept = [(await visit(proxy, login))[1][0].kept for login in ("wiki", "", "other", "wiki", "")]
@@ -127,9 +108,7 @@ async def test_nothing_refers_to_the_payload_of_a_login(
 
 
 @pytest.mark.parametrize("login", ["wiki", ""])
-async def test_every_row_of_a_login_names_it(
-    proxy: Proxy, origin: Origin, layout: Layout, login: str
-) -> None:
+async def test_every_row_of_a_login_names_it(proxy: Proxy, origin: Origin, layout: Layout, login: str) -> None:
     """What the page was made into, too; an index that is rebuilt says the same."""
     origin.answers["/page"] = ok(b"for you alone")
     at = datetime(2026, 1, 1, tzinfo=UTC)
@@ -138,9 +117,7 @@ async def test_every_row_of_a_login_names_it(
         client = Browser(proxy.port, given.username, given.password)
         client.get(URL)
         client.close()
-        await visit.write(
-            [NewArtifact(f"urn:text:{URL}", "text/plain", b"for you")], document=URL, date=at
-        )
+        await visit.write([NewArtifact(f"urn:text:{URL}", "text/plain", b"for you")], document=URL, date=at)
         await visit.seal(grace_s=1)
     assert proxy.stop() == 0
 
@@ -155,9 +132,7 @@ async def test_every_row_of_a_login_names_it(
     assert stored(layout).count(b"WARC-Login: wiki\r\n") == (3 if login else 0)
 
 
-async def test_an_index_rebuilt_keeps_them_apart(
-    proxy: Proxy, origin: Origin, start: object, layout: Layout
-) -> None:
+async def test_an_index_rebuilt_keeps_them_apart(proxy: Proxy, origin: Origin, start: object, layout: Layout) -> None:
     """The WARCs themselves say which payloads are a login's."""
     origin.answers["/page"] = ok(b"for you alone")
     await visit(proxy, "wiki", bucket="default")

@@ -30,9 +30,7 @@ async def test_what_was_never_asked_is_asked_as_the_visits_browser_would(
         browser.get("http://origin.example/", headers=own)
         browser.close()
         wishes = [
-            RefetchRequest(
-                "https://secure.example/a", "unasked", "text/css", "http://origin.example/"
-            ),
+            RefetchRequest("https://secure.example/a", "unasked", "text/css", "http://origin.example/"),
             RefetchRequest("https://secure.example:443/a?b", "unasked"),
             RefetchRequest("http://169.254.169.254/", "unasked"),
             RefetchRequest("gopher://origin.example/", "unasked"),
@@ -45,9 +43,7 @@ async def test_what_was_never_asked_is_asked_as_the_visits_browser_would(
     head = secure_origin.requests[0].decode() + secure_origin.requests[1].decode()
 
     assert so_far.in_flight == frozenset()
-    assert sorted(
-        (each.url, each.kept is RequestOutcome.BLOCKED, each.again) for each in entries
-    ) == [
+    assert sorted((each.url, each.kept is RequestOutcome.BLOCKED, each.again) for each in entries) == [
         ("http://169.254.169.254/", True, "unasked"),
         ("http://origin.example/", False, ""),
         ("https://secure.example/a", False, "unasked"),
@@ -60,9 +56,7 @@ async def test_what_was_never_asked_is_asked_as_the_visits_browser_would(
     assert [each.payload for each in records(layout) if "secure" in each.url][:1] == [b"part"]
 
 
-async def test_a_visit_that_is_sealed_asks_for_nothing_again(
-    start: Callable[..., Proxy], origin: Origin
-) -> None:
+async def test_a_visit_that_is_sealed_asks_for_nothing_again(start: Callable[..., Proxy], origin: Origin) -> None:
     """Over is over."""
     proxy = start()
     async with proxy.client.visit("p", bucket="b") as visit:

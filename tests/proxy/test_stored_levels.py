@@ -87,11 +87,7 @@ async def test_stored_level_decides_by_type_and_first_bytes(
     written = [each for each in records(layout) if each.kind in {"response", "revisit"}]
     kept = {each.url.removeprefix(SITE) for each in written}
     assert kept == RECORDED[level]
-    out = {
-        each.url.removeprefix(SITE): each
-        for each in entries
-        if each.kept is RequestOutcome.LEFT_OUT
-    }
+    out = {each.url.removeprefix(SITE): each for each in entries if each.kept is RequestOutcome.LEFT_OUT}
     assert set(out) == set(ANSWERS) - RECORDED[level]
     assert all(each.reason.startswith("level: ") and not each.digest for each in out.values())
     # The head of a body without a length may have been passed on before the bytes told.
@@ -127,9 +123,7 @@ async def test_stored_level_spares_the_origin_when_the_browser_names_the_destina
     assert found["/any"].status == (200 if is_asked else 403)
 
 
-async def test_stored_level_ends_a_body_whose_bytes_come_late(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_stored_level_ends_a_body_whose_bytes_come_late(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """A head that lies has been passed on already: the connection is cut and nothing recorded."""
     passed_on = []
 
@@ -150,15 +144,11 @@ async def test_stored_level_ends_a_body_whose_bytes_come_late(
     assert not [each for each in records(layout) if each.kind == "response"]
 
 
-async def test_stored_level_holds_for_what_is_asked_again(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_stored_level_holds_for_what_is_asked_again(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """A second request is no way around the level."""
     origin.answers["/image"] = ANSWERS["/image"]
     async with proxy.client.visit("p", bucket="b", stored=StoredLevel.TEXT) as visit:
-        await visit.ledger(
-            again=[RefetchRequest(f"{SITE}/image", "test")], limit_bytes=1 << 20, await_s=5
-        )
+        await visit.ledger(again=[RefetchRequest(f"{SITE}/image", "test")], limit_bytes=1 << 20, await_s=5)
         entries = await visit.seal(grace_s=1)
     assert proxy.stop() == 0
     assert [each.kept for each in entries] == [RequestOutcome.LEFT_OUT]

@@ -26,10 +26,7 @@ pytestmark = pytest.mark.proxy
 
 URL = "http://origin.example/page"
 BODY = b"<title>A page</title>" + b"word " * 5_000
-VALIDATORS = (
-    'ETag: "v1"\r\nLast-Modified: Mon, 06 Jan 2025 10:00:00 GMT\r\n'
-    "Date: Tue, 07 Jan 2025 10:00:00 GMT\r\n"
-)
+VALIDATORS = 'ETag: "v1"\r\nLast-Modified: Mon, 06 Jan 2025 10:00:00 GMT\r\nDate: Tue, 07 Jan 2025 10:00:00 GMT\r\n'
 AGENT = "User-Agent: Browser/120.0\r\nAccept-Language: en\r\nAccept-Encoding: gzip, br, zstd\r\n"
 DAY = 86_400.0
 
@@ -50,9 +47,7 @@ class ConfirmingOrigin:
         if named in head:
             self.confirmed += 1
             fields = "Set-Cookie: visit=2\r\nX-Answer: confirmed\r\nConnection: close\r\n"
-            connection.sendall(
-                f"HTTP/1.1 304 Not Modified\r\n{self.validators}{fields}\r\n".encode()
-            )
+            connection.sendall(f"HTTP/1.1 304 Not Modified\r\n{self.validators}{fields}\r\n".encode())
             return
         self.full += 1
         fields = (
@@ -184,9 +179,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("kind", OTHER)
-async def test_request_that_differs_is_not_made_conditional(
-    kind: str, proxy: Proxy, site: ConfirmingOrigin
-) -> None:
+async def test_request_that_differs_is_not_made_conditional(kind: str, proxy: Proxy, site: ConfirmingOrigin) -> None:
     """What was archived for one reader is not what another is given."""
     site.more = "Vary: Accept-Encoding, X-Version\r\n"
     await fetch(proxy)
@@ -221,9 +214,7 @@ async def test_weak_validators_are_not_used(
     assert (site.full, site.confirmed) == (2, 0)
 
 
-async def test_confirmed_page_whose_record_is_damaged_is_fetched(
-    proxy: Proxy, site: ConfirmingOrigin
-) -> None:
+async def test_confirmed_page_whose_record_is_damaged_is_fetched(proxy: Proxy, site: ConfirmingOrigin) -> None:
     """The browser has the page all the same."""
     site.body = os.urandom(1 << 20)
     _, original = await fetch(proxy)
@@ -255,9 +246,7 @@ async def test_unanswered_request_is_repeated_without_condition(
     assert b"User-Agent: Browser" in origin.requests[-1]
 
 
-async def test_index_on_a_server_gives_the_same(
-    proxy: Proxy, site: ConfirmingOrigin, database_url: str
-) -> None:
+async def test_index_on_a_server_gives_the_same(proxy: Proxy, site: ConfirmingOrigin, database_url: str) -> None:
     """Several machines share it; the records are looked for here."""
     await fetch(proxy)
     proxy.stop()

@@ -39,9 +39,7 @@ class Peers:
         """One that counts for the pool until it is closed."""
         ours, theirs = socket.socketpair()
         self.ends += [ours, theirs]
-        return OriginConnection(
-            ours, ORIGIN, "192.0.2.1", on_close=lambda each: self.pool.release(each.origin)
-        )
+        return OriginConnection(ours, ORIGIN, "192.0.2.1", on_close=lambda each: self.pool.release(each.origin))
 
     def borrow(self, *, fresh: bool = False, timeout_s: float = 0.0) -> OriginConnection:
         """What `Upstream.lend` does without a network."""
@@ -293,9 +291,7 @@ def test_a_host_never_has_more_connections_than_the_limit(limit: int, clients: i
 
     def ask(number: int) -> None:
         for round_ in range(4):
-            connection = upstream.lend(
-                ("127.0.0.1", server.port, False), fresh=round_ == number % 4
-            )
+            connection = upstream.lend(("127.0.0.1", server.port, False), fresh=round_ == number % 4)
             connection.send(b"?")
             served.append(connection.sock.recv(1))
             if (number + round_) % 3:

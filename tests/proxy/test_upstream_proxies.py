@@ -88,9 +88,7 @@ async def test_the_facts_of_tls_are_in_the_ledger(
     assert good.tls_certificate == bad.tls_certificate == hashlib.sha256(der).hexdigest()
 
 
-async def test_the_facts_and_the_verdict_are_in_the_record(
-    begin: Callable[..., Proxy], secure_origin: Origin
-) -> None:
+async def test_the_facts_and_the_verdict_are_in_the_record(begin: Callable[..., Proxy], secure_origin: Origin) -> None:
     """Whoever has the WARC alone can tell, too; a revisit says what held for itself."""
     proxy = begin()
     urls = ("https://secure.example/", "https://wrong.example/", "http://origin.example/")
@@ -109,9 +107,7 @@ async def test_the_facts_and_the_verdict_are_in_the_record(
     assert not [name for name in plain.headers if name.startswith(("WARC-TLS", "WARC-Protocol"))]
 
 
-async def test_a_profile_may_insist_on_good_certificates(
-    begin: Callable[..., Proxy], secure_origin: Origin
-) -> None:
+async def test_a_profile_may_insist_on_good_certificates(begin: Callable[..., Proxy], secure_origin: Origin) -> None:
     """The request is blocked, the reason is the verdict, and nothing is archived."""
     proxy = begin(enforce_tls=True)
     good, bad = await fetch(proxy, "https://secure.example/", "https://wrong.example/")
@@ -164,8 +160,7 @@ async def test_the_seal_does_not_wait_for_a_connection_that_does_not_come(
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
         browser.send_only(
-            f"GET http://silent.example/ HTTP/1.1\r\nHost: silent.example\r\n"
-            f"{browser.authorization}\r\n".encode()
+            f"GET http://silent.example/ HTTP/1.1\r\nHost: silent.example\r\n{browser.authorization}\r\n".encode()
         )
         while attempts(swallower) == before:
             await asyncio.sleep(0.01)
@@ -176,9 +171,7 @@ async def test_the_seal_does_not_wait_for_a_connection_that_does_not_come(
     assert [(entry.kept, entry.reason) for entry in entries] == [("failed", "cut: time")]
 
 
-async def test_a_connect_that_gets_no_answer_ends_at_its_time_out(
-    begin: Callable[..., Proxy], swallower: int
-) -> None:
+async def test_a_connect_that_gets_no_answer_ends_at_its_time_out(begin: Callable[..., Proxy], swallower: int) -> None:
     """Transient: it may work later."""
     proxy = begin(0.3, resolve={"silent.example": f"127.0.0.1:{swallower}"})
     (entry,) = await fetch(proxy, "http://silent.example/")
@@ -201,16 +194,13 @@ async def test_one_host_gets_no_more_connections_than_the_profile_allows(
     proxy = begin(20.0, connections_per_host=2)
     async with proxy.client.visit("p", bucket="b") as visit:
         credentials = visit.credentials
-        browsers = [
-            Browser(proxy.port, credentials.username, credentials.password) for _ in range(10)
-        ]
+        browsers = [Browser(proxy.port, credentials.username, credentials.password) for _ in range(10)]
         for browser in browsers[:2]:
             browser.send_only(request("/slow", browser))
         while origin.connections < 2:
             await asyncio.sleep(0)
         threads = [
-            threading.Thread(target=browser.get, args=("http://origin.example/quick",))
-            for browser in browsers[2:]
+            threading.Thread(target=browser.get, args=("http://origin.example/quick",)) for browser in browsers[2:]
         ]
         for thread in threads:
             thread.start()
@@ -241,15 +231,12 @@ async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
         if tunnel:
             browser.tunnel("secure.example:443")
             headers = sent.format(connection="Connection: keep-alive\r\n")
-            browser.send_only(
-                f"GET /x?y HTTP/1.1\r\nHost: secure.example\r\n{headers}\r\n".encode()
-            )
+            browser.send_only(f"GET /x?y HTTP/1.1\r\nHost: secure.example\r\n{headers}\r\n".encode())
         else:
             headers = sent.format(connection="Proxy-Connection: keep-alive\r\n")
             url = "http://origin.example/x?y"
             browser.send_only(
-                f"GET {url} HTTP/1.1\r\nHost: origin.example\r\n"
-                f"{browser.authorization}{headers}\r\n".encode()
+                f"GET {url} HTTP/1.1\r\nHost: origin.example\r\n{browser.authorization}{headers}\r\n".encode()
             )
         asked = secure_origin if tunnel else origin
         assert asked.arrived.wait(60)
@@ -266,7 +253,4 @@ async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
 
 def request(path: str, browser: Browser) -> bytes:
     """A request of the browser's, as bytes."""
-    return (
-        f"GET http://origin.example{path} HTTP/1.1\r\nHost: origin.example\r\n"
-        f"{browser.authorization}\r\n"
-    ).encode()
+    return (f"GET http://origin.example{path} HTTP/1.1\r\nHost: origin.example\r\n{browser.authorization}\r\n").encode()

@@ -93,9 +93,7 @@ async def test_only_the_whole_of_a_visits_credentials_is_a_key(
     assert secure_origin.requests == []
 
 
-async def test_inside_a_tunnel_nobody_changes_the_visit(
-    proxy: Proxy, secure_origin: Origin
-) -> None:
+async def test_inside_a_tunnel_nobody_changes_the_visit(proxy: Proxy, secure_origin: Origin) -> None:
     """The CONNECT said whose it is; credentials in a page's request are not passed on."""
     async with (
         proxy.client.visit("one", bucket="b") as one,
@@ -130,7 +128,9 @@ async def test_guessing_gets_nothing_and_disturbs_nobody(
         said = set()
         stranger = Browser(proxy.port)
         for _ in range(count):
-            stranger.authorization = f"Proxy-Authorization: Basic {token(f'{secrets.token_hex(8)}:{secrets.token_hex(16)}')}\r\n"
+            stranger.authorization = (
+                f"Proxy-Authorization: Basic {token(f'{secrets.token_hex(8)}:{secrets.token_hex(16)}')}\r\n"
+            )
             said.add(stranger.get(URL).status)
         stranger.close()
         return said
@@ -168,9 +168,7 @@ def test_no_bytes_are_a_key_by_chance(authorization: bytes | None) -> None:
     assert visits.authorised(key) is None
 
 
-async def test_visits_side_by_side_are_never_mixed(
-    proxy: Proxy, origin: Origin, secure_origin: Origin
-) -> None:
+async def test_visits_side_by_side_are_never_mixed(proxy: Proxy, origin: Origin, secure_origin: Origin) -> None:
     """Four visits with many connections each: every record and every entry is its own page's."""
     names = [f"page-{number}" for number in range(4)]
     hosts = ("http://origin.example", "http://other.example", "https://secure.example")
@@ -275,9 +273,7 @@ async def test_warcproxs_header_costs_no_memory_and_no_descriptors(
     assert later_rss <= rss + 16_000_000
 
 
-async def test_visits_of_a_shared_context_take_turns(
-    proxy: Proxy, origin: Origin, secure_origin: Origin
-) -> None:
+async def test_visits_of_a_shared_context_take_turns(proxy: Proxy, origin: Origin, secure_origin: Origin) -> None:
     """Each has what is requested with its token, through new connections and old tunnels alike."""
     shared = ContextCredentials.random()
     way = ProxyEndpoint("127.0.0.1", proxy.port, *shared)

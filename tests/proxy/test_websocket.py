@@ -179,9 +179,7 @@ def test_a_handshake_has_no_framing_and_nothing_that_is_for_the_next_hop() -> No
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 4", "Transfer-Encoding: chunked"])
-async def test_a_handshake_with_a_body_is_refused(
-    start_at: Callable[..., Proxy], origin: Origin, framing: str
-) -> None:
+async def test_a_handshake_with_a_body_is_refused(start_at: Callable[..., Proxy], origin: Origin, framing: str) -> None:
     """The origin hears nothing of it."""
     proxy = start_at({})
     async with proxy.client.visit("p", bucket="b") as opened:
@@ -218,9 +216,7 @@ async def test_a_websocket_goes_only_where_a_request_may(
     layout: Layout, settings: Settings, tmp_path: Path, host: str
 ) -> None:
     """C-03: the metadata service speaks no WebSocket, but who knows what does."""
-    proxy = Proxy(
-        layout, replace(settings, egress=replace(settings.egress, allow=())), "p", tmp_path
-    )
+    proxy = Proxy(layout, replace(settings, egress=replace(settings.egress, allow=())), "p", tmp_path)
     async with proxy.client.visit("p", bucket="b") as opened:
         answer = refused(proxy, opened, host)
         (entry,) = await opened.seal(grace_s=1)
@@ -318,21 +314,15 @@ async def test_a_real_page_talks_through_websockets(
 ) -> None:
     """Chromium asks for a tunnel for ws:// and for wss://; both are in the ledger."""
     origin.answers["/"] = ok(PAGE)
-    proxy = start_at(
-        {"socket.example": await sockets(), "secure.example:443": await sockets(tls=True)}
-    )
+    proxy = start_at({"socket.example": await sockets(), "secure.example:443": await sockets(tls=True)})
     clock = SystemClock()
     quick = VisitSettings(settle_s=1.0, full_page=False, thumbnail=False)
     async with (
-        await RealBrowser.launch(
-            BrowserSettings(), find_browser(), ca_spki=proxy.spki, clock=clock
-        ) as browser,
+        await RealBrowser.launch(BrowserSettings(), find_browser(), ca_spki=proxy.spki, clock=clock) as browser,
         proxy.client.visit("p", bucket="b") as opened,
     ):
         credentials = opened.credentials
-        endpoint = ProxyEndpoint(
-            "127.0.0.1", proxy.port, credentials.username, credentials.password
-        )
+        endpoint = ProxyEndpoint("127.0.0.1", proxy.port, credentials.username, credentials.password)
         request = VisitRequest("http://origin.example/", endpoint)
         seen = await visit(browser, request, quick, clock=clock)
         entries = await opened.seal(grace_s=1)

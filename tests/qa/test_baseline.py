@@ -37,18 +37,12 @@ AT = "2026-01-01T00:00:00.000Z"
 SEED = drawn()
 
 
-def checked(
-    score: float | None = 0.99, verdict: QaVerdict = QaVerdict.GOOD, **more: Any
-) -> PlaybackCheck:
-    check = PlaybackCheck(
-        "id-1", "https://a.example/", AT, "images", AT, "engine 1", verdict, score=score
-    )
+def checked(score: float | None = 0.99, verdict: QaVerdict = QaVerdict.GOOD, **more: Any) -> PlaybackCheck:
+    check = PlaybackCheck("id-1", "https://a.example/", AT, "images", AT, "engine 1", verdict, score=score)
     return replace(check, **more)
 
 
-def shown(
-    picture: bytes | None = SEED, text: str | None = ARTICLE, check: PlaybackCheck | None = None
-) -> BaselineView:
+def shown(picture: bytes | None = SEED, text: str | None = ARTICLE, check: PlaybackCheck | None = None) -> BaselineView:
     return BaselineView(check or checked(), picture, text)
 
 
@@ -84,15 +78,11 @@ TAKEN_DOWN = checked(None, QaVerdict.UNCHECKED, reason="Taken down.")
         "better-though-other",
     ],
 )
-def test_a_page_gets_better_or_worse(
-    before: BaselineView, after: BaselineView, course: RegressionKind
-) -> None:
+def test_a_page_gets_better_or_worse(before: BaselineView, after: BaselineView, course: RegressionKind) -> None:
     """By both looks held against each other, and by their likeness to the capture."""
     found = compare_playback(before, after)
 
-    assert (found.course, bool(found.reason)) == (course, course is not RegressionKind.UNCHANGED), (
-        found
-    )
+    assert (found.course, bool(found.reason)) == (course, course is not RegressionKind.UNCHANGED), found
 
 
 def test_the_worst_come_first() -> None:
@@ -116,9 +106,7 @@ def test_the_worst_come_first() -> None:
     assert count_by_kind([])[RegressionKind.CHANGED] == 0
 
 
-HEADER = BaselineHeader(
-    "spring", "images", "engine 1", AT, 7, tuple(page(number, "a.example") for number in range(3))
-)
+HEADER = BaselineHeader("spring", "images", "engine 1", AT, 7, tuple(page(number, "a.example") for number in range(3)))
 
 
 @pytest.fixture

@@ -53,7 +53,5 @@ def test_a_loss_is_told_with_the_first_of_them() -> None:
 
 def test_without_a_manifest_only_the_document_is_known() -> None:
     """Nobody can say what the other parts were."""
-    assert (
-        judge_losses([LostPart(f"{URL}photo.jpg", "digest")], None, "images") is QaVerdict.DOUBTFUL
-    )
+    assert judge_losses([LostPart(f"{URL}photo.jpg", "digest")], None, "images") is QaVerdict.DOUBTFUL
     assert judge_losses([LostPart(f"urn:dom:{URL}", "empty")], None, "images") is QaVerdict.BROKEN

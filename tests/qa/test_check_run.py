@@ -14,9 +14,7 @@ from qa.sample import SampledPage
 
 
 @pytest.mark.parametrize(("stopped", "kept"), [(True, []), (False, [QaVerdict.BROKEN])])
-async def test_what_is_not_shown_after_a_stop_condemns_no_copy(
-    stopped: bool, kept: list[QaVerdict]
-) -> None:
+async def test_what_is_not_shown_after_a_stop_condemns_no_copy(stopped: bool, kept: list[QaVerdict]) -> None:
     """Playback may have been stopped with the run; the page is left to the next one."""
     stopping, found = asyncio.Event(), list[QaVerdict]()
 

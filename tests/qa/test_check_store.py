@@ -45,9 +45,7 @@ def at(minutes: int) -> datetime:
 
 def checked(page_id: str = "p1", *, minute: int = 0, **facts: Any) -> CheckedPage:
     """A check of a page; its score and verdict as given."""
-    of_page: dict[str, Any] = {
-        name: facts.pop(name) for name in ("host", "page_class") if name in facts
-    }
+    of_page: dict[str, Any] = {name: facts.pop(name) for name in ("host", "page_class") if name in facts}
     given: dict[str, Any] = {
         "url": URL,
         "captured_at": warc_date(NOW - timedelta(days=1)),
@@ -78,9 +76,7 @@ def only(store: RegistryStore, page_id: str = "p1") -> CheckedPage:
 def judge(store: RegistryStore, verdict: QaVerdict, *, minute: int, page_id: str = "p1") -> bool:
     """A person's word."""
     with store.writing() as connection:
-        return record_review(
-            connection, page_id, "images", verdict, by="Ada", note="why", now=at(minute)
-        )
+        return record_review(connection, page_id, "images", verdict, by="Ada", note="why", now=at(minute))
 
 
 def ids(rows: Iterable[CheckedPage]) -> list[str]:
@@ -135,9 +131,7 @@ def test_what_the_web_says_is_cut_and_cleaned(store: RegistryStore) -> None:
 
 
 @pytest.mark.parametrize("page_id", ["", "../x", "a/b", "a" * 129, "ä", "a.b"])
-def test_an_id_that_could_lead_elsewhere_is_refused(
-    sqlite_store: RegistryStore, page_id: str
-) -> None:
+def test_an_id_that_could_lead_elsewhere_is_refused(sqlite_store: RegistryStore, page_id: str) -> None:
     """Of the page; and of the level."""
     with pytest.raises(InputError, match="No page's id"):
         keep(sqlite_store, checked(page_id))
@@ -221,11 +215,7 @@ def test_each_change_is_to_be_recorded_once(store: RegistryStore) -> None:
 
     assert ids(first) == ["p1", "p2"]
     # However wrong the clock of whoever says it: of two records the newer counts.
-    assert (
-        first[0].effective_check.checked_at
-        < changed.effective_check.checked_at
-        < again.effective_check.checked_at
-    )
+    assert first[0].effective_check.checked_at < changed.effective_check.checked_at < again.effective_check.checked_at
 
 
 def test_what_is_to_be_recorded_comes_in_pages(store: RegistryStore) -> None:
@@ -286,9 +276,7 @@ def test_a_page_that_is_broken_is_repaired_once(store: RegistryStore) -> None:
         assert begin_repair(connection, "p1", "new", now=at(1))
         assert not begin_repair(connection, "p1", "newer", now=at(1))
         assert list_repairs(connection, RepairState.WANTED, 10) == []
-        assert [row.repair_page_id for row in list_repairs(connection, RepairState.BEGUN, 10)] == [
-            "new"
-        ]
+        assert [row.repair_page_id for row in list_repairs(connection, RepairState.BEGUN, 10)] == ["new"]
     keep(store, checked("new", minute=2, **broken))
     with store.writing() as connection:
         assert end_repair(connection, "p1", RepairState.DONE_NOT_BETTER, now=at(3))
@@ -387,9 +375,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("wanted", FILTERS, ids=str)
-def test_pages_of_any_list_are_the_list_in_its_order(
-    store: RegistryStore, wanted: CheckFilter
-) -> None:
+def test_pages_of_any_list_are_the_list_in_its_order(store: RegistryStore, wanted: CheckFilter) -> None:
     """The worst first; no row twice, none left out, whatever is asked for and however long a page is."""
     keep(store, *_everything())
     judge(store, QaVerdict.BROKEN, minute=1, page_id="p00")
@@ -404,9 +390,7 @@ def test_pages_of_any_list_are_the_list_in_its_order(
         bounded = count_by_verdict(reader, wanted, limit=2)
         back: list[CheckedPage] = []
         before: CheckPosition | None = CheckPosition(3, 1.0, "~", "~")
-        while before is not None and (
-            page := list_worst_first(reader, wanted, before, limit=5, backward=True)
-        ):
+        while before is not None and (page := list_worst_first(reader, wanted, before, limit=5, backward=True)):
             back += page
             before = page[-1].place
 
@@ -414,9 +398,7 @@ def test_pages_of_any_list_are_the_list_in_its_order(
     assert found == expected
     assert back == expected[::-1]
     assert sum(counted.values()) == len(expected)
-    assert all(
-        count == sum(row.verdict is each for row in expected) for each, count in counted.items()
-    )
+    assert all(count == sum(row.verdict is each for row in expected) for each, count in counted.items())
     assert bounded == {each: min(count, 2) for each, count in counted.items()}
 
 

@@ -47,9 +47,7 @@ pytestmark = [
 
 CLOCK = SystemClock()
 SIZE = (1280, 800)
-STYLE = (
-    "<!DOCTYPE html><body style='margin:0'><div style='height:800px;background:{}'>{}</div></body>"
-)
+STYLE = "<!DOCTYPE html><body style='margin:0'><div style='height:800px;background:{}'>{}</div></body>"
 Check = Callable[..., AbstractAsyncContextManager[PlaybackChecker]]
 
 
@@ -73,9 +71,7 @@ async def checker(
         yield PlaybackChecker(playback, lending(browser), pool, CLOCK)
 
 
-async def check(
-    at: FullSite, browser: Browser, url: str, page_id: str, level: Level = Level.IMAGES
-) -> CheckOutcome:
+async def check(at: FullSite, browser: Browser, url: str, page_id: str, level: Level = Level.IMAGES) -> CheckOutcome:
     """One page of it, checked."""
     async with checker(at, browser, level) as checks:
         return await checks.check(candidate(url, page_id))
@@ -116,9 +112,7 @@ async def test_a_capture_of_an_unfinished_page_is_no_good_copy(
 ) -> None:
     """However true the copy is: another capture may show the page."""
     html = STYLE.format("green", "A few words")
-    page_id = full.builder.page(
-        f"{site}/", html, shot=png("green", SIZE), text="A few words", **facts
-    )
+    page_id = full.builder.page(f"{site}/", html, shot=png("green", SIZE), text="A few words", **facts)
 
     found = await check(full, browser, f"{site}/", page_id)
 
@@ -135,9 +129,7 @@ async def test_a_page_without_a_full_picture_is_held_against_its_view(
     """Of the copy no more is pictured then, however high it is."""
     html = STYLE.format("green", "") + "<div style='height:3000px;background:red'></div>"
     page_id = full.builder.page(f"{site}/", html)
-    full.builder.artifact(
-        ArtifactKind.VIEW, f"{site}/", png("green", SIZE), mime="image/png", page_id=page_id
-    )
+    full.builder.artifact(ArtifactKind.VIEW, f"{site}/", png("green", SIZE), mime="image/png", page_id=page_id)
 
     found = await check(full, browser, f"{site}/", page_id)
 
@@ -181,9 +173,7 @@ async def test_a_damaged_picture_is_a_doubt_and_no_crash(
 ) -> None:
     """The rest is compared as ever; which record is damaged is told."""
     page_id = full.builder.page(f"{site}/", STYLE.format("green", "Words"), text="Words")
-    full.builder.artifact(
-        ArtifactKind.FULL_PAGE, f"{site}/", shot, mime="image/png", page_id=page_id
-    )
+    full.builder.artifact(ArtifactKind.FULL_PAGE, f"{site}/", shot, mime="image/png", page_id=page_id)
 
     found = await check(full, browser, f"{site}/", page_id)
 
@@ -339,12 +329,8 @@ async def test_a_copy_in_full_is_looked_at_in_its_frame(
         "<!DOCTYPE html><body style='margin:0'><script>document.body.style.background = 'green';"
         "document.body.append('Made by a script')</script>",
     )
-    full.builder.artifact(
-        ArtifactKind.VIEW, f"{site}/", png("green", SIZE), mime="image/png", page_id=page_id
-    )
-    full.builder.artifact(
-        ArtifactKind.TEXT, f"{site}/", b"Made by a script", mime="text/plain", page_id=page_id
-    )
+    full.builder.artifact(ArtifactKind.VIEW, f"{site}/", png("green", SIZE), mime="image/png", page_id=page_id)
+    full.builder.artifact(ArtifactKind.TEXT, f"{site}/", b"Made by a script", mime="text/plain", page_id=page_id)
 
     found = await check(full, browser, f"{site}/", page_id, Level.FULL)
 

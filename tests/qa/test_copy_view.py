@@ -44,9 +44,7 @@ def of_host(host: str, path: str = "/") -> CopyAddress:
 
 @pytest.mark.playback
 @in_session
-async def test_a_look_tells_picture_text_and_requests(
-    archived: Archived, site: str, browser: Browser
-) -> None:
+async def test_a_look_tells_picture_text_and_requests(archived: Archived, site: str, browser: Browser) -> None:
     """Of the whole copy; what it asked for in vain is told as such."""
     archived.builder.response(f"{site}/here.png", png("red", (40, 40)), mime="image/png")
     timestamp = "20260301120000"
@@ -76,9 +74,7 @@ async def test_words_of_drawings_count_as_text(browser: Browser) -> None:
 
     async def serve(_target: str, writer: asyncio.StreamWriter) -> None:
         shown = "<img alt='In the\ndrawing' src='data:image/png;base64,iVBORw0KGgo='>"
-        await answer(
-            writer, f"<!DOCTYPE html><p>Seen{shown}<span hidden>{shown}</span><img alt=No>"
-        )
+        await answer(writer, f"<!DOCTYPE html><p>Seen{shown}<span hidden>{shown}</span><img alt=No>")
 
     async with listening(serve) as host:
         found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
@@ -89,9 +85,7 @@ async def test_words_of_drawings_count_as_text(browser: Browser) -> None:
 @in_session
 async def test_what_stands_in_frames_far_below_is_pictured(browser: Browser) -> None:
     """A browser draws a frame of another origin only in sight; frames of copies are such."""
-    frame = (
-        "<iframe sandbox style='display:block' srcdoc=\"<body style='background:#f00'>\"></iframe>"
-    )
+    frame = "<iframe sandbox style='display:block' srcdoc=\"<body style='background:#f00'>\"></iframe>"
 
     async def serve(_target: str, writer: asyncio.StreamWriter) -> None:
         far = "<div style='height:5000px'></div>"
@@ -111,8 +105,7 @@ async def test_what_stands_in_frames_far_below_is_pictured(browser: Browser) -> 
 async def test_a_framed_copy_is_seen_after_the_behaviours_of_its_capture(browser: Browser) -> None:
     """Those that had an effect there; a click on a link does not leave the copy."""
     copy = (
-        "<!DOCTYPE html><details><summary>How long</summary>120 metres</details>"
-        "<a href='/other' id=more>Load more</a>"
+        "<!DOCTYPE html><details><summary>How long</summary>120 metres</details><a href='/other' id=more>Load more</a>"
     )
 
     async def serve(target: str, writer: asyncio.StreamWriter) -> None:
@@ -204,8 +197,7 @@ async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
         async def serve(target: str, writer: asyncio.StreamWriter) -> None:
             if target == "/away":
                 writer.write(
-                    f"HTTP/1.1 302 Found\r\nLocation: http://{elsewhere}/moved\r\n"
-                    "Content-Length: 0\r\n\r\n".encode()
+                    f"HTTP/1.1 302 Found\r\nLocation: http://{elsewhere}/moved\r\nContent-Length: 0\r\n\r\n".encode()
                 )
                 return
             await answer(
@@ -220,9 +212,7 @@ async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
             )
 
         async with listening(serve) as host:
-            found = await view_copy(
-                browser, of_host(host), PageScreen(), clock=CLOCK, patience=SOON
-            )
+            found = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK, patience=SOON)
 
     assert "Seen" in (found.text or "")
     assert len(found.requests) > 4, "they were tried"

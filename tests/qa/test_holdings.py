@@ -52,9 +52,7 @@ def layout(archived: Path, tmp_path: Path) -> Layout:
 def rows_of(layout: Layout) -> Callable[[str], list[HoldingsRow]]:
     def rows(page_id: str) -> list[HoldingsRow]:
         with closing(sqlite3.connect(layout.captures_db)) as database:
-            return [
-                HoldingsRow(*row) for row in database.execute(ROWS_OF_PAGE, {"page_id": page_id})
-            ]
+            return [HoldingsRow(*row) for row in database.execute(ROWS_OF_PAGE, {"page_id": page_id})]
 
     return rows
 
@@ -72,9 +70,7 @@ def held(layout: Layout, url: str, page: PageInfo | None = None) -> HoldingsRepo
     return HoldingsVerifier(layout, rows_of(layout)).check(page or manifest(layout, url))
 
 
-def planted(
-    layout: Layout, takes: Callable[[Record], bool], change: Callable[[Record], bytes | None]
-) -> None:
+def planted(layout: Layout, takes: Callable[[Record], bool], change: Callable[[Record], bytes | None]) -> None:
     """Plant one fault, and rebuild the index as an operator would."""
     took = plant(layout, [Planted("fault", takes, change)])
     assert took["fault"]
@@ -115,15 +111,11 @@ def test_all_that_was_archived_is_held(layout: Layout, url: str) -> None:
         pytest.param(
             "resource",
             f"urn:dom:{FIRST}",
-            lambda _: (
-                b"<!DOCTYPE html>\n<html><head><title>Gallery</title></head><body></body></html>"
-            ),
+            lambda _: b"<!DOCTYPE html>\n<html><head><title>Gallery</title></head><body></body></html>",
             "empty",
             id="a document emptied",
         ),
-        pytest.param(
-            "resource", f"urn:text:{FIRST}", lambda _: b"Other words.", "digest", id="another text"
-        ),
+        pytest.param("resource", f"urn:text:{FIRST}", lambda _: b"Other words.", "digest", id="another text"),
         pytest.param("resource", f"urn:dom:{FIRST}", gone, "missing: index", id="no document"),
         pytest.param("resource", f"urn:view:{FIRST}", gone, "missing: index", id="no picture"),
     ],
@@ -194,18 +186,14 @@ def test_what_was_taken_down_may_be_gone(layout: Layout) -> None:
     """Nobody captures again what nobody may see."""
     page = manifest(layout, FIRST)
     planted(layout, lambda record: record.uri == PICTURE, gone)
-    checked = HoldingsVerifier(
-        layout, rows_of(layout), is_hidden=lambda url, _digest: url == PICTURE
-    ).check(page)
+    checked = HoldingsVerifier(layout, rows_of(layout), is_hidden=lambda url, _digest: url == PICTURE).check(page)
 
     assert checked.lost == ()
 
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_a_page_is_not_read_beyond_its_limits(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_is_not_read_beyond_its_limits(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is beyond is looked up at most, and counted."""
     page = manifest(layout, FIRST)
     monkeypatch.setattr(holdings, "MOST_PARTS", 10)

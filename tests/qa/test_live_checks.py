@@ -15,9 +15,7 @@ from qa.live_checks import CheckBacklog, is_sampled, suspicion_weight
 
 PAGE = PageInfo("p", "https://a.example/", "https://a.example/", "2026-11-22T12:00:00Z",
                 VisitOutcome.COMPLETE, status=200, page_class=PageClass.OK)  # fmt: skip
-SUSPECT = replace(
-    PAGE, outcome=VisitOutcome.PARTIAL, missing=(MissingResource("https://a.example/x", "missing"),)
-)
+SUSPECT = replace(PAGE, outcome=VisitOutcome.PARTIAL, missing=(MissingResource("https://a.example/x", "missing"),))
 
 
 def page(number: int, like: PageInfo = PAGE) -> PageInfo:

@@ -39,9 +39,7 @@ CLOCK = SystemClock()
 SIZE = (1280, 800)
 
 
-STYLE = (
-    "<!DOCTYPE html><body style='margin:0'><div style='height:800px;background:{}'>{}</div></body>"
-)
+STYLE = "<!DOCTYPE html><body style='margin:0'><div style='height:800px;background:{}'>{}</div></body>"
 
 
 def candidate(url: str, page_id: str, **facts: object) -> SampleCandidate:
@@ -73,15 +71,11 @@ async def test_a_browser_that_dies_costs_one_look(full: FullSite, site: str) -> 
     origins = ReplayOrigins(full.served.front, full.served.replay)
     with (
         ThreadPoolExecutor(2) as pool,
-        open_collection_replay(
-            full.builder.layout, "", origins, Level.IMAGES, clock=CLOCK
-        ) as playback,
+        open_collection_replay(full.builder.layout, "", origins, Level.IMAGES, clock=CLOCK) as playback,
     ):
         await browsers.start()
         try:
-            found = await PlaybackChecker(playback, lend, pool, CLOCK).check(
-                candidate(f"{site}/", page_id)
-            )
+            found = await PlaybackChecker(playback, lend, pool, CLOCK).check(candidate(f"{site}/", page_id))
         finally:
             await browsers.stop()
 

@@ -46,9 +46,7 @@ def other_picture() -> bytes:
 
 
 def seen(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> PageSnapshot:
-    snapshot = PageSnapshot(
-        URL, URL, VisitOutcome.COMPLETE, "", 200, captured_at=THEN, text=text, title=title
-    )
+    snapshot = PageSnapshot(URL, URL, VisitOutcome.COMPLETE, "", 200, captured_at=THEN, text=text, title=title)
     return replace(snapshot, **facts)
 
 
@@ -104,9 +102,7 @@ SEED = drawn()
         *("no-text-then", "few-words", "few-other-words", "damaged-picture"),
     ],
 )
-def test_a_page_is_told_what_became_of_it(
-    then: PageSnapshot, now: PageSnapshot, drift: PageDrift
-) -> None:
+def test_a_page_is_told_what_became_of_it(then: PageSnapshot, now: PageSnapshot, drift: PageDrift) -> None:
     """One word for what happened, by the words first, then the picture."""
     found = compare_snapshots(then, now)
 

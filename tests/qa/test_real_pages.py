@@ -92,9 +92,7 @@ class Kept:
         """What the registry has of these pages at the default level."""
         with closing(open_registry(self.layout, "")) as store, store.reading() as rows:
             return {
-                each.check.page_id: each
-                for each in find_checks(rows, list(page_ids))
-                if each.check.level == "images"
+                each.check.page_id: each for each in find_checks(rows, list(page_ids)) if each.check.level == "images"
             }
 
 
@@ -131,9 +129,7 @@ def pictured(kept: Kept) -> list[tuple[str, str]]:
     users = Counter(url for page in manifests.values() for url in {it.url for it in page.resources})
     found = {}
     for url, page in sorted(manifests.items()):
-        own = {
-            it.url for it in page.resources if it.resource_type == "Image" and users[it.url] == 1
-        }
+        own = {it.url for it in page.resources if it.resource_type == "Image" and users[it.url] == 1}
         large = [each for each in own if sizes.get(each, 0) >= _LARGE_PICTURE_BYTES]
         if large and url in _OTHERS:
             found[url] = max(large, key=lambda each: sizes[each])
@@ -165,9 +161,7 @@ def other_picture(each: Held) -> bytes:
 def faults(kept: Kept) -> tuple[dict[str, str], list[Planted]]:
     """The page of each fault by its name, and the faults."""
     (swapped_page, swapped), (gone_page, gone) = pictured(kept)[:2]
-    knoppix = next(
-        each.payload for each in held(kept.layout.archive) if each.uri == f"urn:dom:{UNTOUCHED[0]}"
-    )
+    knoppix = next(each.payload for each in held(kept.layout.archive) if each.uri == f"urn:dom:{UNTOUCHED[0]}")
     pages = {
         "sheet gone": SHEET_GONE,
         "sheet emptied": SHEET_EMPTY,
@@ -185,9 +179,7 @@ def faults(kept: Kept) -> tuple[dict[str, str], list[Planted]]:
 
     def sheet_of(page: str) -> Any:
         folder = page.rpartition("/")[0]
-        return lambda each: (
-            each.kind == "response" and each.mime == "text/css" and each.uri.startswith(folder)
-        )
+        return lambda each: each.kind == "response" and each.mime == "text/css" and each.uri.startswith(folder)
 
     def ends_with(path: str) -> Any:
         return lambda each: each.kind == "response" and each.uri.endswith(path)
@@ -245,13 +237,13 @@ def test_planted_faults_are_found_and_repaired_by_themselves(archived: Kept) -> 
     assert missed == {}, ran.err
     after = archived.manifests()
     repairs = {name: old[before[url].page_id] for name, url in pages.items()}
-    assert {name: each.repair for name, each in repairs.items()} == dict.fromkeys(
-        pages, RepairState.DONE_BETTER
-    ), ran.err
+    assert {name: each.repair for name, each in repairs.items()} == dict.fromkeys(pages, RepairState.DONE_BETTER), (
+        ran.err
+    )
     new = archived.checked(each.repair_page_id for each in repairs.values())
-    assert {
-        name: new[each.repair_page_id].check.verdict for name, each in repairs.items()
-    } == dict.fromkeys(pages, QaVerdict.GOOD)
+    assert {name: new[each.repair_page_id].check.verdict for name, each in repairs.items()} == dict.fromkeys(
+        pages, QaVerdict.GOOD
+    )
     assert {name: after[url].page_id for name, url in pages.items()} == {
         name: each.repair_page_id for name, each in repairs.items()
     }

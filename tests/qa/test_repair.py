@@ -38,9 +38,7 @@ def offered(old: CaptureSide, new: CaptureSide, choice: RepairOutcome) -> str:
     return "new" if new.offered <= old.offered else "old"
 
 
-def side(
-    check: PlaybackCheck, page_class: PageClass = PageClass.OK, status: int = 200
-) -> CaptureSide:
+def side(check: PlaybackCheck, page_class: PageClass = PageClass.OK, status: int = 200) -> CaptureSide:
     return CaptureSide(check, page_class, status)
 
 
@@ -133,9 +131,7 @@ def test_another_page_is_better_than_a_copy_that_shows_nothing() -> None:
     """Where the words are gone there is nothing to keep."""
     old, new = side(replace(OLD, text=0.0)), side(replace(NEW, verdict=QaVerdict.GOOD, score=1.0))
 
-    assert (
-        choose_capture(old, new, PageChanges(PageDrift.OTHER_PAGE)).state is RepairState.DONE_BETTER
-    )
+    assert choose_capture(old, new, PageChanges(PageDrift.OTHER_PAGE)).state is RepairState.DONE_BETTER
 
 
 def test_much_less_of_a_page_is_not_better_than_nearly_all_of_it() -> None:
@@ -156,10 +152,7 @@ def test_what_a_person_calls_bad_needs_no_second_word() -> None:
     marked = replace(OLD, judge=VerdictSource.PERSON, score=1.0, text=1.0)
     new = side(replace(NEW, verdict=QaVerdict.GOOD, score=1.0))
 
-    assert (
-        choose_capture(side(marked), new, PageChanges(PageDrift.OTHER_PAGE)).state
-        is RepairState.DONE_BETTER
-    )
+    assert choose_capture(side(marked), new, PageChanges(PageDrift.OTHER_PAGE)).state is RepairState.DONE_BETTER
 
 
 @settings(deadline=None)

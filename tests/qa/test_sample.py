@@ -52,11 +52,7 @@ def test_what_speaks_for_a_look_is_said() -> None:
         "big: 40 MB",
         "host: never checked",
     )
-    assert (
-        weigh_candidate(odd).weight
-        > weigh_candidate(page(1, outcome=VisitOutcome.PARTIAL)).weight
-        > 1
-    )
+    assert weigh_candidate(odd).weight > weigh_candidate(page(1, outcome=VisitOutcome.PARTIAL)).weight > 1
 
 
 def test_the_suspect_come_first_and_are_drawn_more_often() -> None:

@@ -73,18 +73,14 @@ class Shelf:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def shelf(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Shelf]:
+def shelf(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
     """An empty one, on either database, that is read a few rows at a time."""
     monkeypatch.setattr(module, "_CHUNK", 3)
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     layout = Layout(tmp_path)
     layout.databases.mkdir()
     path = layout.captures_db
-    database: IndexDatabase = (
-        PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
-    )
+    database: IndexDatabase = PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
     writer = PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
     registry = open_registry(layout, "")
     with ExitStack() as stack:
@@ -150,9 +146,7 @@ def test_of_a_url_the_newest_capture_that_has_a_copy_is_found(shelf: Shelf) -> N
     newer = shelf.page("https://a.example/", at=NOW + timedelta(days=1))
     shelf.page("https://a.example/", at=NOW + timedelta(days=2), outcome=VisitOutcome.FAILED)
 
-    found = dict(
-        newest_captures(shelf.database, ["https://a.example/", "https://no.example/", "no URL"])
-    )
+    found = dict(newest_captures(shelf.database, ["https://a.example/", "https://no.example/", "no URL"]))
 
     assert found["https://no.example/"] is found["no URL"] is None
     assert found["https://a.example/"] is not None

@@ -15,9 +15,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 def page(number: int, host: str, page_class: PageClass = PageClass.OK) -> SampleCandidate:
     url = f"https://{host}/{number}"
-    return SampleCandidate(
-        f"id-{number}-{host}", url, url, AT, "20260101000000", host, page_class=page_class
-    )
+    return SampleCandidate(f"id-{number}-{host}", url, url, AT, "20260101000000", host, page_class=page_class)
 
 
 def drawn(pages: list[SampleCandidate], size: int, seed: int = 0) -> list[SampleCandidate]:
@@ -48,9 +46,7 @@ hosts = st.lists(st.integers(0, 6), max_size=60)
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(hosts, st.integers(0, 30), st.integers(0, 5), st.randoms(use_true_random=False))
-def test_the_same_seed_draws_the_same_pages(
-    numbers: list[int], size: int, seed: int, dice: random.Random
-) -> None:
+def test_the_same_seed_draws_the_same_pages(numbers: list[int], size: int, seed: int, dice: random.Random) -> None:
     """In whatever order they come; no page twice, and as many as are asked for and there."""
     pages = [page(place, f"{host}.example") for place, host in enumerate(numbers)]
     mixed = list(pages)

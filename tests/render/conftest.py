@@ -169,10 +169,7 @@ class Site:
             b"<!doctype html><title>Again</title>",
             b"<p>again<script>location.reload()</script>",
         )
-        writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-            b"Content-Length: %d\r\n\r\n" % len(head + body)
-        )
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(head + body))
         writer.write(head)
         await writer.drain()
         await asyncio.sleep(0.1)  # the gap is what this route is
@@ -278,15 +275,11 @@ def make_authority(folder: Path) -> Authority:
     pem.write_bytes(
         leaf.public_bytes(encoding)
         + root.public_bytes(encoding)
-        + leaf_key.private_bytes(
-            encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        + leaf_key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
-    der = key.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    der = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return Authority(base64.b64encode(hashlib.sha256(der).digest()).decode(), context)
 
 
@@ -311,10 +304,7 @@ class StrictProxy:
             user = credentials(asked.headers.get("proxy-authorization", ""))
             if user is None:
                 self.refused.append(asked)
-                writer.write(
-                    b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic realm=weboid\r\n"
-                    b"Content-Length: 0\r\n\r\n"
-                )
+                writer.write(b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic realm=weboid\r\nContent-Length: 0\r\n\r\n")
                 return
             if asked.method == "CONNECT":
                 await self.tunnel(asked, user, reader, writer)
@@ -416,15 +406,11 @@ def settings() -> VisitSettings:
 
 
 @pytest.fixture
-def look(
-    browser: Browser, site: Site, settings: VisitSettings, clock: SystemClock
-) -> Callable[..., Awaitable[Visit]]:
+def look(browser: Browser, site: Site, settings: VisitSettings, clock: SystemClock) -> Callable[..., Awaitable[Visit]]:
     """Visit a path of the site, or a URL through a proxy, with some settings changed."""
 
     async def look(target: str, proxy: ProxyEndpoint | None = None, **changes: Any) -> Visit:
         url = site.url(target) if target.startswith("/") else target
-        return await visit(
-            browser, VisitRequest(url, proxy), replace(settings, **changes), clock=clock
-        )
+        return await visit(browser, VisitRequest(url, proxy), replace(settings, **changes), clock=clock)
 
     return look

@@ -74,9 +74,7 @@ async def test_a_picture_that_is_cut_says_so(look: Look) -> None:
     assert entry(seen, ArtifactKind.THUMBNAIL) == PagePicture("thumbnail", 320, 200)
 
 
-async def test_two_pixels_a_point_make_a_picture_twice_as_large(
-    look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_two_pixels_a_point_make_a_picture_twice_as_large(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles hold less of the page then, and meet all the same."""
     monkeypatch.setattr("render.screenshot.SIDE_LIMIT_PX", 3_000)
     seen = await look("/ruler.html?stripes=30", device_scale=2.0)
@@ -104,9 +102,7 @@ async def test_a_page_that_never_stops_growing_says_so(look: Look) -> None:
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "webp"])
-async def test_pictures_can_be_lossy(
-    look: Look, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+async def test_pictures_can_be_lossy(look: Look, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """By setting, those made of tiles, too; the thumbnail always is."""
     monkeypatch.setattr("render.screenshot.SIDE_LIMIT_PX", 1_000)
     seen = await look("/ruler.html?stripes=10", picture_format=kind, picture_quality=60)

@@ -103,9 +103,7 @@ async def test_a_stopped_browser_is_killed_from_outside(
         assert await until_gone(stopped) == []
 
 
-async def test_the_deadline_holds_in_a_stopped_browser(
-    site: Any, request_for: Any, clock: SystemClock
-) -> None:
+async def test_the_deadline_holds_in_a_stopped_browser(site: Any, request_for: Any, clock: SystemClock) -> None:
     """Whatever the guardian does, a visit ends at its deadline, and another browser may try."""
     async with launched(hang_limit_s=60.0) as browser:
         short = VisitSettings(timeout_s=2.0)
@@ -126,9 +124,7 @@ async def test_a_stopped_page_costs_its_own_deadline_and_is_ended(
     """The browser is well, so the visit has its outcome; the process does not stay behind."""
     async with launched() as browser:
         short = VisitSettings(timeout_s=2.0)
-        going = asyncio.ensure_future(
-            visit(browser, request_for("/silent-image.html"), short, clock=clock)
-        )
+        going = asyncio.ensure_future(visit(browser, request_for("/silent-image.html"), short, clock=clock))
         await site.until_asked("/silent?image")
         stopped = renderers(browser)
         for process in stopped:

@@ -137,9 +137,7 @@ async def test_the_browser_listens_on_no_port(browser: Browser) -> None:
         assert [c for c in process.net_connections() if c.status == psutil.CONN_LISTEN] == []
 
 
-async def test_the_environment_holds_nothing_of_ours(
-    clock: SystemClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_environment_holds_nothing_of_ours(clock: SystemClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """A secret in our environment is not in the browser's."""
     monkeypatch.setenv("WEBOID_SECRET", "s3cret")
     async with await launch(clock) as browser:
@@ -188,9 +186,7 @@ async def test_closing_twice_is_harmless(clock: SystemClock) -> None:
     assert browser.recycle_due() == "dead"
 
 
-async def test_a_killed_browser_is_noticed_and_cleaned_up(
-    clock: SystemClock, scratch: Path
-) -> None:
+async def test_a_killed_browser_is_noticed_and_cleaned_up(clock: SystemClock, scratch: Path) -> None:
     """Its death is an event, and its orphans end with `close`."""
     browser = await launch(clock)
     # Debian's program is a shell script that starts the browser proper.
@@ -215,9 +211,7 @@ async def gone(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 async def start_owner() -> tuple[asyncio.subprocess.Process, list[psutil.Process]]:
     """A worker with a browser; it, and all its processes."""
-    owner = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", OWNER, stdout=subprocess.PIPE
-    )
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", OWNER, stdout=subprocess.PIPE)
     assert owner.stdout is not None
     assert await owner.stdout.readline()
     return owner, psutil.Process(owner.pid).children(recursive=True)
@@ -307,9 +301,7 @@ def fake_browser(folder: Path, does: str) -> BrowserExecutable:
     return BrowserExecutable(program, BrowserKind.CHROMIUM, "1")
 
 
-async def test_a_program_that_is_no_browser_says_what_it_said(
-    clock: SystemClock, scratch: Path
-) -> None:
+async def test_a_program_that_is_no_browser_says_what_it_said(clock: SystemClock, scratch: Path) -> None:
     """The error holds the program's last words, and nothing is left."""
     executable = fake_browser(scratch, "echo no display >&2; exit 3")
 
@@ -326,9 +318,7 @@ async def test_a_missing_sandbox_is_explained(clock: SystemClock, scratch: Path)
         await Browser.launch(SETTINGS, executable, clock=clock)
 
 
-async def test_a_browser_that_does_not_answer_is_given_up(
-    clock: SystemClock, scratch: Path
-) -> None:
+async def test_a_browser_that_does_not_answer_is_given_up(clock: SystemClock, scratch: Path) -> None:
     """The start has a limit of its own, and the silent process is ended."""
     settings = replace(SETTINGS, start_timeout_s=0.5)
     executable = fake_browser(scratch, "exec sleep 60")

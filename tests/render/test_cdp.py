@@ -137,9 +137,7 @@ async def test_messages_survive_any_chunking(texts: list[str], cuts: list[int]) 
             done.set()
 
     peer.connection.listen("", listen)
-    raw = b"".join(
-        json.dumps({"method": "T.t", "params": {"text": t}}).encode() + b"\0" for t in texts
-    )
+    raw = b"".join(json.dumps({"method": "T.t", "params": {"text": t}}).encode() + b"\0" for t in texts)
     edges = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
     for start, end in itertools.pairwise(edges):
         os.write(peer.write_fd, raw[start:end])

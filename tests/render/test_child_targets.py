@@ -32,9 +32,7 @@ def text(seen: Visit) -> str:
     return next(a.data for a in seen.artifacts if a.kind == "text").decode()
 
 
-async def test_a_page_that_begs_gets_nothing(
-    browser: Browser, site: Any, clock: SystemClock
-) -> None:
+async def test_a_page_that_begs_gets_nothing(browser: Browser, site: Any, clock: SystemClock) -> None:
     """Even as if a person had clicked: every prompt is refused at once or stays silent (C-11)."""
     async with browser.context() as context:
         page = await open_page(context, None, OPTIONS, clock)
@@ -66,9 +64,7 @@ async def test_a_page_that_pushes_outwards_stays_where_it_is(look: Look, site: A
     assert seen.tried["download"] >= 1
 
 
-async def test_windows_that_a_gesture_opens_never_load(
-    browser: Browser, site: Any, clock: SystemClock
-) -> None:
+async def test_windows_that_a_gesture_opens_never_load(browser: Browser, site: Any, clock: SystemClock) -> None:
     """A click opens windows where a script may not; they are counted and closed unheard (C-11)."""
     async with browser.context() as context:
         page = await opened(context, site, clock)
@@ -121,9 +117,7 @@ async def test_a_visit_finds_nothing_of_an_earlier_one(
     """No cookie, storage, database, file, lock, name or cached answer outlives a visit (C-07)."""
 
     async def serve(writer: asyncio.StreamWriter) -> None:
-        writer.write(
-            b"HTTP/1.1 200 OK\r\nCache-Control: max-age=99999\r\nETag: x\r\nContent-Length: 1\r\n\r\nx"
-        )
+        writer.write(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=99999\r\nETag: x\r\nContent-Length: 1\r\n\r\nx")
         await writer.drain()
 
     monkeypatch.setattr(site, "serve_cacheable", serve, raising=False)
@@ -168,9 +162,7 @@ async def test_what_a_host_demands_of_browsers_is_forgotten(
     assert [asked.scheme for asked in proxy.asked] == ["https", "http"]
 
 
-async def test_the_browsers_own_pages_are_out_of_reach(
-    browser: Browser, look: Look, site: Any
-) -> None:
+async def test_the_browsers_own_pages_are_out_of_reach(browser: Browser, look: Look, site: Any) -> None:
     """No page leads to chrome:, devtools: or file:, nor loads from them (C-05)."""
     seen = await look("/inward.html")
 
@@ -181,9 +173,7 @@ async def test_the_browsers_own_pages_are_out_of_reach(
     assert browser.recycle_due() != "dead"
 
 
-async def test_a_page_calls_nobody_past_the_proxy(
-    browser: Browser, look: Look, site: Any, proxy: Any
-) -> None:
+async def test_a_page_calls_nobody_past_the_proxy(browser: Browser, look: Look, site: Any, proxy: Any) -> None:
     """Peers, STUN, TURN and mDNS: not a datagram leaves, and every connection ends at the proxy (C-05)."""
     earlier, seen = far_ends(browser.pid), set[str]()
     with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
@@ -192,9 +182,7 @@ async def test_a_page_calls_nobody_past_the_proxy(
             each.setblocking(False)
         tcp.listen()
         ports = f"{udp.getsockname()[1]},{tcp.getsockname()[1]}"
-        going = asyncio.ensure_future(
-            look(f"http://one.test/calls.html#{ports}", proxy.endpoint(), settle_s=1.0)
-        )
+        going = asyncio.ensure_future(look(f"http://one.test/calls.html#{ports}", proxy.endpoint(), settle_s=1.0))
         called = asyncio.ensure_future(site.until_asked("/called"))
         while not called.done():
             seen |= await asyncio.to_thread(far_ends, browser.pid)

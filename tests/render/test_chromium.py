@@ -44,9 +44,7 @@ def test_the_headless_shell_comes_first(path: Path, tmp_path: Path) -> None:
     chromium = install(path, "chromium")
     assert find_browser(home=tmp_path).path == chromium
     shell = install(path, "chromium-headless-shell")
-    assert find_browser(home=tmp_path) == BrowserExecutable(
-        shell, BrowserKind.HEADLESS_SHELL, "156.0.8078.79"
-    )
+    assert find_browser(home=tmp_path) == BrowserExecutable(shell, BrowserKind.HEADLESS_SHELL, "156.0.8078.79")
 
 
 def test_a_playwright_download_is_the_last_resort(path: Path, tmp_path: Path) -> None:
@@ -86,9 +84,7 @@ def test_without_a_browser_it_is_said_what_to_install(path: Path, tmp_path: Path
         find_browser(home=tmp_path)
 
 
-def test_a_variable_names_the_browser(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_names_the_browser(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """WEBOID_BROWSER wins over what is installed; the profile's setting wins over it."""
     install(path, "chromium-headless-shell")
     mine = install(tmp_path / "mine", "my-chrome", "Chromium 9.8.7.6")

@@ -27,9 +27,7 @@ def told(seen: Visit) -> dict[str, str]:
 
 async def test_locale_and_time_zone_hold_everywhere(look: Look, proxy: Any) -> None:
     """The page, a frame of another site, a worker and a shared worker see one visitor."""
-    said = told(
-        await look(TOLD, proxy.endpoint(), language="de-DE,de", timezone="Asia/Tokyo", settle_s=0.5)
-    )
+    said = told(await look(TOLD, proxy.endpoint(), language="de-DE,de", timezone="Asia/Tokyo", settle_s=0.5))
 
     for where in ("page", "frame", "worker", "shared"):
         assert said[f"{where}.language"] == "de-DE", where
@@ -77,9 +75,7 @@ async def test_a_phones_page_fits_the_phone_when_it_says_so(look: Look) -> None:
 
 async def test_colour_scheme_and_motion_are_as_the_profile_says(look: Look, proxy: Any) -> None:
     """Also in frames; by default neither is asked for."""
-    said = told(
-        await look(TOLD, proxy.endpoint(), colour_scheme="dark", reduced_motion=True, settle_s=0.5)
-    )
+    said = told(await look(TOLD, proxy.endpoint(), colour_scheme="dark", reduced_motion=True, settle_s=0.5))
     usual = told(await look("/told.html"))
 
     assert (said["page.dark"], said["page.still"], said["frame.dark"]) == ("true", "true", "true")

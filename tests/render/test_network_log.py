@@ -103,13 +103,9 @@ def test_a_cached_response_is_marked() -> None:
 def test_a_failure_keeps_its_reason() -> None:
     """What blocked it says more than the error that followed."""
     story = Story()
-    for number, told in enumerate(
-        ({"errorText": "net::ERR_FAILED"}, {"errorText": "x", "blockedReason": "csp"}, {})
-    ):
+    for number, told in enumerate(({"errorText": "net::ERR_FAILED"}, {"errorText": "x", "blockedReason": "csp"}, {})):
         story.ask(str(number), "http://a/")
-        story.log.handle_event(
-            "Network.loadingFailed", {"requestId": str(number), **told}, owner="tab", now=0.0
-        )
+        story.log.handle_event("Network.loadingFailed", {"requestId": str(number), **told}, owner="tab", now=0.0)
 
     assert [each.failed for each in story.log.entries()] == ["net::ERR_FAILED", "csp", "failed"]
 
@@ -185,9 +181,7 @@ def test_the_log_is_bounded() -> None:
 def test_the_proxys_own_errors_are_told_apart() -> None:
     """By their header, or by a status that only proxies use (RFC 9110, 15.5.8)."""
     assert DocumentResponse("http://a/", 502, "", {}).proxy_error == ""
-    assert (
-        DocumentResponse("http://a/", 502, "", {"weboid-proxy-error": "dns"}).proxy_error == "dns"
-    )
+    assert DocumentResponse("http://a/", 502, "", {"weboid-proxy-error": "dns"}).proxy_error == "dns"
     assert DocumentResponse("http://a/", 407, "", {}).proxy_error == "proxy: 407"
 
 

@@ -50,9 +50,7 @@ async def test_links_say_where_they_stand(look: Look, site: Any) -> None:
 
     assert links["/home.html"] == link("/home.html", "Home", "", "a", "header", "", True)
     assert links["/nav.html"] == link("/nav.html", "A map", "", "a", "nav", "", True)
-    assert links["/body.html"] == link(
-        "/body.html", "a link in text", "nofollow ugc", "a", "main", "First part", True
-    )
+    assert links["/body.html"] == link("/body.html", "a link in text", "nofollow ugc", "a", "main", "First part", True)
     assert links["/twice.html"] == link("/twice.html", "seen", "", "a", "main", "Second", True)
     assert not links["/unseen.html"].visible
     assert links["/svg.html"] == link("/svg.html", "drawn", "", "a", "footer", "Second", True)
@@ -70,9 +68,7 @@ async def test_a_crawl_follows_links_but_no_other_forms_of_the_page(look: Look, 
     assert not {"/canonical.html", "/feed.xml", "/amp.html"} & paths
 
 
-async def test_the_icon_of_the_best_size_is_loaded_once_a_browser(
-    look: Look, site: Any, browser: Browser
-) -> None:
+async def test_the_icon_of_the_best_size_is_loaded_once_a_browser(look: Look, site: Any, browser: Browser) -> None:
     """The smallest that has 32 pixels; other pages tell it without asking again."""
     first = await look("/said.html", favicon=True)
     again = await look("/said.html", favicon=True)
@@ -181,8 +177,7 @@ async def test_the_density_of_a_responsive_image_is_recorded(look: Look) -> None
     dom = artifact(await look("/responsive.html"), ArtifactKind.DOM).decode()
     images = re.findall(r"<img[^>]*>", dom)
     density = {
-        re.findall(r' id="(\w+)"', each)[0]: re.findall(r' data-weboid-density="([\d.]+)"', each)
-        for each in images
+        re.findall(r' id="(\w+)"', each)[0]: re.findall(r' data-weboid-density="([\d.]+)"', each) for each in images
     }
 
     assert density == {"plain": [], "dense": [], "wide": ["2.0000"], "source": ["4.0000"]}

@@ -44,9 +44,7 @@ def html(page: tuple[str, str]) -> str:
 
 async def test_the_doctype_is_kept(html: str) -> None:
     """It decides between quirks and standards."""
-    assert html.startswith(
-        '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3'
-    )
+    assert html.startswith('<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3')
 
 
 async def test_the_text_says_that_it_is_utf8(html: str) -> None:
@@ -120,9 +118,7 @@ async def test_a_canvas_becomes_its_picture(html: str) -> None:
 
 async def test_a_frame_of_the_same_origin_is_kept_as_data(html: str) -> None:
     """Its document waits in an attribute for whoever wants to show it."""
-    assert re.search(
-        'data-weboid-document="&lt;html data-weboid-url=&quot;(http|about)[^&]*&quot; ', html
-    )
+    assert re.search('data-weboid-document="&lt;html data-weboid-url=&quot;(http|about)[^&]*&quot; ', html)
     assert "inner words" in html
 
 
@@ -143,9 +139,7 @@ async def test_svg_keeps_its_spelling(html: str) -> None:
 async def test_shapes_say_what_style_sheets_made_of_them(look: Look) -> None:
     """Where neither their own attributes nor what they inherit in the drawing would say it."""
     html = dom(await look("/shapes.html"))
-    said = dict(
-        re.findall(r'<(\w+ [^<>]*?) data-weboid-look="([^"]*)"', re.sub(r"<svg[^>]*>", "", html))
-    )
+    said = dict(re.findall(r'<(\w+ [^<>]*?) data-weboid-look="([^"]*)"', re.sub(r"<svg[^>]*>", "", html)))
 
     assert said == {
         'path d="M1 0h1"': "color:rgb(255,0,0);fill:currentColor",
@@ -237,9 +231,7 @@ async def test_what_the_page_tells_robots_is_read(look: Look) -> None:
     ]
 
 
-async def test_what_scripts_did_to_linked_sheets_is_written_in_their_place(
-    look: Look, site: Any
-) -> None:
+async def test_what_scripts_did_to_linked_sheets_is_written_in_their_place(look: Look, site: Any) -> None:
     """Inserted, deleted and changed rules, in the sheet's order; what only looked is left as it is."""
     html = dom(await look("/changed.html"))
     found = re.findall(r"<(?:style|link)(?:[^>]*)>", html)
@@ -276,9 +268,7 @@ async def test_shadow_roots_that_markup_closes_are_in_the_dom(look: Look) -> Non
     assert [url.rpartition("/")[2] for url in seen.outlinks] == ["deep.html"]
 
 
-async def test_pictures_and_fonts_of_the_pages_memory_are_kept(
-    browser: Browser, clock: SystemClock
-) -> None:
+async def test_pictures_and_fonts_of_the_pages_memory_are_kept(browser: Browser, clock: SystemClock) -> None:
     """As bytes, within bounds, and by what they are; a page that floods its reader is cut off."""
     quick = VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0, favicon=False)
     async with serving() as site:

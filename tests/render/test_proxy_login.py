@@ -21,9 +21,7 @@ Look = Callable[..., Awaitable[Visit]]
 
 
 @pytest.mark.parametrize("url", ["http://one.test/plain.html", "https://secure.test/plain.html"])
-async def test_the_proxy_learns_the_visit_at_the_price_of_one_407(
-    look: Look, proxy: Any, url: str
-) -> None:
+async def test_the_proxy_learns_the_visit_at_the_price_of_one_407(look: Look, proxy: Any, url: str) -> None:
     """One refused request for a context, then every request carries the credentials."""
     seen = await look(url, proxy.endpoint())
 
@@ -52,9 +50,7 @@ async def test_every_frame_and_worker_carries_the_credentials(look: Look, proxy:
     assert {request.url for request in seen.requests} >= expected
 
 
-async def test_a_secure_page_asks_through_tunnels_that_know_the_visit(
-    look: Look, proxy: Any
-) -> None:
+async def test_a_secure_page_asks_through_tunnels_that_know_the_visit(look: Look, proxy: Any) -> None:
     """Each CONNECT carries the credentials."""
     seen = await look("https://secure.test/outer-secure.html", proxy.endpoint())
 
@@ -164,9 +160,7 @@ async def test_a_blank_page_asks_nobody(browser: Browser, proxy: Any, clock: Sys
     assert (proxy.asked, proxy.refused) == ([], [])
 
 
-async def test_nothing_escapes_around_the_proxy(
-    look: Look, proxy: Any, settings: VisitSettings
-) -> None:
+async def test_nothing_escapes_around_the_proxy(look: Look, proxy: Any, settings: VisitSettings) -> None:
     """No UDP candidates, no WebTransport, no local files, no names looked up (C-05)."""
     seen = await look("http://one.test/escapes.html", proxy.endpoint(), settle_s=1.0)
 

@@ -49,9 +49,7 @@ def filtered(size: tuple[int, int], pixels: bytes, kind: int) -> bytes:
         above = row
 
     def chunk(name: bytes, body: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-        )
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (
@@ -61,9 +59,7 @@ def filtered(size: tuple[int, int], pixels: bytes, kind: int) -> bytes:
 
 
 @given(parts=PICTURES, kind=st.integers(0, 4))
-def test_the_whole_shows_every_part_below_the_one_before(
-    parts: list[tuple[tuple[int, int], bytes]], kind: int
-) -> None:
+def test_the_whole_shows_every_part_below_the_one_before(parts: list[tuple[tuple[int, int], bytes]], kind: int) -> None:
     """Pixel for pixel, whatever filter the rows have."""
     joiner = PngJoiner()
     for size, pixels in parts:

@@ -109,9 +109,7 @@ async def test_a_worker_that_never_ends_is_not_waited_for(
     assert note in seen.notes
 
 
-async def test_an_answer_that_never_comes_is_not_waited_for(
-    look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_answer_that_never_comes_is_not_waited_for(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page stays as it is without it."""
     monkeypatch.setattr("render.network_log.PATIENCE_S", 1.0)
     seen = await look("/service/application.html?never.txt")

@@ -77,9 +77,7 @@ async def test_a_timer_of_the_whole_patience_is_waited_for(look: Look) -> None:
     assert text(seen).strip().endswith("after two seconds")
 
 
-async def test_what_a_timer_fetches_in_a_foreign_frame_is_asked_for(
-    look: Look, site: Any, proxy: Any
-) -> None:
+async def test_what_a_timer_fetches_in_a_foreign_frame_is_asked_for(look: Look, site: Any, proxy: Any) -> None:
     """The same in a frame of another site, which has a process of its own."""
     seen = await look("http://one.test/rest-outer.html", proxy.endpoint())
 
@@ -102,9 +100,7 @@ async def test_timers_look_as_they_always_do(look: Look) -> None:
 async def test_what_goes_on_without_end_does_not_hold_the_page(look: Look) -> None:
     """Changes of the same few nodes are enough, and named; so are repeated requests."""
     patient = {"settle_limit_s": FOR_EVER_S, "timeout_s": 3 * FOR_EVER_S}
-    clock, poll = await asyncio.gather(
-        look("/rest-clock.html", **patient), look("/rest-poll.html", **patient)
-    )
+    clock, poll = await asyncio.gather(look("/rest-clock.html", **patient), look("/rest-poll.html", **patient))
 
     assert (clock.outcome, clock.restless) == (VisitOutcome.COMPLETE, ("dom",))
     assert clock.settled["dom"] < FOR_EVER_S / 2

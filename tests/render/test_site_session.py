@@ -48,24 +48,18 @@ NAMES = strategies.sampled_from(["example.org", "a.example.org", "b.a.example.or
     NAMES,
     strategies.booleans(),
     strategies.lists(
-        strategies.builds(
-            lambda wide, name: f"*.{name}" if wide else name, strategies.booleans(), NAMES
-        ),
+        strategies.builds(lambda wide, name: f"*.{name}" if wide else name, strategies.booleans(), NAMES),
         min_size=1,
         max_size=3,
     ),
     NAMES,
 )
-def test_a_confined_cookie_is_for_named_hosts_only(
-    domain: str, below: bool, hosts: list[str], asked: str
-) -> None:
+def test_a_confined_cookie_is_for_named_hosts_only(domain: str, below: bool, hosts: list[str], asked: str) -> None:
     """Whatever a site had set it for: a host that it would be sent to is one that is named."""
     cookie = {"name": "a", "value": "b", "domain": f".{domain}" if below else domain, "path": "/"}
     for kept in confine_to_hosts([cookie], {}, hosts).cookies:
         goes_to = kept["domain"]
-        inside = asked == goes_to.removeprefix(".") or (
-            goes_to.startswith(".") and asked.endswith(goes_to)
-        )
+        inside = asked == goes_to.removeprefix(".") or (goes_to.startswith(".") and asked.endswith(goes_to))
         if inside:
             assert covers_host_of(hosts, f"https://{asked}/")
             assert asked == domain or (below and asked.endswith(f".{domain}"))

@@ -78,14 +78,10 @@ async def test_a_login_is_not_attempted(look: Look, site: Any) -> None:
     assert data(seen, ArtifactKind.TEXT) == b"Log in"
 
 
-async def test_named_hosts_are_reached_without_a_proxy(
-    clock: SystemClock, site: Any, settings: VisitSettings
-) -> None:
+async def test_named_hosts_are_reached_without_a_proxy(clock: SystemClock, site: Any, settings: VisitSettings) -> None:
     """A browser that was told where a name lies goes there, and nowhere else."""
     hosts = {"known.test:80": f"127.0.0.1:{site.port}"}
-    async with await Browser.launch(
-        BrowserSettings(), find_browser(), hosts=hosts, clock=clock
-    ) as browser:
+    async with await Browser.launch(BrowserSettings(), find_browser(), hosts=hosts, clock=clock) as browser:
         known, other = [
             await visit(browser, VisitRequest(f"http://{name}/plain.html"), settings, clock=clock)
             for name in ("known.test", "other.test")
@@ -153,9 +149,7 @@ async def test_a_redirect_loop_fails(look: Look) -> None:
     assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "net::ERR_TOO_MANY_REDIRECTS")
 
 
-@pytest.mark.parametrize(
-    "path", ["/jump.html", "/jump-late.html", "/refresh.html", "/beforeunload.html"]
-)
+@pytest.mark.parametrize("path", ["/jump.html", "/jump-late.html", "/refresh.html", "/beforeunload.html"])
 async def test_redirects_by_the_page_itself_are_followed(look: Look, site: Any, path: str) -> None:
     """Scripts and meta refresh lead on as Location does."""
     seen = await look(path)
@@ -192,12 +186,8 @@ async def test_a_script_that_leads_nowhere_fails_the_visit(look: Look) -> None:
     assert seen.artifacts == ()
 
 
-@pytest.mark.parametrize(
-    ("path", "mime"), [("/file.pdf", "application/pdf"), ("/file.zip", "application/zip")]
-)
-async def test_a_file_is_complete_and_asked_for_once(
-    look: Look, site: Any, path: str, mime: str
-) -> None:
+@pytest.mark.parametrize(("path", "mime"), [("/file.pdf", "application/pdf"), ("/file.zip", "application/zip")])
+async def test_a_file_is_complete_and_asked_for_once(look: Look, site: Any, path: str, mime: str) -> None:
     """A main document that is saved instead of shown is no failure, and is asked for once."""
     seen = await look(path)
 
@@ -312,9 +302,7 @@ async def test_a_stream_of_events_does_not_hold_the_page(look: Look) -> None:
     assert (seen.outcome, seen.reason, seen.restless) == (VisitOutcome.COMPLETE, "", ())
 
 
-async def test_a_crashed_renderer_fails_the_visit_only(
-    browser: Browser, look: Look, site: Any
-) -> None:
+async def test_a_crashed_renderer_fails_the_visit_only(browser: Browser, look: Look, site: Any) -> None:
     """The page is gone, the browser is not."""
     going = asyncio.ensure_future(look("/silent-image.html"))
     await site.until_asked("/silent?image")
@@ -351,9 +339,7 @@ async def test_a_flood_of_requests_is_cut_off(look: Look, monkeypatch: pytest.Mo
     assert len(seen.requests) <= 500
 
 
-async def test_frames_within_frames_without_end_are_cut_off(
-    look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_frames_within_frames_without_end_are_cut_off(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page itself is kept, with the frames so far."""
     monkeypatch.setattr("render.network_log.FRAME_LIMIT", 30)
     seen = await look("/recursive-frames.html", settle_limit_s=30.0)
@@ -487,9 +473,7 @@ async def test_many_visits_at_once_do_not_mix(look: Look, site: Any) -> None:
     paths = [f"/plain.html?{n}" for n in range(8)]
     seen = await asyncio.gather(*map(look, paths))
 
-    assert [[request.url for request in each.requests] for each in seen] == [
-        [site.url(path)] for path in paths
-    ]
+    assert [[request.url for request in each.requests] for each in seen] == [[site.url(path)] for path in paths]
 
 
 async def test_a_cancelled_visit_leaves_no_context(browser: Browser, look: Look, site: Any) -> None:

@@ -66,8 +66,7 @@ def archive(weboid: Weboid, cells: Sequence[Cell]) -> tuple[Ran, list[Result]]:
     written |= {
         target
         for kind, target, headers, _ in found
-        if kind == "revisit"
-        and (headers["WARC-Refers-To-Target-URI"], headers["WARC-Refers-To-Date"]) in originals
+        if kind == "revisit" and (headers["WARC-Refers-To-Target-URI"], headers["WARC-Refers-To-Date"]) in originals
     }
     rows = index(weboid.collection, "SELECT url FROM captures WHERE record_type != 'resource'")
     whole = written & {row[0] for row in rows}
@@ -115,9 +114,7 @@ def served(weboid: Weboid) -> Iterator[str]:
 async def play(address: str, results: Sequence[Result]) -> None:
     """Open every copy in a browser that can reach this machine only, and note what it shows."""
     clock = SystemClock()
-    settings = VisitSettings(
-        full_page=False, thumbnail=False, dom=False, favicon=False, settle_s=0.2
-    )
+    settings = VisitSettings(full_page=False, thumbnail=False, dom=False, favicon=False, settle_s=0.2)
     todo = iter([each for each in results if each.page is not None])
     async with (
         await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser,
@@ -149,9 +146,7 @@ async def play(address: str, results: Sequence[Result]) -> None:
                 result.played_text = artifacts.get(ArtifactKind.TEXT, b"").decode()
                 origin = urlsplit(link[0]).netloc
                 asked = [each.url for each in copy.requests]
-                result.strays = [
-                    url for url in asked if urlsplit(url).netloc != origin and url[:5] != "data:"
-                ]
+                result.strays = [url for url in asked if urlsplit(url).netloc != origin and url[:5] != "data:"]
 
         await asyncio.gather(*(read() for _ in range(_READERS)))
 

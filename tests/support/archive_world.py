@@ -97,17 +97,13 @@ class World:
 
         async def rerouted(question: ArchiveRequest) -> ArchiveResponse:
             scheme, _, rest = question.url.partition("://")
-            place = (
-                question.url if question.url.startswith(self.origin) else f"{self.origin}/{rest}"
-            )
+            place = question.url if question.url.startswith(self.origin) else f"{self.origin}/{rest}"
             reply = await fetch(dataclasses.replace(question, url=place))
             shown = reply.url.replace(f"{self.origin}/", f"{scheme}://", 1)
             return dataclasses.replace(reply, url=shown)
 
         clock = self.clock
-        return ArchiveClient(
-            rerouted, now=lambda: NOW, monotonic=clock.monotonic, sleep=clock.sleep, gap_s=gap_s
-        )
+        return ArchiveClient(rerouted, now=lambda: NOW, monotonic=clock.monotonic, sleep=clock.sleep, gap_s=gap_s)
 
 
 @asynccontextmanager

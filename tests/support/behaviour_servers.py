@@ -149,9 +149,7 @@ def one(name: str, verdict: CheckVerdict, answering: Answering, **more: object) 
     return replace(Behaviour(name, verdict, {"site.test:80": answering}), **more)  # type: ignore[arg-type]
 
 
-async def _serve(
-    answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
+async def _serve(answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         await _answer(answering, reader, writer)
         writer.close()
@@ -161,9 +159,7 @@ async def _serve(
         writer.transport.abort()
 
 
-async def _answer(
-    answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
+async def _answer(answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     data = await reader.readexactly(1)
     if data == b"\x16":  # the hello of TLS to a server that does not speak it
         for step in answering(Request("HELLO", "/", {})):
@@ -183,9 +179,7 @@ async def _answer(
             await _do(step, last, reader, writer)
 
 
-async def _do(
-    deed: Deed, last: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
+async def _do(deed: Deed, last: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     if deed is Deed.RESET:
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -225,9 +219,7 @@ async def serving(
         host, _, port = name.rpartition(":")
         context = contexts(host) if contexts is not None and port == "443" else None
         address = (addresses or {}).get(host, "127.0.0.1")
-        server = await asyncio.start_server(
-            handler(answering), address, 0, ssl=context, backlog=4096
-        )
+        server = await asyncio.start_server(handler(answering), address, 0, ssl=context, backlog=4096)
         running.append(server)
         found = server.sockets[0].getsockname()
         bare = f"[{found[0]}]" if ":" in found[0] else found[0]
@@ -249,14 +241,10 @@ def closed_port() -> Iterator[int]:
         yield sock.getsockname()[1]
 
 
-def settings_for(
-    resolve: Mapping[str, str], *, timeout_s: float = 60.0, ca_file: str = ""
-) -> Settings:
+def settings_for(resolve: Mapping[str, str], *, timeout_s: float = 60.0, ca_file: str = "") -> Settings:
     """A profile that may ask loopback."""
     return Settings(
-        egress=EgressSettings(
-            allow=("127.0.0.0/8", "::1/128"), resolve=dict(resolve), ca_file=ca_file
-        ),
+        egress=EgressSettings(allow=("127.0.0.0/8", "::1/128"), resolve=dict(resolve), ca_file=ca_file),
         links=LinksSettings(timeout_s=timeout_s, contact="https://wiki.test/checks"),
     )
 

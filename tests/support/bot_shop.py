@@ -110,9 +110,7 @@ class Shop:
     _apis: dict[str, WikiApi] = field(default_factory=dict)
     _open_apis: AsyncExitStack = field(default_factory=AsyncExitStack)
 
-    def page(
-        self, text: str, states: Mapping[str, LinkState], *, title: str = ""
-    ) -> tuple[str, int]:
+    def page(self, text: str, states: Mapping[str, LinkState], *, title: str = "") -> tuple[str, int]:
         """Write a page whose links are in these states: its title and number."""
         title = title or f"Mended {next(_NUMBERS)}"
         page_id, _ = self.writer.write(title, text)
@@ -144,9 +142,7 @@ class Shop:
             }
             rows.execute(update(urls).where(urls.c.id == number).values(values))
 
-    def give_copy(
-        self, url: str, timestamp: str = STAMP, *, service: str = "wayback", address: str = ""
-    ) -> str:
+    def give_copy(self, url: str, timestamp: str = STAMP, *, service: str = "wayback", address: str = "") -> str:
         """Let an archive have a copy of the link: its address."""
         address = address or f"https://web.archive.org/web/{timestamp}/{url}"
         with self.store.writing() as rows:
@@ -167,9 +163,7 @@ class Shop:
             made = replace(there, bot=replace(there.bot, **values))
             change_wiki(rows, wiki, settings=made.merged_into(wiki.settings))
 
-    async def run(
-        self, *titles: str, **wish: Any
-    ) -> tuple[BotRunSummary, list[PageEditResult | BotEdit]]:
+    async def run(self, *titles: str, **wish: Any) -> tuple[BotRunSummary, list[PageEditResult | BotEdit]]:
         """Let the bot run on these pages: what it did, and what it told."""
         told: list[PageEditResult | BotEdit] = []
         async with self.bot() as bot:
@@ -211,9 +205,7 @@ class Shop:
 
     def text(self, title: str) -> str:
         """The page's text now."""
-        told = self.writer.ask(
-            action="query", titles=title, prop="revisions", rvprop="content|user", rvslots="main"
-        )
+        told = self.writer.ask(action="query", titles=title, prop="revisions", rvprop="content|user", rvslots="main")
         revision = told["query"]["pages"][0]["revisions"][0]
         content: str = revision["slots"]["main"]["content"]
         return content

@@ -31,9 +31,7 @@ class Screen:
         """A DevTools command to the window."""
         return await self.browser.connection.send(method, params, self.session)
 
-    async def open(
-        self, address: str, *, size: tuple[int, int] = (1200, 900), dark: bool = False
-    ) -> None:
+    async def open(self, address: str, *, size: tuple[int, int] = (1200, 900), dark: bool = False) -> None:
         """Load an address, and wait until it has loaded with its frames and pictures."""
         await self.send(
             "Emulation.setDeviceMetricsOverride",
@@ -68,9 +66,7 @@ class Screen:
     async def press(self, key: str, code: int) -> None:
         """Press and release a key."""
         for kind in ("rawKeyDown", "keyUp"):
-            await self.send(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code
-            )
+            await self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
     async def findings(self) -> list[str]:
         """What axe finds against the document, serious or critical: rule and place."""
@@ -121,12 +117,8 @@ async def open_window(browser: Browser) -> AsyncIterator[Screen]:
         sessions: list[str] = []
         context.on_target = lambda session, info: sessions.append(session)
         send = browser.connection.send
-        made = await send(
-            "Target.createTarget", {"url": "about:blank", "browserContextId": context.id}
-        )
-        attached = await send(
-            "Target.attachToTarget", {"targetId": made["targetId"], "flatten": True}
-        )
+        made = await send("Target.createTarget", {"url": "about:blank", "browserContextId": context.id})
+        attached = await send("Target.attachToTarget", {"targetId": made["targetId"], "flatten": True})
         screen = Screen(browser, attached["sessionId"])
         await screen.send("Page.enable")
         await screen.send("Runtime.runIfWaitingForDebugger")

@@ -26,10 +26,7 @@ from links.feedback.marks import LiveMarks
 from links.registry.database import RegistryStore, RegistryThread
 from links.states import DEFAULT, CheckPreset, LinkState
 
-PAGE = (
-    "<!doctype html><title>{title}</title><h1>{title}</h1><p>"
-    + "The bridge was built of red stone. " * 12
-)
+PAGE = "<!doctype html><title>{title}</title><h1>{title}</h1><p>" + "The bridge was built of red stone. " * 12
 Answering = Callable[[str, str], "Reply"]  # method and path
 
 
@@ -118,9 +115,7 @@ class Farm:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             began = time.monotonic()
             method, path, _ = head.split(" ", 2)
-            host = next(
-                line[5:].strip() for line in head.split("\r\n") if line.lower().startswith("host:")
-            )
+            host = next(line[5:].strip() for line in head.split("\r\n") if line.lower().startswith("host:"))
             self.on_request()
             reply = self.hosts.get(host, fine)(method, path)
             self.asked.append(Asked(host, method, path, began, time.monotonic()))
@@ -172,9 +167,7 @@ async def farming() -> AsyncIterator[Farm]:
     server = await asyncio.start_server(farm.answer, "127.0.0.1", 0)
     farm.port = server.sockets[0].getsockname()[1]
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_datagram_endpoint(
-        lambda: _NameServer(farm), local_addr=("127.0.0.1", 0)
-    )
+    transport, _ = await loop.create_datagram_endpoint(lambda: _NameServer(farm), local_addr=("127.0.0.1", 0))
     farm.dns_port = transport.get_extra_info("sockname")[1]
     try:
         yield farm
@@ -203,9 +196,7 @@ class Days:
 class Decided:
     """Marks by host."""
 
-    def __init__(
-        self, states: dict[str, LinkState] | None = None, settings: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, states: dict[str, LinkState] | None = None, settings: dict[str, str] | None = None) -> None:
         self.states = states or {}
         self.settings = settings or {}
 
@@ -264,9 +255,7 @@ async def checking(
         asked = DnsResolver(nameservers=[("127.0.0.1", farm.dns_port)], hosts={})
         stack.push_async_callback(asked.close)
         turns = HostTurns(gap_s, monotonic=days.monotonic)
-        prober = await stack.enter_async_context(
-            HttpProber(settings, is_own=lambda _: False, names=asked, turns=turns)
-        )
+        prober = await stack.enter_async_context(HttpProber(settings, is_own=lambda _: False, names=asked, turns=turns))
         plan = CheckPlan(CheckRules(preset, browser), part, connections=connections, closer=closer)
         tenure = LeaseHolder(desk, [plan.part], holder, clock=days)
         await tenure.take()

@@ -10,9 +10,7 @@ from links.registry.schema import hosts, observations, urls
 from links.url_parts import SCHEMES, bucket_of, domain_index, url_parts_of
 
 
-def watch(
-    store: RegistryStore, addresses: Iterable[str], *, day: int = 0, **columns: Any
-) -> dict[str, int]:
+def watch(store: RegistryStore, addresses: Iterable[str], *, day: int = 0, **columns: Any) -> dict[str, int]:
     """Let the registry watch the URLs, due on that day; their rows' ids."""
     found: dict[str, int] = {}
     with store.writing() as rows:

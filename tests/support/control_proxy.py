@@ -10,9 +10,7 @@ from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, run_proxy
 
 SECRET, OTHER = ClusterSecret.of("s" * 32), ClusterSecret.of("t" * 32)
-SETTINGS = Settings(
-    egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
-)
+SETTINGS = Settings(egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0))
 
 
 @pytest.fixture(scope="module")

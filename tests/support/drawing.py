@@ -62,9 +62,7 @@ def noisy(pixels: Pixels, most: int, seed: int = 1) -> Pixels:
 def banner(pixels: Pixels, height: int = 80) -> Pixels:
     """The page pushed down by a bar with some words."""
     bar = Image.new("RGB", (pixels.shape[1], height), (250, 220, 120))
-    ImageDraw.Draw(bar).text(
-        (40, height // 3), "We have news for you", fill=(0, 0, 0), font=font(18)
-    )
+    ImageDraw.Draw(bar).text((40, height // 3), "We have news for you", fill=(0, 0, 0), font=font(18))
     return np.concatenate([np.asarray(bar), pixels])
 
 
@@ -74,18 +72,13 @@ def wall(pixels: Pixels) -> Pixels:
     pen = ImageDraw.Draw(image)
     pen.rectangle((340, 200, 940, 600), fill=(255, 255, 255))
     for line in range(8):
-        pen.text(
-            (370, 230 + 30 * line), words(random.Random(line), 9), fill=(0, 0, 0), font=font(16)
-        )
+        pen.text((370, 230 + 30 * line), words(random.Random(line), 9), fill=(0, 0, 0), font=font(16))
     return np.array(image)
 
 
 def words(chosen: random.Random, count: int) -> str:
     """So many words."""
-    return " ".join(
-        "".join(chosen.choice(_LETTERS) for _ in range(chosen.randrange(2, 10)))
-        for _ in range(count)
-    )
+    return " ".join("".join(chosen.choice(_LETTERS) for _ in range(chosen.randrange(2, 10))) for _ in range(count))
 
 
 @cache

@@ -40,16 +40,12 @@ def running_proxy(upstream: str, front: Front, **more: Any) -> Iterator[int]:
     tasks: list[asyncio.Task[None]] = []
 
     async def run() -> None:
-        lookup = HttpLinkLookup(
-            front.origin, clock=SystemClock(), timeout_s=timeout_s, manner=LookupOptions()
-        )
+        lookup = HttpLinkLookup(front.origin, clock=SystemClock(), timeout_s=timeout_s, manner=LookupOptions())
         ended.append(asyncio.get_running_loop())
         task = asyncio.current_task()
         assert task is not None
         tasks.append(task)
-        await serve_proxy(
-            settings, marking, lookup, clock=SystemClock(), listener=listener, on_ready=ready.set
-        )
+        await serve_proxy(settings, marking, lookup, clock=SystemClock(), listener=listener, on_ready=ready.set)
 
     def target() -> None:
         try:

@@ -26,14 +26,10 @@ class Upstream:
     def fields(self, number: int = -1) -> dict[str, str]:
         """The fields of a request, names in lower case."""
         lines = self.requests[number].decode("latin-1").split("\r\n")[1:]
-        return {
-            name.lower(): text.strip() for name, _, text in (line.partition(":") for line in lines)
-        }
+        return {name.lower(): text.strip() for name, _, text in (line.partition(":") for line in lines)}
 
 
-def page(
-    body: bytes, *fields: str, status: str = "200 OK", kind: str = "text/html; charset=utf-8"
-) -> bytes:
+def page(body: bytes, *fields: str, status: str = "200 OK", kind: str = "text/html; charset=utf-8") -> bytes:
     """An answer with that body."""
     lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body)}", *fields]
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + body

@@ -34,9 +34,7 @@ def watch(connection: Connection, *texts: str, state: LinkState = LinkState.DEAD
     for text in texts:
         it = url_parts_of(text)
         bucket = bucket_of(it.host)
-        host_id = connection.execute(
-            select(hosts.c.id).where(hosts.c.name == it.host)
-        ).scalar_one_or_none()
+        host_id = connection.execute(select(hosts.c.id).where(hosts.c.name == it.host)).scalar_one_or_none()
         if host_id is None:
             named = {
                 "name": it.host, "domain_index": domain_index(it.host),

@@ -19,9 +19,7 @@ class _FixedResource:
         yield self.value
 
 
-def fixed_pool(
-    client: ProxyClient, browser: Browser, contexts: SharedContextPool | None = None
-) -> ResourcePool:
+def fixed_pool(client: ProxyClient, browser: Browser, contexts: SharedContextPool | None = None) -> ResourcePool:
     """Return a pool that lends this proxy and this browser to everyone."""
     lent = _FixedResource(client), _FixedResource(browser)
     return ResourcePool(*lent, contexts)  # type: ignore[arg-type]

@@ -87,9 +87,7 @@ class Http2Origin:
                     self.bodies[path] = self.bodies.get(path, b"") + event.data
                     spoken.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
                 elif isinstance(event, StreamEnded):
-                    unsent[event.stream_id] = self._answer(
-                        spoken, event.stream_id, heads[event.stream_id]
-                    )
+                    unsent[event.stream_id] = self._answer(spoken, event.stream_id, heads[event.stream_id])
                 elif isinstance(event, StreamReset):
                     unsent.pop(event.stream_id, None)
                 if isinstance(event, StreamEnded | WindowUpdated):

@@ -65,12 +65,10 @@ def check_line(path: str, line: str) -> None:
         _record(Path(folder), path, value)
     elif path in schemas():
         faults = [
-            f"{'.'.join(map(str, each.instance_path))}: {each.message}"
-            for each in _validator(path).iter_errors(value)
+            f"{'.'.join(map(str, each.instance_path))}: {each.message}" for each in _validator(path).iter_errors(value)
         ]
         assert not faults, (
-            f"{path} --json does not fit docs/reference/json-outputs.json "
-            f"(see scripts/json_outputs.py): {faults[:5]}"
+            f"{path} --json does not fit docs/reference/json-outputs.json (see scripts/json_outputs.py): {faults[:5]}"
         )
 
 

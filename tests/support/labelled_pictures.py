@@ -56,8 +56,7 @@ class Labelled:
 def page(title: str, body: str, head: str = "") -> str:
     """A document."""
     return (
-        f"<!doctype html><html><head><meta charset=utf-8><title>{title}</title>{head}</head>"
-        f"<body>{body}</body></html>"
+        f"<!doctype html><html><head><meta charset=utf-8><title>{title}</title>{head}</head><body>{body}</body></html>"
     )
 
 
@@ -238,7 +237,9 @@ ORDINARY = (
 )  # fmt: skip
 
 # Each of these was once taken for something else, or is near a line that is drawn.
-_CF_FOOTER = "<p>Cloudflare Ray ID: 8a1b2c3d4e5f • Your IP: Click to reveal • Performance &amp; security by Cloudflare</p>"
+_CF_FOOTER = (
+    "<p>Cloudflare Ray ID: 8a1b2c3d4e5f • Your IP: Click to reveal • Performance &amp; security by Cloudflare</p>"
+)
 NEAR = (
     Labelled("cloudflare cannot connect, signed", ERROR, page("site.example | 521: Web server is down", f"<div id=cf-error-details><h1>Web server is down Error code 521</h1><p>The web server is not returning a connection. As a result, the web page is not displaying.</p>{_CF_FOOTER}</div>"), 521, {"server": "cloudflare"}),
     Labelled("a 502 of cloudflare", ERROR, page("site.example | 502: Bad gateway", f"<div id=cf-error-details><h1>Bad gateway Error code 502</h1><p>Visit cloudflare.com for more information.</p>{_CF_FOOTER}</div>"), 502, {"server": "cloudflare"}),

@@ -51,9 +51,7 @@ class Extended:
         address = f"{self.wiki.base}/index.php?title={urllib.parse.quote(title)}{query}"
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(
-                urllib.request.Request(address, headers=found), timeout=LIMIT_S
-            ) as got:
+            with opener.open(urllib.request.Request(address, headers=found), timeout=LIMIT_S) as got:
                 return Page(got.status, dict(got.headers), got.read().decode())
         except urllib.error.HTTPError as error:
             with error:
@@ -119,8 +117,7 @@ foreach ( $db->query( "SELECT keyname FROM objectcache WHERE keyname LIKE '%:{ke
     def say(self, **settings: Any) -> None:
         """Say more in LocalSettings, until the next word: names without ``wgWeboid``."""
         lines = "".join(
-            f"$wgWeboid{name} = json_decode( {_php(json.dumps(value))}, true );\n"
-            for name, value in settings.items()
+            f"$wgWeboid{name} = json_decode( {_php(json.dumps(value))}, true );\n" for name, value in settings.items()
         )
         self.set(lines)
 
@@ -165,9 +162,7 @@ def extended_wiki(settings: str = "", version: Version = MACHINES) -> Iterator[E
     with (
         Listener.running(webhook) as heard,
         Listener.running(front(lambda: asked.address)) as asked,
-        running_wiki(
-            server="self", settings=_settings(asked, heard) + settings, version=version
-        ) as wiki,
+        running_wiki(server="self", settings=_settings(asked, heard) + settings, version=version) as wiki,
     ):
         yield Extended(wiki, asked, heard, Writer(wiki.api()))
 

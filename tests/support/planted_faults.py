@@ -96,9 +96,7 @@ def _held(record: Any) -> Held:
     )
 
 
-def _planted(
-    record: Any, seen: Held, faults: Iterable[Planted], took: dict[str, list[Held]]
-) -> bytes | None:
+def _planted(record: Any, seen: Held, faults: Iterable[Planted], took: dict[str, list[Held]]) -> bytes | None:
     """What stands in the record's place now; empty when it is left out, None when no fault takes it."""
     for fault in faults:
         if fault.takes(seen):
@@ -124,9 +122,7 @@ def _member(record: Any, payload: bytes) -> bytes:
         "warc-block-digest": _digest(head + payload),
         "warc-payload-digest": _digest(payload),
     }
-    lines = [
-        f"{name}: {remade.get(name.lower(), value)}" for name, value in record.rec_headers.headers
-    ]
+    lines = [f"{name}: {remade.get(name.lower(), value)}" for name, value in record.rec_headers.headers]
     text = ("WARC/1.1\r\n" + "\r\n".join(lines) + "\r\n\r\n").encode()
     return gzip.compress(text + head + payload + b"\r\n\r\n", mtime=0)
 

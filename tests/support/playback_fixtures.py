@@ -167,9 +167,7 @@ class CollectionBuilder:
                 "WARC-Payload-Digest": original.digest,
                 "WARC-Refers-To-Target-URI": original.url,
                 "WARC-Refers-To-Date": warc_date(original.captured_at),
-                "WARC-Profile": (
-                    "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
-                ),
+                "WARC-Profile": ("http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"),
                 **_page(original.page_id, original.login or ""),
             },
         )
@@ -253,9 +251,7 @@ class CollectionBuilder:
             )
         if shot is not None:
             for kind in (ArtifactKind.VIEW, ArtifactKind.FULL_PAGE):
-                self.artifact(
-                    kind, url, shot, mime="image/png", at=at, page_id=page_id, login=login
-                )
+                self.artifact(kind, url, shot, mime="image/png", at=at, page_id=page_id, login=login)
             with Image.open(io.BytesIO(shot)) as image, io.BytesIO() as buffer:
                 image.convert("RGB").save(buffer, "JPEG")
                 small = buffer.getvalue()
@@ -379,9 +375,7 @@ class Reply:
         return self.body.decode()
 
 
-def fetch(
-    origin: str, target: str, *, method: str = "GET", headers: dict[str, str] | None = None
-) -> Reply:
+def fetch(origin: str, target: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> Reply:
     """Ask for `target` exactly as it is written, without following redirects."""
     connection = http.client.HTTPConnection(urlsplit(origin).netloc, timeout=30)
     with contextlib.closing(connection):
@@ -461,9 +455,7 @@ UNLIMITED = RateLimitPolicy(internal=parse_networks(["127.0.0.0/8"]))
 
 
 @contextlib.contextmanager
-def serving(
-    builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any
-) -> Iterator[Served]:
+def serving(builder: CollectionBuilder, index_url: str = "", full: str = "", **more: Any) -> Iterator[Served]:
     """The real `playback.playback_server.serve` in a loop of its own, until the block ends."""
     ready: queue.Queue[str] = queue.Queue()
     replay_port = free_port()
@@ -664,15 +656,11 @@ class Browser:
 
     home: Path
 
-    def dump_dom(
-        self, address: str, *, leaks: Leaks | None = None, options: Sequence[str] = ()
-    ) -> str:
+    def dump_dom(self, address: str, *, leaks: Leaks | None = None, options: Sequence[str] = ()) -> str:
         """The document after it has loaded."""
         return self._run(address, "--dump-dom", *options, leaks=leaks)
 
-    def screenshot(
-        self, address: str, *, size: tuple[int, int] = (800, 600), dark: bool = False
-    ) -> Image.Image:
+    def screenshot(self, address: str, *, size: tuple[int, int] = (800, 600), dark: bool = False) -> Image.Image:
         """The window after the page has loaded."""
         target = self.home / "shot.png"
         self._run(

@@ -137,9 +137,7 @@ class Browser:
         """GET a plain URL."""
         return self.ask("GET", url, **more)
 
-    def ask(
-        self, method: str, url: str, *, headers: str = "", body: bytes = b"", tunnel: bool = False
-    ) -> Response:
+    def ask(self, method: str, url: str, *, headers: str = "", body: bytes = b"", tunnel: bool = False) -> Response:
         """Send a request on the open connection, or on a new one; read its response."""
         if self.socket is None:
             self.socket = socket.create_connection(self._address, timeout=60)
@@ -158,9 +156,7 @@ class Browser:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             assert self.socket is not None
-            self.socket = context.wrap_socket(
-                self.socket, server_hostname=authority.partition(":")[0]
-            )
+            self.socket = context.wrap_socket(self.socket, server_hostname=authority.partition(":")[0])
         return answer
 
     def send_only(self, data: bytes) -> None:
@@ -233,9 +229,7 @@ class Proxy:
         self.client = ProxyClient(self.control)
         self._stack = ExitStack()
         started = self._stack.enter_context(
-            run_proxy(
-                layout, settings, control=self.control, tally=lambda: ByteCounter(*(tally or ()))
-            )
+            run_proxy(layout, settings, control=self.control, tally=lambda: ByteCounter(*(tally or ())))
         )
         self.secrets = started.proxy.secrets
         self.port = started.proxy.server_address[1]

@@ -101,9 +101,7 @@ class Shelf:
             changed = update(wikis).where(wikis.c.id == number)
             rows.execute(changed.values(settings=json.dumps(settings)))
 
-    def page(
-        self, page_id: int, title: str, *links: str, wiki: str = WIKI, day: int = TODAY - 3
-    ) -> int:
+    def page(self, page_id: int, title: str, *links: str, wiki: str = WIKI, day: int = TODAY - 3) -> int:
         """A page with its links, as they stand there; its number in the registry."""
         wiki_id = self.wiki(wiki)
         put = PutPage(PageName(page_id, title), tuple(map(classify_link, links)))
@@ -149,9 +147,7 @@ class Shelf:
         )
         days = {"first_day": TODAY, "last_day": TODAY}
         self.seen(number, "http: 404", "https://verlag.de/")
-        self.add(
-            url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="https://verlag.de/new", **days
-        )
+        self.add(url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="https://verlag.de/new", **days)
         self.add(host_quirks, host_id=self.host_of(number), kind=HostQuirk.SERVER_ERROR, **days)
         self.copy(
             number,
@@ -171,9 +167,7 @@ class Shelf:
             reporter=b"x" * 16, tested_day=TODAY,
         )  # fmt: skip
 
-    def copy(
-        self, number: int, service: str, address: str = "", timestamp: str = "", by: str = ""
-    ) -> None:
+    def copy(self, number: int, service: str, address: str = "", timestamp: str = "", by: str = "") -> None:
         """A copy in an archive."""
         self.add(
             copies, url_id=number, service=service, address=address, timestamp=timestamp,
@@ -281,9 +275,7 @@ class Front:
     runner: asyncio.Runner
     peer: str = "198.51.100.7"
 
-    def get(
-        self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: Any
-    ) -> httpx.Response:
+    def get(self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: Any) -> httpx.Response:
         """The answer to a request, once all is done that belongs to it.
 
         It is asked as a browser's reader does, by navigating, unless `sec_fetch_mode` says otherwise.
@@ -303,12 +295,8 @@ class Front:
         """What the form sends along."""
         return stamp_in(self.get("/links").text)
 
-    async def _ask(
-        self, path: str, method: str, headers: dict[str, Any], body: bytes | None = b""
-    ) -> httpx.Response:
-        transport = httpx.ASGITransport(
-            self.app, raise_app_exceptions=False, client=(self.peer, 50_000)
-        )
+    async def _ask(self, path: str, method: str, headers: dict[str, Any], body: bytes | None = b"") -> httpx.Response:
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(self.peer, 50_000))
         named = {
             name.replace("_", "-").encode(): value.encode("latin-1")
             for name, value in headers.items()

@@ -51,16 +51,12 @@ def body_twice(text: str, level: str = "images") -> list[str]:
 
 
 def document(text: str, was_scripted: bool = True, level: str = "images") -> str:
-    return html_document.sanitise_document(
-        text, replace(_RULES), was_scripted=was_scripted, level=Level(level)
-    )
+    return html_document.sanitise_document(text, replace(_RULES), was_scripted=was_scripted, level=Level(level))
 
 
 def fragment(text: str, level: str = "images") -> str:
     """The body of a whole document, as its page would hold it."""
-    whole = html_document.sanitise_document(
-        text, replace(_RULES), was_scripted=True, level=Level(level)
-    )
+    whole = html_document.sanitise_document(text, replace(_RULES), was_scripted=True, level=Level(level))
     return re.sub(r".*?</head><body[^>]*>|</body></html>\n$", "", whole, flags=re.DOTALL)
 
 

@@ -14,9 +14,7 @@ _LONGEST = 50_000  # bytes or characters of which a whole difference is written
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_assertrepr_compare(
-    left: object, right: object
-) -> Generator[None, list[list[str]], list[list[str]]]:
+def pytest_assertrepr_compare(left: object, right: object) -> Generator[None, list[list[str]], list[list[str]]]:
     """Cut what is said of two long byte strings or texts, also in CI."""
     is_long = any(isinstance(each, bytes | str) and len(each) > _LONGEST for each in (left, right))
     with pytest.MonkeyPatch.context() as patch:

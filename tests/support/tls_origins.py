@@ -127,9 +127,7 @@ class TlsOrigin:
                     secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
 
-def server_context(
-    certificate: Path, configure: Callable[[ssl.SSLContext], None] | None = None
-) -> ssl.SSLContext:
+def server_context(certificate: Path, configure: Callable[[ssl.SSLContext], None] | None = None) -> ssl.SSLContext:
     """A server's context for the key and certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("DEFAULT:@SECLEVEL=0")

@@ -23,9 +23,7 @@ CHUNKED = (
 )
 
 
-def make_collection(
-    root: Path, *, killed: bool = False, more: Mapping[str, bytes] | None = None
-) -> Layout:
+def make_collection(root: Path, *, killed: bool = False, more: Mapping[str, bytes] | None = None) -> Layout:
     """A response, a chunked one, a stored picture, revisits of two, and a 304, of two pages.
 
     Args:
@@ -47,9 +45,7 @@ def make_collection(
     for path, answer in (more or {}).items():  # the connection ends with the answer
         origin.answers[path] = closing_with(answer)
     settings = Settings(
-        egress=EgressSettings(
-            allow=("127.0.0.0/8",), resolve={"origin.example": f"127.0.0.1:{origin.port}"}
-        ),
+        egress=EgressSettings(allow=("127.0.0.0/8",), resolve={"origin.example": f"127.0.0.1:{origin.port}"}),
         proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0),
     )
     proxy = (ProxyProcess if killed else Proxy)(layout, settings, "p", root)

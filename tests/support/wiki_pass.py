@@ -43,8 +43,7 @@ def _move_registry(layout: Layout, days: int) -> None:
                 "of": row.id,
                 "new": pack_history(
                     tuple(
-                        HistoryRun(run.code, run.first - days, run.last - days)
-                        for run in unpack_history(row.history)
+                        HistoryRun(run.code, run.first - days, run.last - days) for run in unpack_history(row.history)
                     )
                 ),
             }

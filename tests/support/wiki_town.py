@@ -89,11 +89,7 @@ class Town:
         self._process = self.weboid.start(
             *("wiki", "watch", "--json", f"--collection={self.weboid.collection}"),
             *(f"--profile={self.weboid.profile}", f"--listen=127.0.0.1:{port}"),
-            *(
-                (f"--webhook={self.webhook}", f"--webhook-secret-file={self.secret}")
-                if notifies
-                else ()
-            ),
+            *((f"--webhook={self.webhook}", f"--webhook-secret-file={self.secret}") if notifies else ()),
             *options,
         )
         hearing = threading.Thread(target=self._hear, args=(self._process,), daemon=True)
@@ -178,9 +174,7 @@ class Town:
         """Let the wiki ask the front again, as it does when an answer is a minute old."""
         for path in (self.wiki.folder / "data").glob("*.sqlite"):
             with closing(sqlite3.connect(path, timeout=30)) as cache, cache:
-                if cache.execute(
-                    "SELECT 1 FROM sqlite_master WHERE name = 'objectcache'"
-                ).fetchone():
+                if cache.execute("SELECT 1 FROM sqlite_master WHERE name = 'objectcache'").fetchone():
                     cache.execute("DELETE FROM objectcache WHERE keyname LIKE '%:weboid-answers:%'")
 
     def _hear(self, process: "subprocess.Popen[str]") -> None:
@@ -196,9 +190,7 @@ class Town:
 
 
 @contextmanager
-def running_town(
-    sites: Sequence[LinkedSite], *, php: str = "", **groups: dict[str, Any]
-) -> Iterator[Town]:
+def running_town(sites: Sequence[LinkedSite], *, php: str = "", **groups: dict[str, Any]) -> Iterator[Town]:
     """A town whose wiki cites these sites; `groups` change the profile.
 
     Raises:
@@ -259,9 +251,5 @@ def article(title: str, text: str) -> Answer:
 
 def _toml(value: object) -> str:
     if isinstance(value, dict):
-        return (
-            "{"
-            + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items())
-            + "}"
-        )
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items()) + "}"
     return json.dumps(value)

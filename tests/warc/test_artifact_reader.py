@@ -42,9 +42,7 @@ def test_a_text_is_read_where_it_lies(collection: CollectionBuilder) -> None:
     first = records.text(place)
     path.rename(path.with_name(path.name + OPEN_SUFFIX))
     while_open = records.text(place)
-    member = gzip.decompress(
-        path.with_name(path.name + OPEN_SUFFIX).read_bytes()[place.offset :][: place.length]
-    )
+    member = gzip.decompress(path.with_name(path.name + OPEN_SUFFIX).read_bytes()[place.offset :][: place.length])
     (collection.layout.archive / "plain-00000.warc").write_bytes(b"junk" + member)
     plain = replace(place, filename="plain-00000.warc", offset=4, length=len(member))
 
@@ -72,9 +70,7 @@ def test_a_text_is_read_where_it_lies(collection: CollectionBuilder) -> None:
     ],
     ids=str,
 )
-def test_what_the_index_does_not_speak_of_is_refused(
-    changes: dict[str, object], collection: CollectionBuilder
-) -> None:
+def test_what_the_index_does_not_speak_of_is_refused(changes: dict[str, object], collection: CollectionBuilder) -> None:
     """A poisoned index leads to nothing (P-20)."""
     place = written(collection, b"words")
 
@@ -99,9 +95,7 @@ def test_a_bomb_costs_its_limit_and_nothing_more(collection: CollectionBuilder) 
     deadline=None,
 )
 @given(st.binary(max_size=400), st.integers(0, 400))
-def test_no_damage_is_shown_as_a_text(
-    collection: CollectionBuilder, damage: bytes, at: int
-) -> None:
+def test_no_damage_is_shown_as_a_text(collection: CollectionBuilder, damage: bytes, at: int) -> None:
     """Whatever stands where the record was: the text as it was written, or an error of ours."""
     path = collection.layout.archive / "artifacts-00000.warc.gz"
     whole = path.with_name("whole")

@@ -64,9 +64,7 @@ async def test_a_closed_file_has_its_checksum_in_the_list_and_in_the_index(
 
 
 @pytest.mark.proxy
-def test_a_file_without_its_line_gets_it_from_the_next_proxy(
-    start: Callable[..., Proxy], layout: Layout
-) -> None:
+def test_a_file_without_its_line_gets_it_from_the_next_proxy(start: Callable[..., Proxy], layout: Layout) -> None:
     """A killed proxy had no time; lines that are there stay as they are."""
     layout.root.rmdir()
     make_collection(layout.root, killed=True)
@@ -132,9 +130,7 @@ def test_lines_of_many_writers_stay_whole(folder: Layout) -> None:
     ],
     ids=["empty", "whole", "no-line-end", "torn", "known"],
 )
-def test_a_line_is_added_whatever_the_last_writer_left(
-    folder: Layout, before: str, after: str
-) -> None:
+def test_a_line_is_added_whatever_the_last_writer_left(folder: Layout, before: str, after: str) -> None:
     """A torn line is cut; one that somebody's editor left without its end is ended."""
     folder.checksums.write_text(before)
     add_sums(folder, {"new": B})

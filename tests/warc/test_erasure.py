@@ -43,14 +43,9 @@ class House:
         self.builder = CollectionBuilder(folder)
         self.layout = self.builder.layout
         page = self.builder.page("https://a.example/", f"<p>{_SECRET.decode()}", title="Wombats")
-        self.gone = [
-            self.builder.response(f"https://a.example/{n}", _SECRET * n, page_id=page)
-            for n in (1, 2000)
-        ]
+        self.gone = [self.builder.response(f"https://a.example/{n}", _SECRET * n, page_id=page) for n in (1, 2000)]
         self.builder.page("https://b.example/", "<p>other</p>", shot=png())
-        self.kept = [
-            self.builder.response(f"https://b.example/{n}", b"other %d" % n) for n in range(5)
-        ]
+        self.kept = [self.builder.response(f"https://b.example/{n}", b"other %d" % n) for n in range(5)]
         self.gone.append(self.builder.response("https://a.example/last", _SECRET * 3))
         self.lost = self.builder.revisit("https://c.example/", self.gone[0])
         self.kept.append(self.builder.revisit("https://d.example/", self.kept[2]))
@@ -161,8 +156,7 @@ def test_the_block_of_a_tombstone_is_one_line_a_fact(house: House) -> None:
         content_type = record.rec_headers.get_header("Content-Type")
     assert content_type == "application/warc-fields"
     assert block == (
-        b"erased: 2026-03-02T00:00:00.000Z\r\nerased-by: anna\r\nreason: Order 7\r\n"
-        b"erased-record-type: response\r\n"
+        b"erased: 2026-03-02T00:00:00.000Z\r\nerased-by: anna\r\nreason: Order 7\r\nerased-record-type: response\r\n"
     )
 
 
@@ -171,8 +165,7 @@ def test_the_index_moves_with_the_records(house: House) -> None:
     erase_records(house.layout, house.orders)
     with closing(sqlite3.connect(house.layout.captures_db)) as database:
         rows = database.execute(
-            "SELECT url, filename, offset, length, orig_filename, orig_offset, orig_length"
-            " FROM captures"
+            "SELECT url, filename, offset, length, orig_filename, orig_offset, orig_length FROM captures"
         ).fetchall()
         payloads = database.execute("SELECT url, filename, offset, length FROM payloads").fetchall()
         pages = database.execute("SELECT url FROM pages").fetchall()

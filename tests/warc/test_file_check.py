@@ -43,9 +43,7 @@ def rows(layout: Layout, query: str) -> list[tuple[object, ...]]:
 
 def verified(layout: Layout) -> list[CollectionFault]:
     """What `verify` finds wrong; the checksums are written at the end of a run."""
-    return [
-        each for each in verify_collection(layout).faults if each.kind is not FaultKind.NO_CHECKSUM
-    ]
+    return [each for each in verify_collection(layout).faults if each.kind is not FaultKind.NO_CHECKSUM]
 
 
 def pageinfo(page_id: str, url: str, *, at: datetime) -> NewArtifact:
@@ -58,9 +56,7 @@ async def fetch(proxy: Proxy, *urls: str, page_id: str = "p") -> datetime:
     """Visit, fetch the URLs, seal, and write the manifest; when it began."""
     begun = datetime.now(UTC)
     async with proxy.client.visit(page_id, bucket="default") as visit:
-        with closing(
-            Browser(proxy.port, visit.credentials.username, visit.credentials.password)
-        ) as browser:
+        with closing(Browser(proxy.port, visit.credentials.username, visit.credentials.password)) as browser:
             for url in urls:
                 await asyncio.to_thread(browser.get, url)
             await visit.seal(grace_s=2)
@@ -71,9 +67,7 @@ async def fetch(proxy: Proxy, *urls: str, page_id: str = "p") -> datetime:
 
 
 @pytest.mark.proxy
-async def test_a_revisits_row_locates_the_payload(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_a_revisits_row_locates_the_payload(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """Playback needs one look-up, not a search by digest."""
     await fetch(proxy, "http://origin.example/a", "http://origin.example/b")
     ((filename, offset, length),) = rows(
@@ -82,8 +76,7 @@ async def test_a_revisits_row_locates_the_payload(
 
     assert rows(
         layout,
-        "SELECT orig_filename, orig_offset, orig_length, mime FROM captures"
-        " WHERE record_type = 'revisit'",
+        "SELECT orig_filename, orig_offset, orig_length, mime FROM captures WHERE record_type = 'revisit'",
     ) == [(filename, offset, length, "text/html")]
 
 
@@ -137,9 +130,7 @@ async def test_records_that_the_index_missed_are_found_again(
 
 
 @pytest.mark.proxy
-async def test_the_index_can_be_made_again_from_the_warcs(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_the_index_can_be_made_again_from_the_warcs(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """`collection rebuild` gives the rows that writing gave."""
     origin.answers["/page"] = ok(b"<title>T</title>", status="404 Not Found", more="X-A: b\r\n")
     origin.answers["/chunks"] = (
@@ -294,9 +285,7 @@ def test_a_file_rolls_over_at_its_age_even_when_nothing_is_written(tmp_path: Pat
 
 
 @pytest.mark.proxy
-async def test_an_idle_proxy_closes_a_file_of_age(
-    start: Callable[..., Proxy], layout: Layout, origin: Origin
-) -> None:
+async def test_an_idle_proxy_closes_a_file_of_age(start: Callable[..., Proxy], layout: Layout, origin: Origin) -> None:
     """Nobody needs to write for a file to be closed."""
     origin.answers["/"] = ok(b"a page")
     proxy = start(warc_limit_s=0.2)
@@ -345,14 +334,9 @@ async def test_bytes_in_flight_are_cut_when_half_of_the_reserve_is_gone(
 
 @given(st.lists(st.binary(max_size=300), max_size=4), st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_a_torn_tail_is_found_wherever_it_was_torn(
-    tmp_path: Path, blocks: list[bytes], data: st.DataObject
-) -> None:
+def test_a_torn_tail_is_found_wherever_it_was_torn(tmp_path: Path, blocks: list[bytes], data: st.DataObject) -> None:
     """Of any prefix of a WARC, the last whole member is found."""
-    whole = [
-        record_member([("WARC-Type", "resource"), ("Content-Length", str(len(block)))], block)
-        for block in blocks
-    ]
+    whole = [record_member([("WARC-Type", "resource"), ("Content-Length", str(len(block)))], block) for block in blocks]
     ends = [sum(len(m) for m in whole[:n]) for n in range(len(whole) + 1)]
     cut = data.draw(st.integers(0, ends[-1]))
     path = tmp_path / "torn.warc.gz"
@@ -374,9 +358,7 @@ def test_a_member_is_one_gzip_record(block: bytes) -> None:
     assert record.startswith(b"WARC/1.1\r\n")
 
 
-async def test_a_page_that_was_skipped_is_not_offered(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_a_page_that_was_skipped_is_not_offered(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """Of a skipped page only the manifest is in the index, also of one that was rebuilt; other pages stay."""
     origin.answers["/no"] = ok(b"not for archives")
     origin.answers["/yes"] = ok(b"for archives")

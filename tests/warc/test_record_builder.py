@@ -13,9 +13,7 @@ PIECES = st.lists(st.binary(max_size=300) | st.sampled_from((bytes(65_535), byte
 
 
 @given(st.binary(), PIECES, st.binary(min_size=1, max_size=50))
-def test_every_way_to_make_a_member_can_be_read_back(
-    head: bytes, pieces: list[bytes], end: bytes
-) -> None:
+def test_every_way_to_make_a_member_can_be_read_back(head: bytes, pieces: list[bytes], end: bytes) -> None:
     """RFC 1952: stored or deflated, at once or in pieces, any reader gives the same bytes."""
     whole = b"".join((head, *pieces, end))
 

@@ -19,19 +19,12 @@ BODY = b"\r\n\r\nWARC/1.1 a body may say anything \x00\xff"
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Folded: a\r\n  b\r\nno colon\r\n\r\n"
 
 
-def warc(
-    block: bytes, kind: str = "response", *, more: bytes = b"", size: int | None = None
-) -> bytes:
+def warc(block: bytes, kind: str = "response", *, more: bytes = b"", size: int | None = None) -> bytes:
     """A record as it stands in a WARC without gzip."""
     media = b"application/http; msgtype=response" if kind != "resource" else b"text/html"
     head = b"WARC/1.1\r\nWARC-Type: %s\r\nWARC-Target-URI: <https://a.example/>\r\n" % kind.encode()
     head += b"Content-Type: %s\r\n%s" % (media, more)
-    return (
-        head
-        + b"Content-Length: %d\r\n\r\n" % (len(block) if size is None else size)
-        + block
-        + b"\r\n\r\n"
-    )
+    return head + b"Content-Length: %d\r\n\r\n" % (len(block) if size is None else size) + block + b"\r\n\r\n"
 
 
 def read(stored: bytes, *, before: bytes = b"", length: int | None = None) -> Record:
@@ -135,9 +128,7 @@ def blocks_of(data: bytes, size: int) -> Iterator[bytes]:
     end=st.sampled_from([b"\r\n", b"\n"]),
     extension=st.sampled_from([b"", b";a=b", b" "]),
 )
-def test_chunks_are_undone_wherever_blocks_end(
-    chunks: list[bytes], size: int, end: bytes, extension: bytes
-) -> None:
+def test_chunks_are_undone_wherever_blocks_end(chunks: list[bytes], size: int, end: bytes, extension: bytes) -> None:
     """RFC 9112, 7.1."""
     coded = b"".join(b"%X%s%s%s%s" % (len(each), extension, end, each, end) for each in chunks)
     coded += b"0" + end + b"Trailer: x" + end + end
@@ -151,9 +142,7 @@ def test_what_has_no_chunks_comes_as_it_is(body: bytes) -> None:
     assert b"".join(dechunked(blocks_of(body, 7))) == body
 
 
-@pytest.mark.parametrize(
-    "cut", [b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r\nxx", b"5\r\nhello\r\n9\r\n"]
-)
+@pytest.mark.parametrize("cut", [b"5\r\nhel", b"5\r\nhello", b"5\r\nhello\r\nxx", b"5\r\nhello\r\n9\r\n"])
 def test_chunks_that_break_off_come_as_far_as_they_go(cut: bytes) -> None:
     """A connection that was lost while it was archived."""
     assert b"hello".startswith(b"".join(dechunked(iter([cut]))))

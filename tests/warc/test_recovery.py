@@ -95,9 +95,7 @@ def test_files_that_were_merely_interrupted_lose_nothing(layout: Layout) -> None
     before = urls(layout)
     done = recovered(layout)
 
-    assert {(each.fate, each.cut, each.lost_records) for each in done.values()} == {
-        (RecoveryOutcome.CLOSED, 0, 0)
-    }
+    assert {(each.fate, each.cut, each.lost_records) for each in done.values()} == {(RecoveryOutcome.CLOSED, 0, 0)}
     assert urls(layout) == before
     check(layout)
 
@@ -192,9 +190,7 @@ def test_a_file_in_which_nothing_can_be_saved_is_set_aside(layout: Layout, conte
 
 def test_a_file_of_gzip_that_is_no_warc_is_set_aside(layout: Layout) -> None:
     """Not ours."""
-    (layout.archive / "notes.warc.gz.open").write_bytes(
-        record_member([], b"")[:10] + b"\x03\0" + bytes(8)
-    )
+    (layout.archive / "notes.warc.gz.open").write_bytes(record_member([], b"")[:10] + b"\x03\0" + bytes(8))
 
     assert recovered(layout)["notes.warc.gz"].fate is RecoveryOutcome.SET_ASIDE
 
@@ -272,9 +268,7 @@ def test_a_file_shorter_than_the_index_says_is_told_loudly(layout: Layout) -> No
 
 
 @pytest.mark.parametrize("content", [b"", bytes(5000)], ids=["empty", "zeroes"])
-def test_an_acknowledged_file_of_which_nothing_is_left_is_told_loudly(
-    layout: Layout, content: bytes
-) -> None:
+def test_an_acknowledged_file_of_which_nothing_is_left_is_told_loudly(layout: Layout, content: bytes) -> None:
     """No row refers to it any more, and a page whose manifest is gone is not known as finished."""
     (path,) = layout.archive.glob("artifacts-*")
     path.write_bytes(content)
@@ -309,9 +303,7 @@ def test_it_is_noted_in_the_reports(layout: Layout) -> None:
     assert noted["cut"] == len(GARBAGE)
 
 
-async def test_a_file_that_lives_is_left_alone(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout
-) -> None:
+async def test_a_file_that_lives_is_left_alone(start: Callable[..., Proxy], origin: Origin, layout: Layout) -> None:
     """Its writer holds a lock on it."""
     proxy = start()
     await fetch(proxy, f"{SITE}/new", page_id="new")
@@ -323,9 +315,7 @@ async def test_a_file_that_lives_is_left_alone(
     assert len(living) == 2
 
 
-def test_a_proxy_starts_whatever_lies_there_and_says_so(
-    start: Callable[..., Proxy], layout: Layout
-) -> None:
+def test_a_proxy_starts_whatever_lies_there_and_says_so(start: Callable[..., Proxy], layout: Layout) -> None:
     """A real one: it says in its first line what it did, and goes on archiving."""
     late = exchange(1)[0]
     append(layout, late + GARBAGE)

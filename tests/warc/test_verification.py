@@ -80,9 +80,7 @@ def test_several_processes_find_the_same(layout: Layout, monkeypatch: pytest.Mon
     monkeypatch.setattr("warc.verification.SINGLE_PROCESS_BYTES", 0)
     seen: list[tuple[int, int]] = []
 
-    assert (
-        verify_collection(layout, jobs=2, progress=lambda *at: seen.append(at)).to_dict() == alone
-    )
+    assert verify_collection(layout, jobs=2, progress=lambda *at: seen.append(at)).to_dict() == alone
     assert seen[-1][0] == seen[-1][1] == alone["bytes"]
 
 
@@ -196,9 +194,7 @@ def test_a_file_that_the_index_does_not_know_is_found(layout: Layout, quick: boo
         (lambda text: text + "0" * 64 + "  gone.warc.gz\n", "missing"),
     ],
 )
-def test_a_damaged_list_of_checksums_is_found(
-    layout: Layout, change: Callable[[str], str], kind: str
-) -> None:
+def test_a_damaged_list_of_checksums_is_found(layout: Layout, change: Callable[[str], str], kind: str) -> None:
     """A line that is missing, says nothing, contradicts, is wrong, or names no file."""
     layout.checksums.write_text(change(layout.checksums.read_text()))
 
@@ -219,9 +215,7 @@ def test_a_damaged_list_of_checksums_is_found(
     ],
     ids=["block", "payload", "too-long", "too-short", "no-length", "empty-member", "not-gzip"],
 )
-def test_a_record_that_is_not_what_it_says_is_found(
-    layout: Layout, record: bytes, kind: str
-) -> None:
+def test_a_record_that_is_not_what_it_says_is_found(layout: Layout, record: bytes, kind: str) -> None:
     """Digests, lengths, headers and members, in a file that was closed like that."""
     first = warcinfo_member("odd.warc.gz", date="2026-01-31T12:00:00Z", software="test")
     (layout.archive / "odd.warc.gz").write_bytes(first + record)
@@ -261,9 +255,7 @@ def test_a_record_without_its_row_is_found(layout: Layout) -> None:
     at = offset_of(layout, "/picture")
     sql(layout, f"DELETE FROM captures WHERE offset = {at}")
 
-    assert [(each.kind, each.offset) for each in verify_collection(layout).faults] == [
-        ("no-row", at)
-    ]
+    assert [(each.kind, each.offset) for each in verify_collection(layout).faults] == [("no-row", at)]
 
 
 @pytest.mark.parametrize(
@@ -310,9 +302,7 @@ def test_a_payload_that_refers_to_nothing_is_found(layout: Layout, change: str) 
     assert "payload" in kinds(verify_collection(layout))
 
 
-@pytest.mark.parametrize(
-    "coding", ["xchunked", "gzip, \x0bchunked", "chunked, gzip", "gzip, chunked"]
-)
+@pytest.mark.parametrize("coding", ["xchunked", "gzip, \x0bchunked", "chunked, gzip", "gzip, chunked"])
 def test_all_agree_on_what_is_chunked(tmp_path: Path, coding: str) -> None:
     """Proxy, `verify` and `collection rebuild` find the same payload in a body that looks like chunks."""
     body = f"6\r\n{coding[:6].ljust(6)}\r\n0\r\n\r\n".encode()
@@ -330,8 +320,7 @@ def test_a_payload_by_its_chunked_spelling_is_held_to_its_content(layout: Layout
     """`digest` is of the payload without chunks, and that is what is compared."""
     changed = sql(
         layout,
-        "UPDATE payloads SET digest = 'sha256:' || hex(zeroblob(32)) WHERE digest != spelled"
-        " RETURNING filename",
+        "UPDATE payloads SET digest = 'sha256:' || hex(zeroblob(32)) WHERE digest != spelled RETURNING filename",
     )
 
     assert len(changed) == 1
@@ -366,9 +355,7 @@ def test_an_index_of_no_use_is_found_and_the_files_are_checked(layout: Layout, h
     assert "rebuild" in next(each.remedy for each in verdict.faults if each.kind == "index")
 
 
-def test_interrupted_files_are_named_and_held_to_what_was_acknowledged(
-    interrupted: Layout, tmp_path: Path
-) -> None:
+def test_interrupted_files_are_named_and_held_to_what_was_acknowledged(interrupted: Layout, tmp_path: Path) -> None:
     """A torn tail is no fault, the next start cuts it; damage before it is."""
     layout = copied(interrupted, tmp_path / "copy")
     with captures(layout).open("ab") as file:

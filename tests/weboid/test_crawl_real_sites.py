@@ -27,9 +27,7 @@ WIKI = (
 MANUAL = (f"https://{hosts.DOCS}/maintainers/index.en.html", r"/images/")
 
 
-@pytest.mark.parametrize(
-    ("seed", "exclude", "depth"), [(*WIKI, 1), (*MANUAL, 2)], ids=["mediawiki", "manual"]
-)
+@pytest.mark.parametrize(("seed", "exclude", "depth"), [(*WIKI, 1), (*MANUAL, 2)], ids=["mediawiki", "manual"])
 def test_every_page_in_scope_is_captured_exactly_once(
     real_web: TestWeb, tmp_path: Path, seed: str, exclude: str, depth: int
 ) -> None:
@@ -41,9 +39,7 @@ def test_every_page_in_scope_is_captured_exactly_once(
     )
     options = ("--depth", str(depth), "--exclude", exclude, "--robots", "ignore")
 
-    ran = weboid.run(
-        "crawl", "--json", "--profile", str(weboid.profile), seed, *options, "--workers", "4"
-    )
+    ran = weboid.run("crawl", "--json", "--profile", str(weboid.profile), seed, *options, "--workers", "4")
 
     assert ran.code == 0, ran.out[-2000:] + ran.err
     manifests = [
@@ -64,11 +60,7 @@ def in_scope(seed: str, exclude: str, depth: int, pages: dict[str, PageInfo]) ->
     found = {identity_key(fetch_key(seed))}
     edge = set(found)
     for _ in range(depth):
-        links = {
-            identity_key(fetch_key(link))
-            for page in edge & pages.keys()
-            for link in pages[page].outlinks
-        }
+        links = {identity_key(fetch_key(link)) for page in edge & pages.keys() for link in pages[page].outlinks}
         edge = {
             link
             for link in links - found

@@ -135,9 +135,7 @@ def test_what_resolves_the_locks_is_locked_itself() -> None:
     assert len(installs) == 1
     assert "--require-hashes" in installs[0]
     assert "-r requirements/lock.txt" in installs[0]
-    assert re.search(
-        r"^uv==[\d.]+ \\\n +--hash=", (ROOT / "requirements/lock.txt").read_text(), re.MULTILINE
-    )
+    assert re.search(r"^uv==[\d.]+ \\\n +--hash=", (ROOT / "requirements/lock.txt").read_text(), re.MULTILINE)
 
 
 def test_the_image_for_one_machine_is_built_by_default() -> None:
@@ -157,9 +155,7 @@ def test_the_entry_of_the_image_serves_on_all_addresses(tmp_path: Path) -> None:
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "WEBOID_ORIGIN": "https://a.example"}
 
     def entered(*arguments: str) -> list[str]:
-        done = subprocess.run(
-            [entry, *arguments], capture_output=True, text=True, check=True, env=environ
-        )
+        done = subprocess.run([entry, *arguments], capture_output=True, text=True, check=True, env=environ)
         return done.stdout.splitlines()
 
     served = entered("serve", "--port", "9000")
@@ -290,9 +286,7 @@ def test_only_proxies_see_the_authority_and_the_logins(services: dict[str, Any],
     assert covered == {"/tmp", *NO_KEYS}
 
 
-async def test_a_new_volume_has_a_place_for_every_mount(
-    services: dict[str, Any], tmp_path: Path
-) -> None:
+async def test_a_new_volume_has_a_place_for_every_mount(services: dict[str, Any], tmp_path: Path) -> None:
     """A read-only collection gets no folder later, so a new one has them, and so has the image."""
     targets = {each.split(":")[1] for name in OURS for each in services[name].get("volumes", [])}
     targets = {each for each in targets | NO_KEYS if each.startswith("/collection/")}
@@ -305,9 +299,7 @@ async def test_a_new_volume_has_a_place_for_every_mount(
     async with open_collection(root, clock=SystemClock(), shared=True) as collection:
         assert collection.layout.marker.exists()
     async with open_collection(tmp_path / "older", clock=SystemClock()):
-        assert all(
-            (tmp_path / "older" / each.removeprefix("/collection/")).is_dir() for each in made
-        )
+        assert all((tmp_path / "older" / each.removeprefix("/collection/")).is_dir() for each in made)
     for name in ("ca", "logins"):
         assert stat.S_IMODE((tmp_path / "older" / name).stat().st_mode) == 0o700
 
@@ -318,9 +310,7 @@ def secrets_of(service: dict[str, Any]) -> set[str]:
     return {each if isinstance(each, str) else each["source"] for each in given}
 
 
-def test_a_browser_cannot_enter_the_folder_of_the_workers_secrets(
-    services: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_browser_cannot_enter_the_folder_of_the_workers_secrets(services: dict[str, Any], tmp_path: Path) -> None:
     """It runs as "nobody"; the folder is root's, as Compose mounts it over what the image has."""
     worker = services["worker"]
     targets = {Path(each["target"]).parent for each in worker["secrets"]}
@@ -364,10 +354,7 @@ def with_capabilities(service: dict[str, Any]) -> list[str]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up capabilities")
 def test_a_browser_starts_and_ends_with_the_workers_capabilities(services: dict[str, Any]) -> None:
     """As somebody else, whose folders are made and removed."""
-    code = (
-        "import asyncio; from tests.weboid.under_seccomp import title_seen;"
-        "print(asyncio.run(title_seen()))"
-    )
+    code = "import asyncio; from tests.weboid.under_seccomp import title_seen;print(asyncio.run(title_seen()))"
     done = subprocess.run(
         [*with_capabilities(services["worker"]), sys.executable, "-c", code],
         capture_output=True,
@@ -432,9 +419,7 @@ def test_redis_keeps_what_it_acknowledged_and_forgets_nothing(services: dict[str
     assert "--maxmemory-policy noeviction" in command
 
 
-def test_everything_that_is_mounted_is_there_or_made(
-    compose: dict[str, Any], tmp_path: Path
-) -> None:
+def test_everything_that_is_mounted_is_there_or_made(compose: dict[str, Any], tmp_path: Path) -> None:
     """`deploy/make-secrets` makes every secret, once, and lets nobody else look."""
     (tmp_path / "make-secrets").write_bytes((ROOT / "deploy" / "make-secrets").read_bytes())
     command = ["/bin/sh", str(tmp_path / "make-secrets")]

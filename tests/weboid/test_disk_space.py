@@ -87,9 +87,7 @@ def test_a_run_that_shall_not_wait_ends_and_loses_nothing(weboid: Weboid, small_
     assert roomy.pages[f"{RULES}/page/plain"]["outcome"] == "complete"
 
 
-def test_a_full_disk_is_told_in_one_line(
-    weboid_with: Callable[..., Weboid], small_disk: Path
-) -> None:
+def test_a_full_disk_is_told_in_one_line(weboid_with: Callable[..., Weboid], small_disk: Path) -> None:
     """Without a reserve the writes themselves fail: the run ends with its own exit code, no traceback."""
     weboid = weboid_with(proxy={"disk_reserve_bytes": 0, "disk_wait_s": 0})
     free = os.statvfs(small_disk)

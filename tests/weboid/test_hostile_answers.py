@@ -64,9 +64,7 @@ def test_a_retry_after_beyond_all_calendars_delays_its_own_host_only(weboid: Web
     """It is a long wait, which the run speaks of; pages of other hosts are kept."""
     date = quote("Mon, 01 Jan 99999999999999999999 00:00:00 GMT")
     url, other = f"{RULES}/status/503/{date}", f"http://{hosts.OTHER}/page/plain"
-    process = weboid.start(
-        "archive", "--json", "--profile", str(weboid.profile), "--workers", "1", url, other
-    )
+    process = weboid.start("archive", "--json", "--profile", str(weboid.profile), "--workers", "1", url, other)
     assert process.stdout is not None
     events: list[dict[str, str]] = []
     for line in process.stdout:

@@ -72,9 +72,7 @@ def test_setup_browser_says_what_to_do_when_it_cannot_install(bare: dict[str, st
 @pytest.mark.slow
 def test_setup_browser_does_not_replace_a_named_browser(bare: dict[str, str]) -> None:
     """A variable with a wrong path is an error, and nothing is installed in its place."""
-    done = run(
-        *(sys.executable, "-m", "weboid", "setup", "browser"), **bare, WEBOID_BROWSER="/none/chrome"
-    )
+    done = run(*(sys.executable, "-m", "weboid", "setup", "browser"), **bare, WEBOID_BROWSER="/none/chrome")
     assert done.returncode == 3
     assert "'/none/chrome' is not there" in done.stderr
     assert "could be installed" not in done.stderr
@@ -157,9 +155,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     packages = folder / "venv" / "lib" / version / "site-packages"
     (packages / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     python = folder / "venv" / "bin" / "python"
-    installed = run(
-        python, *pip, "install", "-q", "--no-index", "--ignore-installed", "--no-deps", wheel
-    )
+    installed = run(python, *pip, "install", "-q", "--no-index", "--ignore-installed", "--no-deps", wheel)
     assert installed.returncode == 0, installed.stderr
     return python.parent
 
@@ -183,9 +179,7 @@ def test_a_wheel_contains_every_file_of_its_packages(programs: Path) -> None:
 @pytest.mark.slow
 def test_a_wheel_archives_and_replays_a_page(programs: Path, site: str, tmp_path: Path) -> None:
     """`init`, `archive` and `serve` in an empty folder, with no checkout in sight."""
-    (tmp_path / "here.toml").write_text(
-        '[egress]\nallow = ["127.0.0.0/8"]\n[proxy]\ndisk_reserve_bytes = 0\n'
-    )
+    (tmp_path / "here.toml").write_text('[egress]\nallow = ["127.0.0.0/8"]\n[proxy]\ndisk_reserve_bytes = 0\n')
     folder, weboid = tmp_path / "collection", programs / "weboid"
     common = ("--collection", folder)
     where = run(programs / "python", "-P", "-c", "import weboid; print(weboid.__file__)")

@@ -73,15 +73,11 @@ def test_every_page_survives_any_killing_once(weboid_with: Callable[..., Weboid]
     assert not left
     assert ran.code == 0
     assert (status["done"], status["dead"], status["queued"], status["claimed"]) == (PAGES, 0, 0, 0)
-    assert index(weboid.collection, "SELECT count(*), count(DISTINCT url) FROM pages") == [
-        (PAGES, PAGES)
-    ]
+    assert index(weboid.collection, "SELECT count(*), count(DISTINCT url) FROM pages") == [(PAGES, PAGES)]
     query = "SELECT url, count(*) FROM captures WHERE url LIKE '%/page/plain?%' AND"
     counts = dict(index(weboid.collection, f"{query} record_type != 'resource' GROUP BY url"))
     assert counts == dict.fromkeys(urls, 1)
-    digests = [
-        h["WARC-Payload-Digest"] for k, _, h, _ in records(weboid.collection) if k == "response"
-    ]
+    digests = [h["WARC-Payload-Digest"] for k, _, h, _ in records(weboid.collection) if k == "response"]
     assert len(digests) == len(set(digests))
     manifests = [t for _, t, *_ in records(weboid.collection) if t.startswith("urn:pageinfo:")]
     assert sorted(manifests) == sorted(f"urn:pageinfo:{url}" for url in urls)

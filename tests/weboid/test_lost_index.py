@@ -51,9 +51,7 @@ def lost(whole: Layout, weboid: Weboid) -> Layout:
     return layout
 
 
-def test_archive_restores_a_lost_index_before_it_writes(
-    whole: Layout, lost: Layout, weboid: Weboid
-) -> None:
+def test_archive_restores_a_lost_index_before_it_writes(whole: Layout, lost: Layout, weboid: Weboid) -> None:
     """The rows are those that were lost, revisits and where their payloads lie included."""
     ran = weboid.archive(PAGE)
 
@@ -126,16 +124,13 @@ async def test_the_front_answers_503_when_its_index_goes(whole: Layout, tmp_path
 def test_a_read_only_collection_is_shown_and_served(whole: Layout, weboid: Weboid) -> None:
     """A backup on a medium where nothing can be written. Needs root, for the mount."""
     layout = copied(whole, weboid.collection)
-    frontier = weboid.call(
-        "crawl", "add", "http://later.example/", "--collection", str(layout.root)
-    )
+    frontier = weboid.call("crawl", "add", "http://later.example/", "--collection", str(layout.root))
     assert frontier.code == 0, frontier.err
     mount = f"mount --bind {layout.root} {layout.root} && mount -o remount,ro,bind {layout.root}"
     status = subprocess.run(
         [
             *("unshare", "-m", "sh", "-c"),
-            f"{mount} && {WEBOID} archive verify {layout.root}"
-            f" && {WEBOID} status --collection {layout.root}",
+            f"{mount} && {WEBOID} archive verify {layout.root} && {WEBOID} status --collection {layout.root}",
         ],
         capture_output=True,
         text=True,

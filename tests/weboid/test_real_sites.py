@@ -120,12 +120,7 @@ def test_everything_that_the_browser_loaded_is_in_the_archive(archived: Archived
     written = {target for kind, target, *_ in archived.records if kind in ("response", "revisit")}
     query = "SELECT url FROM captures WHERE record_type != 'resource'"
     indexed = {row[0] for row in index(archived.collection, query)}
-    loaded = [
-        each
-        for page in archived.manifests.values()
-        for each in page.resources
-        if each.status is not None
-    ]
+    loaded = [each for page in archived.manifests.values() for each in page.resources if each.status is not None]
 
     assert len(loaded) > 5 * len(archived.urls)
     assert {each.kept for each in loaded} == {"response", "revisit", "cached"}
@@ -148,15 +143,11 @@ def test_each_payload_is_one_response(archived: Archived) -> None:
         if k == "response" and payload and "WARC-Truncated" not in h
     )
     revisits = [h for kind, _, h, _ in archived.records if kind == "revisit"]
-    originals = {
-        (h["WARC-Target-URI"], h["WARC-Date"]) for k, _, h, _ in archived.records if k == "response"
-    }
+    originals = {(h["WARC-Target-URI"], h["WARC-Date"]) for k, _, h, _ in archived.records if k == "response"}
 
     assert [digest for digest, count in digests.items() if count > 1] == []
     assert len(revisits) > len(archived.urls)
-    assert {
-        (h["WARC-Refers-To-Target-URI"], h["WARC-Refers-To-Date"]) for h in revisits
-    } <= originals
+    assert {(h["WARC-Refers-To-Target-URI"], h["WARC-Refers-To-Date"]) for h in revisits} <= originals
 
 
 def test_each_page_has_its_artifacts_beside_it(archived: Archived) -> None:
@@ -170,11 +161,7 @@ def test_each_page_has_its_artifacts_beside_it(archived: Archived) -> None:
             assert headers["WARC-Date"] == archived.manifests[url].captured_at
 
     for url, page in archived.manifests.items():
-        wanted = (
-            set(ArtifactKind) - {ArtifactKind.PDF}
-            if page.mime == "text/html"
-            else {ArtifactKind.PAGEINFO}
-        )
+        wanted = set(ArtifactKind) - {ArtifactKind.PDF} if page.mime == "text/html" else {ArtifactKind.PAGEINFO}
         assert kinds[url] == {str(kind) for kind in wanted}, url
 
 
@@ -241,9 +228,7 @@ def served(archived: Archived) -> Iterator[str]:
 @pytest_asyncio.fixture
 async def browser() -> AsyncIterator[Browser]:
     """A real browser that can reach this machine only."""
-    async with await Browser.launch(
-        BrowserSettings(), find_browser(), clock=SystemClock()
-    ) as running:
+    async with await Browser.launch(BrowserSettings(), find_browser(), clock=SystemClock()) as running:
         yield running
 
 
@@ -258,9 +243,7 @@ async def look(browser: Browser, address: str) -> Visit:
         timeout_s=240,  # a busy machine
         settle_limit_s=120,
     )
-    return await visit(
-        browser, VisitRequest(address), settings, behaviours=NO_BEHAVIOURS, clock=SystemClock()
-    )
+    return await visit(browser, VisitRequest(address), settings, behaviours=NO_BEHAVIOURS, clock=SystemClock())
 
 
 def difference(one: Image.Image, other: Image.Image) -> float:

@@ -35,9 +35,7 @@ def kinds(folder: Path) -> Counter[str]:
     return Counter({kind: found[kind] for kind in ("response", "revisit") if found[kind]})
 
 
-def test_a_second_machine_writes_revisits_only(
-    weboid_with: Callable[..., Weboid], server: RedisServer
-) -> None:
+def test_a_second_machine_writes_revisits_only(weboid_with: Callable[..., Weboid], server: RedisServer) -> None:
     """Two collections, one dedup index: the payload is in one of them."""
     weboid = weboid_with(proxy=shared(server))
     url = f"{RULES}/page/plain"
@@ -50,9 +48,7 @@ def test_a_second_machine_writes_revisits_only(
     assert (ran.code, again.code) == (0, 0)
     assert set(kinds(first)) == {"response"}
     assert kinds(weboid.collection) == Counter(revisit=kinds(first)["response"])
-    assert (
-        index(weboid.collection, "SELECT url, orig_filename FROM captures ORDER BY url") == before
-    )
+    assert index(weboid.collection, "SELECT url, orig_filename FROM captures ORDER BY url") == before
     check(weboid.collection)
 
 
@@ -62,9 +58,7 @@ def test_a_run_without_its_dedup_index_ends_and_loses_nothing(
     """Redis dies after the first page: exit code 3 and the remedy; the same command goes on."""
     weboid = weboid_with(proxy=shared(server))
     urls = [f"{RULES}/page/plain?{number}" for number in range(4)]
-    process = weboid.start(
-        "archive", "--json", "--workers", "1", "--profile", str(weboid.profile), *urls
-    )
+    process = weboid.start("archive", "--json", "--workers", "1", "--profile", str(weboid.profile), *urls)
     assert process.stdout is not None
     for line in process.stdout:
         if '"event": "page"' in line:
@@ -84,9 +78,7 @@ def test_a_run_without_its_dedup_index_ends_and_loses_nothing(
     check(weboid.collection)
 
 
-def test_the_doctor_asks_the_dedup_index(
-    weboid_with: Callable[..., Weboid], server: RedisServer
-) -> None:
+def test_the_doctor_asks_the_dedup_index(weboid_with: Callable[..., Weboid], server: RedisServer) -> None:
     """It answers, or the remedy says what to do; neither tells the password."""
     weboid = weboid_with(proxy=shared(server))
 

@@ -142,14 +142,10 @@ def test_pages_copies_and_webhook_are_reached_under_two_names(
     trusted = ssl.create_default_context(cafile=str(certificate[0]))
 
     async def ask() -> tuple[httpx.Response, httpx.Response, httpx.Response, httpx.Response]:
-        options = WebhookOptions(
-            lambda *_: True, {"*": b"x" * 32}, SystemClock(), AsyncMock(return_value=True)
-        )
+        options = WebhookOptions(lambda *_: True, {"*": b"x" * 32}, SystemClock(), AsyncMock(return_value=True))
         async with serve_webhook("127.0.0.1", ports["9390"], options):
             transport = _LocalNames(verify=trusted)
-            async with httpx.AsyncClient(
-                transport=transport, timeout=30, follow_redirects=True
-            ) as client:
+            async with httpx.AsyncClient(transport=transport, timeout=30, follow_redirects=True) as client:
                 page = await client.get(f"{public}/page/{site}/")
                 copy_url = re.search(rf"{re.escape(copies)}/[^\"]+", page.text)
                 assert copy_url, page.text

@@ -63,9 +63,7 @@ class Repository:
         for each in ids:
             if int(each[1:]) > LARGEST:
                 said = f'Could not find an entity with the ID "{each}".'
-                return Answer.of_json(
-                    {"error": {"code": "no-such-entity", "info": said, "id": each}}
-                )
+                return Answer.of_json({"error": {"code": "no-such-entity", "info": said, "id": each}})
         has_claims = "claims" in asked.params.get("props", "").split("|")
         told = {each: self._entity(each, has_claims=has_claims) for each in ids[: self.fits]}
         return Answer.of_json({"entities": told, "success": 1})
@@ -90,9 +88,7 @@ def claims(*statements: dict[str, Any]) -> Any:
     return found or []
 
 
-def statement(
-    name: str, value: Any = None, *, rank: str = "normal", snaktype: str = "value"
-) -> dict[str, Any]:
+def statement(name: str, value: Any = None, *, rank: str = "normal", snaktype: str = "value") -> dict[str, Any]:
     """A statement: of an item when the value is the number of one, else of that text."""
     snak: dict[str, Any] = {"snaktype": snaktype, "property": name, "hash": "0" * 40}
     is_item = isinstance(value, str) and value[:1] == "Q" and value[1:].isdigit()

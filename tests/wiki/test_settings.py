@@ -79,9 +79,7 @@ def test_what_is_misspelt_or_of_another_kind_is_refused(text: str, said: str) ->
 
 def test_what_is_not_said_stays() -> None:
     """And what is said is held to the same rules."""
-    feed = replace_settings(
-        FeedSettings(grace_h=24), "feed", archive=False, grace_h=None, categories=("A",)
-    )
+    feed = replace_settings(FeedSettings(grace_h=24), "feed", archive=False, grace_h=None, categories=("A",))
     assert (feed.archive, feed.grace_h, feed.categories) == (False, 24, ("A",))
     with pytest.raises(ConfigError):
         replace_settings(feed, "feed", archived_days=-1)

@@ -14,9 +14,7 @@ TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_si
 
 @given(NUMBERS, st.none() | TEXTS, st.sampled_from(["", " "]))
 @settings(deadline=None, max_examples=examples(50))
-def test_an_entry_is_a_property_or_one_with_a_value(
-    number: int, value: str | None, gap: str
-) -> None:
+def test_an_entry_is_a_property_or_one_with_a_value(number: int, value: str | None, gap: str) -> None:
     """What is its own plain form stays so; spaces around the parts count for nothing."""
     text = f"{gap}P{number}{gap}" + ("" if value is None else f"={gap}{value}{gap}")
     found = parse_statement(text)

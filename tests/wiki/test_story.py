@@ -123,9 +123,7 @@ class Reader:
     async def sees(self, selector: str, name: str, *, links: int = 1) -> None:
         """Come back to the page until that stands at the museum's link, or beside so many links."""
         link = f"a[href='{CITED}']"
-        where = (
-            f"{link}{selector}" if selector.startswith(".weboid-link") else f"{link} + {selector}"
-        )
+        where = f"{link}{selector}" if selector.startswith(".weboid-link") else f"{link} + {selector}"
         for _ in range(LOOKS):
             await self._screen.open(self._address, size=SIZE)
             if await self._screen.value(
@@ -192,9 +190,7 @@ class Reader:
     def draws_the_loop(self) -> None:
         """Put the sentences with the links side by side, as they were at each step."""
         if folder := os.environ.get("WEBOID_PICTURES"):
-            width, height = map(
-                max, zip(*(each.size for each in self._pictures.values()), strict=True)
-            )
+            width, height = map(max, zip(*(each.size for each in self._pictures.values()), strict=True))
             gap, head = 24, 44
             sheet = Image.new("RGB", (2 * width + 3 * gap, 2 * (height + head) + gap), "#eef1f4")
             draw = ImageDraw.Draw(sheet)
@@ -225,9 +221,7 @@ def town(museum: Museum) -> Iterator[Town]:
     }
     with (
         SlowSite(pages, museum.open) as lasting,
-        running_town(
-            [lasting, museum], php="$wgWeboidShow = 'always'; $wgLogos = false;"
-        ) as running,
+        running_town([lasting, museum], php="$wgWeboidShow = 'always'; $wgLogos = false;") as running,
     ):
         yield running
 
@@ -239,9 +233,7 @@ async def screen() -> AsyncIterator[Screen]:
         yield opened
 
 
-async def test_a_link_is_archived_dies_is_repaired_and_lives_again(
-    town: Town, museum: Museum, screen: Screen
-) -> None:
+async def test_a_link_is_archived_dies_is_repaired_and_lives_again(town: Town, museum: Museum, screen: Screen) -> None:
     """Saved, queued, copied; gone, found dead, offered its copy; repaired, taken back; alive."""
     reader = Reader(town, screen)
     town.writer.write("Template:Cite web", CITE_WEB)
@@ -285,9 +277,7 @@ def bot_repairs(town: Town) -> None:
     switched = town.call("wiki", "bot", "on", *said)
     assert switched.code == 0, switched
     ran = run_bot(town)
-    found = re.search(
-        r" ?\|archive-url=(\S+) ?\|archive-date=[^|}]+\|url-status=dead", current(town)
-    )
+    found = re.search(r" ?\|archive-url=(\S+) ?\|archive-date=[^|}]+\|url-status=dead", current(town))
     assert found is not None, (ran, current(town))
     assert current(town).replace(found[0], "") == TEXT.rstrip()
     assert found[1].startswith(f"{town.front}/")

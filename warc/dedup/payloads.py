@@ -62,18 +62,14 @@ class PayloadIndex(ABC):
         """Check that the index answers. Thread-safe."""
 
     @abstractmethod
-    def claim(
-        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
-    ) -> dict[PayloadKey, OriginalRecord | Claim]:
+    def claim(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord | Claim]:
         """Claim each key, again if needed; return its original, or the state of its claim.
 
         Claims of other processes are never waited for, so no deadlock. Originals may also come from the buckets `also`.
         """
 
     @abstractmethod
-    def find(
-        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
-    ) -> dict[PayloadKey, OriginalRecord]:
+    def find(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord]:
         """Return the known originals; nothing is claimed."""
 
     @abstractmethod

@@ -38,10 +38,8 @@ def dedup_server(address: RedisAddress) -> RedisClient:
         place = f"The dedup index at {address}"
         texts = {
             RedisFault.MISSING: f"[proxy] dedup_url needs the Redis client: {words}.",
-            RedisFault.REFUSED: f"{place} refuses us: {words}. Correct user and password in"
-            " [proxy] dedup_url.",
-            RedisFault.SILENT: f"{place} does not answer: {words}. Start Redis there, or correct"
-            " [proxy] dedup_url.",
+            RedisFault.REFUSED: f"{place} refuses us: {words}. Correct user and password in [proxy] dedup_url.",
+            RedisFault.SILENT: f"{place} does not answer: {words}. Start Redis there, or correct [proxy] dedup_url.",
             RedisFault.SOON: f"{place} does not answer yet: {words}. Try again in a moment.",
         }
         cannot = f"{place} cannot be used: {words}. Redis's own log says more."
@@ -134,15 +132,11 @@ class RedisPayloadIndex(PayloadIndex):
 
     shared = True
 
-    def __init__(
-        self, address: RedisAddress, folder: Path, *, heartbeat_s: float = HEARTBEAT_S
-    ) -> None:
+    def __init__(self, address: RedisAddress, folder: Path, *, heartbeat_s: float = HEARTBEAT_S) -> None:
         """Connect, and find dead processes by their lock files in `folder`; raises DedupUnavailableError."""
         self._tag = address.tag
         self._heartbeat_s = heartbeat_s
-        self._debts: dict[
-            PayloadKey, OriginalRecord | None
-        ] = {}  # to be known; None: to be released
+        self._debts: dict[PayloadKey, OriginalRecord | None] = {}  # to be known; None: to be released
         self._turn = threading.Lock()  # debts are paid by one thread at a time, and not in a claim
         self._over = threading.Event()
         self._silent = False
@@ -164,17 +158,13 @@ class RedisPayloadIndex(PayloadIndex):
         """Check that the server answers."""
         self._beat()
 
-    def claim(
-        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
-    ) -> dict[PayloadKey, OriginalRecord | Claim]:
+    def claim(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord | Claim]:
         """Claim each key; return its original, or the state of its claim; one round trip."""
         if not keys:
             return {}
         with self._turn:
             self._pay()
-            claimed = [
-                self._key(PayloadKey(key.digest, b)) for key in keys for b in (key.bucket, *also)
-            ]
+            claimed = [self._key(PayloadKey(key.digest, b)) for key in keys for b in (key.bucket, *also)]
             arguments = (self._name, self._about, self._lease_ms(), CLAIM_MS, 1 + len(also))
             try:
                 answers = self._server.script("claim", (self._heartbeat, *claimed), arguments)
@@ -186,17 +176,13 @@ class RedisPayloadIndex(PayloadIndex):
                 self._owe(dict.fromkeys(keys))  # the answer may be lost, not the question
                 raise
 
-    def find(
-        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
-    ) -> dict[PayloadKey, OriginalRecord]:
+    def find(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord]:
         """Return the known originals; nothing is claimed."""
         originals: dict[PayloadKey, OriginalRecord] = {}
         for bucket in (None, *also):
             missing = [key for key in keys if key not in originals]
             for some in _key_batches(missing):
-                candidates = [
-                    key if bucket is None else PayloadKey(key.digest, bucket) for key in some
-                ]
+                candidates = [key if bucket is None else PayloadKey(key.digest, bucket) for key in some]
                 for key, value in zip(some, self._script("find", candidates), strict=True):
                     if value:
                         originals[key] = unpack_original(key, value)

@@ -81,10 +81,7 @@ class LookupRow(NamedTuple):
 def lookup_value(rows: Iterable[LookupRow]) -> str:
     """Return the value of ``asked``; `place` numbers the rows."""
     return json.dumps(
-        [
-            (place, each.until_ms, each.key, each.key[:KEY_CHARACTERS], *each.urls)
-            for place, each in enumerate(rows)
-        ]
+        [(place, each.until_ms, each.key, each.key[:KEY_CHARACTERS], *each.urls) for place, each in enumerate(rows)]
     )
 
 
@@ -112,8 +109,7 @@ def open_database(layout: Layout, url: str) -> IndexDatabase:
 
 
 _LOOKUP_SELECT = ", ".join(
-    f"json_extract(item.value, '$[{number}]') AS {name}"
-    for number, name in enumerate(LOOKUP_COLUMNS)
+    f"json_extract(item.value, '$[{number}]') AS {name}" for number, name in enumerate(LOOKUP_COLUMNS)
 )
 _LOOKUP_TABLE = f"(SELECT {_LOOKUP_SELECT} FROM json_each(:asked) AS item) AS asked"  # noqa: S608 constants
 
@@ -222,8 +218,7 @@ def _require_new(path: Path) -> None:
     """Raise TransientError when there are closed WARCs but no index: the index was lost."""
     if any((path.parent.parent / "archive").glob("*.warc.gz")):
         raise TransientError(
-            f"The captures index {path} is missing, though there are WARCs: run"
-            " `weboid collection rebuild`."
+            f"The captures index {path} is missing, though there are WARCs: run `weboid collection rebuild`."
         )
 
 

@@ -86,9 +86,7 @@ class OutbackCdx:
         }
         return self._rows(url, self._ask(wanted))
 
-    def of_key(
-        self, url: str, *, limit: int, reverse: bool = False, first: str = "", last: str = ""
-    ) -> list[Row]:
+    def of_key(self, url: str, *, limit: int, reverse: bool = False, first: str = "", last: str = "") -> list[Row]:
         """Return captures under the URL's key in time order, between 14-digit timestamps."""
         wanted = {"url": url, "limit": str(limit)}
         if reverse:
@@ -148,23 +146,17 @@ class OutbackCdx:
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 if connection is not pooled or isinstance(error, TimeoutError):
-                    raise TransientError(
-                        f"The captures index {self._address} does not answer: {error!r}."
-                    ) from error
+                    raise TransientError(f"The captures index {self._address} does not answer: {error!r}.") from error
         raise TransientError(f"The captures index {self._address} does not answer.")
 
-    def _answer(
-        self, connection: http.client.HTTPConnection, method: str, target: str, body: bytes | None
-    ) -> str:
+    def _answer(self, connection: http.client.HTTPConnection, method: str, target: str, body: bytes | None) -> str:
         connection.request(method, target, body, {"Content-Type": "text/plain"} if body else {})
         response = connection.getresponse()
         content = response.read(_MOST_BYTES + 1)
         if response.status != 200 or len(content) > _MOST_BYTES:
             connection.close()
             text = content[:100].decode(errors="replace").splitlines()[:1]
-            raise TransientError(
-                f"The captures index {self._address} answered {response.status}: {text}."
-            )
+            raise TransientError(f"The captures index {self._address} answered {response.status}: {text}.")
         try:
             self._idle.put_nowait(connection)
         except queue.Full:

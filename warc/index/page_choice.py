@@ -83,9 +83,7 @@ class BestPageQuery:
         return {**key, **asked, "at": self.at_ms, "timestamp": self.timestamp}
 
 
-def best_pages(
-    ask: Ask, has_key: str, key: Mapping[str, str], columns: str, wanted: BestPageQuery
-) -> Iterator[Any]:
+def best_pages(ask: Ask, has_key: str, key: Mapping[str, str], columns: str, wanted: BestPageQuery) -> Iterator[Any]:
     """Yield rows of pages with that key (values in `key`): the exact capture first, then best first.
 
     `columns` must include ``captured_ms``, ``device`` and ``page_id``.
@@ -135,12 +133,8 @@ def _nearest(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iter
         rows = ask(sides, {**values, "limit": limit})
         # Of either side the nearest are there, so as many in all are the nearest of all.
         whole = len(rows) < limit or limit >= _MOST_NEAREST
-        reach = (
-            math.inf if whole else sorted(abs(row["captured_ms"] - at) for row in rows)[limit - 1]
-        )
-        rows = sorted(
-            rows, key=lambda row: (distance_of(row, at), row["captured_ms"], row["page_id"])
-        )
+        reach = math.inf if whole else sorted(abs(row["captured_ms"] - at) for row in rows)[limit - 1]
+        rows = sorted(rows, key=lambda row: (distance_of(row, at), row["captured_ms"], row["page_id"]))
         ready = sum(distance_of(row, at) <= reach for row in rows)
         yield from rows[yielded:ready]
         if whole:

@@ -35,9 +35,7 @@ def _insertion(table: str, row: RowType) -> str:
     hints = map(str, row.__annotations__.values())
     kinds = ("text" if "str" in h else "float8" if "float" in h else "bigint" for h in hints)
     marks = ", ".join(f"%s::{kind}[]" for kind in kinds)
-    return (
-        f"INSERT INTO {table} ({columns(row)}) SELECT * FROM unnest({marks}) ON CONFLICT DO NOTHING"
-    )
+    return f"INSERT INTO {table} ({columns(row)}) SELECT * FROM unnest({marks}) ON CONFLICT DO NOTHING"
 
 
 _INSERTIONS = {table: _insertion(table, row) for table, row in ROW_TYPES.items()}
@@ -68,9 +66,7 @@ class PostgresCaptureIndex(CaptureIndex):
                 )
                 if self._version(schema) is None:  # no other process was faster
                     # A role without the right to create schemas may use an existing one.
-                    if not self._one(
-                        "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = ?)", (schema,)
-                    ):
+                    if not self._one("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = ?)", (schema,)):
                         self._server.execute(f'CREATE SCHEMA "{schema}"')
                     self._server.execute(POSTGRES_DDL)
             version = self._version(schema)
@@ -83,9 +79,7 @@ class PostgresCaptureIndex(CaptureIndex):
     def _version(self, schema: str) -> int | None:
         """Return the version of the tables; None when there are none."""
         # The catalogue is read as it is now; a name would be looked up in what was seen before.
-        query = (
-            "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = ? AND tablename = 'version')"
-        )
+        query = "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = ? AND tablename = 'version')"
         if not self._one(query, (schema,)):
             return None
         return int(self._one("SELECT max(number) FROM version") or 0)

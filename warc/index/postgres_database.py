@@ -64,9 +64,7 @@ class PostgresDatabase:
     asked = _LOOKUP_TABLE
     joined_first = "CROSS JOIN LATERAL (SELECT * FROM pages WHERE {where}) AS pages"
 
-    def __init__(
-        self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, address: IndexAddress, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._address = address
         self._monotonic = monotonic
         parameters = address.parameters
@@ -99,9 +97,7 @@ class PostgresDatabase:
             return self._ask(connection, query, values)
         except (psycopg.Error, OSError) as error:
             words = error_words(error, self._address.password)
-            raise TransientError(
-                f"The captures index at {self._address} cannot be read: {words}."
-            ) from None
+            raise TransientError(f"The captures index at {self._address} cannot be read: {words}.") from None
         finally:
             self._free.release()
 
@@ -117,9 +113,7 @@ class PostgresDatabase:
         with self._lock:
             return self._idle.pop() if self._idle else None
 
-    def _ask(
-        self, connection: _Connection, query: str, values: Mapping[str, Any]
-    ) -> list[dict[str, Any]]:
+    def _ask(self, connection: _Connection, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         with self._lock:
             self._asking[connection] = self._monotonic() + ANSWER_LIMIT_S + WATCH_S
         try:
@@ -127,9 +121,7 @@ class PostgresDatabase:
         except errors.UndefinedTable:
             if connection.execute(_IS_OLDER).fetchall():
                 connection.close()
-                raise TransientError(
-                    f"The captures index at {self._address} {OTHER_VERSION}"
-                ) from None
+                raise TransientError(f"The captures index at {self._address} {OTHER_VERSION}") from None
             rows = []  # its writers have not come yet
         except BaseException:
             connection.close()
@@ -154,14 +146,9 @@ class PostgresDatabase:
 @lru_cache(maxsize=64)
 def translate_query(query: str) -> bytes:
     """Convert named parameters to the library's form; quoted text is unchanged."""
-    return _NAMES.sub(
-        lambda match: f"%({match[1]})s" if match[1] else match[0], query.replace("%", "%%")
-    ).encode()
+    return _NAMES.sub(lambda match: f"%({match[1]})s" if match[1] else match[0], query.replace("%", "%%")).encode()
 
 
 def storable_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the values as they were stored: no text in PostgreSQL contains NUL."""
-    return {
-        name: value.replace("\0", "\ufffd") if isinstance(value, str) else value
-        for name, value in values.items()
-    }
+    return {name: value.replace("\0", "\ufffd") if isinstance(value, str) else value for name, value in values.items()}

@@ -175,8 +175,7 @@ _ADD_PAGE = (
 )
 _SPAN = 'filename = ? AND "offset" >= ? AND "offset" < ?'
 _FORGET = (
-    "DELETE FROM pages WHERE page_id IN"
-    f" (SELECT page_id FROM captures WHERE {_SPAN} AND {_IS_MANIFEST})",
+    f"DELETE FROM pages WHERE page_id IN (SELECT page_id FROM captures WHERE {_SPAN} AND {_IS_MANIFEST})",
     f"DELETE FROM payloads WHERE {_SPAN}",
     f"DELETE FROM qualities WHERE {_SPAN}",
     "UPDATE captures SET orig_filename = NULL, orig_offset = NULL, orig_length = NULL"
@@ -278,10 +277,7 @@ class CaptureIndex(ABC):
 
     def orphans(self) -> dict[int, str]:
         """Return revisits whose payload is in no local WARC: row id -> WARC-Payload-Digest."""
-        return self._pairs(
-            "SELECT id, digest FROM captures"
-            " WHERE record_type = 'revisit' AND orig_filename IS NULL"
-        )
+        return self._pairs("SELECT id, digest FROM captures WHERE record_type = 'revisit' AND orig_filename IS NULL")
 
     def outcomes(self) -> dict[str, int]:
         """Count pages by outcome."""

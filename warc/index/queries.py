@@ -100,10 +100,7 @@ class CaptureQueries:
         limit: int,
     ) -> list[ListedCapture]:
         """Return the next rows of one key in time order, starting `after` a position if given."""
-        return [
-            _row(each)
-            for each in self._of_key(key, between, after, descending=descending, limit=limit)
-        ]
+        return [_row(each) for each in self._of_key(key, between, after, descending=descending, limit=limit)]
 
     def of_range(
         self,
@@ -117,9 +114,7 @@ class CaptureQueries:
         rows: list[Any] = []
         if after is not None:
             # The rest of that key, then the keys that follow: each is one range of the index.
-            rows = self._of_key(
-                after.urlkey, TimeRange(), after, descending=descending, limit=limit
-            )
+            rows = self._of_key(after.urlkey, TimeRange(), after, descending=descending, limit=limit)
             past = after.urlkey + _NEXT
             keys = KeyRange(keys.low, after.urlkey) if descending else KeyRange(past, keys.high)
         if len(rows) < limit:

@@ -57,8 +57,7 @@ class SqliteCaptureIndex(CaptureIndex):
         if version not in (0, SCHEMA_VERSION):
             self._db.close()
             raise CollectionVersionError(
-                f"{path} has schema {version}, this version reads {SCHEMA_VERSION}; "
-                "run `weboid collection rebuild`."
+                f"{path} has schema {version}, this version reads {SCHEMA_VERSION}; run `weboid collection rebuild`."
             )
         if version == 0:
             with self.transaction():
@@ -160,22 +159,16 @@ class SqlitePayloadIndex(PayloadIndex):
     def __init__(self, index: SqliteCaptureIndex) -> None:
         self._index = index
 
-    def claim(
-        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
-    ) -> dict[PayloadKey, OriginalRecord | Claim]:
+    def claim(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord | Claim]:
         """Return for each key its original, or `Claim.YOURS` until the transaction ends."""
         originals = self.find(keys, also)
         return {key: originals.get(key, Claim.YOURS) for key in keys}
 
-    def find(
-        self, keys: Collection[PayloadKey], also: Sequence[str] = ()
-    ) -> dict[PayloadKey, OriginalRecord]:
+    def find(self, keys: Collection[PayloadKey], also: Sequence[str] = ()) -> dict[PayloadKey, OriginalRecord]:
         """Return the known originals."""
         if not also:
             return self._index.originals(keys)
-        places = {
-            key: [PayloadKey(key.digest, each) for each in (key.bucket, *also)] for key in keys
-        }
+        places = {key: [PayloadKey(key.digest, each) for each in (key.bucket, *also)] for key in keys}
         known = self._index.originals(dict.fromkeys(chain.from_iterable(places.values())))
         originals = {}
         for key, wanted in places.items():

@@ -85,8 +85,7 @@ class CollectionConfig:
             raise ConfigError(f"{self._place('operator')}: [operator] must hold texts only.")
         for key in table.keys() - set(OPERATOR_KEYS):
             raise ConfigError(
-                f"{self._place('operator', key)}: [operator] has no key {key!r}."
-                f" Known are: {', '.join(OPERATOR_KEYS)}."
+                f"{self._place('operator', key)}: [operator] has no key {key!r}. Known are: {', '.join(OPERATOR_KEYS)}."
             )
         return table
 
@@ -159,9 +158,7 @@ def _seed_value(key: str, value: Any) -> Any:
             if value not in SCOPE_KINDS:
                 raise InputError(f"write one of {', '.join(SCOPE_KINDS)}.")
         case "time_limit":
-            return (
-                value if isinstance(value, int | float) else parse_duration(value).total_seconds()
-            )
+            return value if isinstance(value, int | float) else parse_duration(value).total_seconds()
         case "size_limit":
             return value if isinstance(value, int) else parse_size(value)
         case "include" | "exclude":

@@ -121,13 +121,9 @@ class CollectionExport:
     ) -> ExportCount:
         """Write the file, whose package has the facts, such as ``title``; InputError: there is nothing to export."""
         with ExitStack() as stack:
-            stored = stack.enter_context(
-                NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.")
-            )
+            stored = stack.enter_context(NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."))
             plan = stack.enter_context(closing(sqlite3.connect(stored.name, isolation_level=None)))
-            plan.executescript(
-                f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_PLAN} BEGIN;"
-            )
+            plan.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_PLAN} BEGIN;")
             self._choose(plan, selection)
             if not self.count.records:
                 raise InputError("Nothing to export: no capture that may be shown matches.")
@@ -148,9 +144,7 @@ class CollectionExport:
                 condition += f" AND captured_ms {sign} {unix_milliseconds(moment)}"
         is_all = selection.is_everything and self._is_open
         for keys in selection.keys or (ALL_KEYS,):
-            for rows in page_chunks(
-                self._database, condition, columns=columns, keys=keys, size=_PAGE_CHUNK
-            ):
+            for rows in page_chunks(self._database, condition, columns=columns, keys=keys, size=_PAGE_CHUNK):
                 shown = list(self._shown_pages(rows))
                 for row in shown:
                     self._plan_page(plan, row)
@@ -271,9 +265,7 @@ class CollectionExport:
         if whole:
             plan.execute("UPDATE records SET placed = start WHERE filename = ?", (filename,))
         else:
-            plan.executemany(
-                "UPDATE records SET placed = ? WHERE filename = ? AND start = ?", places
-            )
+            plan.executemany("UPDATE records SET placed = ? WHERE filename = ? AND start = ?", places)
 
     def _spans(
         self, path: Path, filename: str, rows: Sequence[tuple[int, int]], *, whole: bool
@@ -290,9 +282,7 @@ class CollectionExport:
             yield start, start + length, True
             following = self._database.rows(query, {"name": filename, "start": start})[0]["start"]
             # The request of a response follows it and is not in the index.
-            members = walk_records(
-                path, start=start + length, end=following, reading=Reading.STRUCTURE
-            )
+            members = walk_records(path, start=start + length, end=following, reading=Reading.STRUCTURE)
             request = next(members, None) if following != start + length else None
             if isinstance(request, WarcMember) and request.kind == "request":
                 yield request.offset, request.offset + request.length, False
@@ -325,9 +315,7 @@ class CollectionExport:
             found = plan.execute("SELECT 1 FROM records WHERE filename = ? AND start = ?", place)
             if found.fetchone():
                 with suppress(PermanentError):
-                    return self._artifacts.text(
-                        RecordPlace(row["url"], *place, row["length"], row["digest"])
-                    )
+                    return self._artifacts.text(RecordPlace(row["url"], *place, row["length"], row["digest"]))
         return ""
 
 

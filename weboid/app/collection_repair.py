@@ -160,9 +160,7 @@ class CollectionRepair:
                 eager=True,
                 stored_level_of=level_of,
             )
-            account = await perform_run(
-                run, add_nothing, clock=_CLOCK, started=lambda *_: None, report=report
-            )
+            account = await perform_run(run, add_nothing, clock=_CLOCK, started=lambda *_: None, report=report)
         return account.stopped
 
     @contextmanager

@@ -59,9 +59,7 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
         files = (path for path in database.parent.glob(f"{database.name}*") if path.is_file())
         needed, free = sum(path.stat().st_size for path in files), shutil.disk_usage(folder).free
         if free < needed * _MARGIN:
-            raise DiskFullError(
-                f"The copy needs {needed:,} bytes, and {free:,} are free on the disk of {folder}."
-            )
+            raise DiskFullError(f"The copy needs {needed:,} bytes, and {free:,} are free on the disk of {folder}.")
         partial = copy.frontier_db.with_suffix(".partial")
         copy_database(layout.frontier_db, partial)
         log = rotate_crawl_log(layout.crawl_log, now=now)
@@ -118,9 +116,7 @@ def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layou
 
         store = open_registry_read_only(layout, database_url)
         if store is None:
-            raise UnavailableError(
-                "The database has no link registry: `weboid wiki add` makes one."
-            )
+            raise UnavailableError("The database has no link registry: `weboid wiki add` makes one.")
         with closing(store):
             with store.reading() as rows:
                 count = rows.execute(select(func.count()).select_from(urls)).scalar_one()

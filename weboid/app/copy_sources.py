@@ -109,9 +109,7 @@ class CitationDays:
                 continue
             try:
                 async with open_wiki_api(wiki, self.settings) as api:
-                    cited = await find_cited_day(
-                        api, self.store, use.link, use.link.page & MAX_PAGE_ID
-                    )
+                    cited = await find_cited_day(api, self.store, use.link, use.link.page & MAX_PAGE_ID)
             except (WeboidError, ConfigError):
                 continue  # first seen is the next best
             if cited is not None:

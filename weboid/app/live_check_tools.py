@@ -35,9 +35,7 @@ def lower_priority(pid: int) -> None:
 _LEVELS = (DEFAULT_LEVEL, Level.FULL)
 
 
-def create_live_checks(
-    settings: QualitySettings, levels: Sequence[Level] = _LEVELS
-) -> RunExtension:
+def create_live_checks(settings: QualitySettings, levels: Sequence[Level] = _LEVELS) -> RunExtension:
     """Create, not start, checks for one run; at level full only of copies that the level rules show so."""
 
     def opened(context: RunContext) -> AbstractAsyncContextManager[CheckTools]:

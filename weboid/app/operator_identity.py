@@ -65,8 +65,7 @@ def write_operator(root: Path, operator: OperatorIdentity) -> None:
     marker = Layout(root).marker
     if not marker.exists():
         raise UnavailableError(
-            f"There is no collection at {root} to keep a contact address in: set WEBOID_CONTACT "
-            "where its commands run."
+            f"There is no collection at {root} to keep a contact address in: set WEBOID_CONTACT where its commands run."
         )
     write_config_table(root, TABLE, {name: getattr(operator, name) for name in OPERATOR_KEYS})
     try:

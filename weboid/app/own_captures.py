@@ -93,10 +93,6 @@ def count_without_copy(store: RegistryStore, layout: Layout, settings: Settings)
     """Count lost links, of `COUNTED_MOST` at most, that have neither a copy in an archive nor one of ours."""
     with store.reading() as rows:
         candidates = urls_without_copy(rows, day_of(_CLOCK.now()), COUNTED_MOST)
-        lost = [
-            each
-            for each in candidates
-            if not any(copy.address for copy in copies_of_url(rows, each.id))
-        ]
+        lost = [each for each in candidates if not any(copy.address for copy in copies_of_url(rows, each.id))]
     with open_own_captures(layout, settings.index.url, "") as own:
         return sum(own(each.url, None) is None for each in lost)

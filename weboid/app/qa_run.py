@@ -112,18 +112,14 @@ class QaProgress:
         if check.verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL):
             self._count += 1
             score = 0.0 if check.score is None else check.score
-            heapq.heappush(
-                self._worst, (((check.verdict is QaVerdict.BROKEN) + 1 - score), self._count, check)
-            )
+            heapq.heappush(self._worst, (((check.verdict is QaVerdict.BROKEN) + 1 - score), self._count, check))
             if len(self._worst) > _WORST:
                 heapq.heappop(self._worst)
 
     def notify(self, sentence: str) -> None:
         """Print a notice for people; JSON output has it in the summary."""
         if not self._as_json:
-            self._progress.console.print(
-                clean(sentence), markup=False, highlight=False, soft_wrap=True
-            )
+            self._progress.console.print(clean(sentence), markup=False, highlight=False, soft_wrap=True)
 
     def ended(self, tally: CheckRunTally, **more: Any) -> None:
         """Report the end of the run; `more` are facts for JSON output."""
@@ -232,9 +228,7 @@ class QaRun:
     def plan(self, *, as_json: bool) -> bool:
         """Print what would be checked at which level; False when a named URL has no capture."""
         levels = self._options.levels
-        _print_plan(
-            ((level, page) for level in levels for page in self._chosen(level)), as_json=as_json
-        )
+        _print_plan(((level, page) for level in levels for page in self._chosen(level)), as_json=as_json)
         for line in self._left_out():
             click.echo(line, err=True)
         return not self._missing
@@ -287,8 +281,7 @@ class QaRun:
         with self._store.reading() as reader:
             checks = find_checks(reader, [*self._broken, *broken])
         stays_broken = any(
-            each.verdict is QaVerdict.BROKEN and each.repair is not RepairState.DONE_BETTER
-            for each in checks
+            each.verdict is QaVerdict.BROKEN and each.repair is not RepairState.DONE_BETTER for each in checks
         )
         return QaRunEnd(is_stopped, not (self._missing or self._unlisted or stays_broken))
 

@@ -114,9 +114,7 @@ def _status_of(
     if record is None:
         return None if entry is None else _refused(entry)
     attempts = tuple(
-        FailedAttempt(each.ended_at, each.reason)
-        for each in record.attempts
-        if each.ending != _NO_ATTEMPT
+        FailedAttempt(each.ended_at, each.reason) for each in record.attempts if each.ending != _NO_ATTEMPT
     )
     since = record.ended_at or record.claimed_at or record.added_at
     match record.state:

@@ -28,9 +28,7 @@ from links.url_parts import bucket_of
 from net.address_policy import is_own
 
 _CLOCK = SystemClock()
-_GONE = CheckResult(
-    StatusCode.REFUSED, CheckVerdict.FAILING, CheckMethod.HEAD, note="tcp: refused", whole_host=True
-)
+_GONE = CheckResult(StatusCode.REFUSED, CheckVerdict.FAILING, CheckMethod.HEAD, note="tcp: refused", whole_host=True)
 
 
 @dataclass
@@ -46,9 +44,7 @@ class LinkForecast:
 class RegistryTrial:
     """Simulation of days on a copy of the registry."""
 
-    def __init__(
-        self, store: RegistryStore, wiki: Wiki, settings: Settings, holder: str, limit: int
-    ) -> None:
+    def __init__(self, store: RegistryStore, wiki: Wiki, settings: Settings, holder: str, limit: int) -> None:
         """Choose the links of a wiki, at most `limit`; `holder` names the process in leases."""
         self._store = store
         self._settings = settings
@@ -90,9 +86,7 @@ class RegistryTrial:
         parts = [share_of_bucket(each) for each in sorted({bucket_of(each.host) for each in links})]
         plan = plan_from_settings(self._settings.links, ALL_HOSTS)
         worker = CheckWorkerOptions(self._holder, is_own)
-        async with open_check_context(
-            self._store, self._settings, parts, worker, clock=_CLOCK
-        ) as context:
+        async with open_check_context(self._store, self._settings, parts, worker, clock=_CLOCK) as context:
             await context.tenure.take()
             await CheckRun(context, plan, on_kept=on_recorded).run(asyncio.Event(), named=links)
         return results

@@ -98,9 +98,7 @@ def check_fonts() -> SetupFinding:
     return good("fonts", f"{len(LARGE_SCRIPTS) - 1} scripts and emoji")
 
 
-def check_open_files(
-    settings: Settings, limit: Callable[[], tuple[int, int]] | None = None
-) -> SetupFinding:
+def check_open_files(settings: Settings, limit: Callable[[], tuple[int, int]] | None = None) -> SetupFinding:
     """Check that the open-files limit allows the profile's number of checker connections."""
     soft, hard = limit() if limit else resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = settings.links.connections + _SPARE_FILES
@@ -116,9 +114,7 @@ def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
     try:
         # A read-only ntp_adjtime(3): struct timex is shorter on every platform; `modes`, its first
         # word, is 0.
-        status = (
-            state() if state else ctypes.CDLL(None).ntp_adjtime(ctypes.create_string_buffer(512))
-        )
+        status = state() if state else ctypes.CDLL(None).ntp_adjtime(ctypes.create_string_buffer(512))
     except (OSError, AttributeError):
         status = -1
     if status < 0:
@@ -241,9 +237,7 @@ def _check_shared_stores(settings: Settings) -> Iterator[SetupFinding]:
         yield from _check_store("dedup", dedup, f"index {dedup.name}", check_shared)
     if url := settings.frontier.url:
         frontier = parse_redis_url(url, RedisUse.FRONTIER)
-        yield from _check_store(
-            "frontier", frontier, f"frontier {frontier.name}", durability_warnings
-        )
+        yield from _check_store("frontier", frontier, f"frontier {frontier.name}", durability_warnings)
     if url := settings.index.url:
         index = parse_index_url(url)
         yield from _check_store("index", index, f"index {index.index}", check_index)

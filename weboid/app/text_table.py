@@ -47,9 +47,7 @@ def fitted(text: str, columns: int | None) -> str:
     return set_cell_size(text, columns - 1).rstrip() + "…"
 
 
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None, indent: str = ""
-) -> list[str]:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None, indent: str = "") -> list[str]:
     """Return the rows below their head; ``>`` at its end right-aligns. No column but the last exceeds a third.
 
     >>> table(["host", "n>"], [["a.example", "7"], ["b", "12"]], columns=None)
@@ -79,6 +77,4 @@ def sparkline(values: Sequence[float]) -> str:
     top = max(values, default=0)
     if top <= 0:
         return "·" * len(values)
-    return "".join(
-        _BARS[max(round(value / top * len(_BARS)) - 1, 0)] if value > 0 else "·" for value in values
-    )
+    return "".join(_BARS[max(round(value / top * len(_BARS)) - 1, 0)] if value > 0 else "·" for value in values)

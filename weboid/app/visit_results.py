@@ -62,9 +62,7 @@ class CaptureOpinions:
         self._store = PageStore(database)
         self._snapshots = SnapshotReader(database, self._store, PageRecords(self._store, records))
 
-    def opinion(
-        self, url: str, *, since: datetime, until: datetime
-    ) -> tuple[CheckResult, datetime] | None:
+    def opinion(self, url: str, *, since: datetime, until: datetime) -> tuple[CheckResult, datetime] | None:
         """Return the newest visit's result in that interval, a good one compared with the oldest good copy; or None."""
         pages = self._store.captures(url, span=TimeSpan(since, until), limit=_CAPTURES_LOOKED_AT)
         for page in pages:
@@ -137,9 +135,7 @@ VisitLinks = Callable[[Sequence[str]], Coroutine[None, None, RunSummary]]
 class BrowserConfirmation:
     """Writer of check results that are derived from captures."""
 
-    def __init__(
-        self, store: RegistryStore, database: IndexDatabase, layout: Layout, settings: Settings
-    ) -> None:
+    def __init__(self, store: RegistryStore, database: IndexDatabase, layout: Layout, settings: Settings) -> None:
         self._store = store
         self._copies = CaptureOpinions(database, ArtifactReader(layout))
         self._layout = layout
@@ -175,15 +171,10 @@ class BrowserConfirmation:
         if lately is not None:
             comparisons = self._copies.compared(CLOCK.now() - lately)
             while batch := list(islice(comparisons, _COMPARED_AT_ONCE)):
-                named = [
-                    (identity_key(url), UrlCheckResult(0, result, moment))
-                    for url, result, moment in batch
-                ]
+                named = [(identity_key(url), UrlCheckResult(0, result, moment)) for url, result, moment in batch]
                 with self._store.reading() as rows:
                     known = find_urls(rows, [identity for identity, _ in named])
-                self._record(
-                    [replace(result, url_id=known[key].id) for key, result in named if key in known]
-                )
+                self._record([replace(result, url_id=known[key].id) for key, result in named if key in known])
         return left, not stopped
 
     def _record_visits(self, waiting: Sequence[AwaitingLink]) -> list[AwaitingLink]:
@@ -229,9 +220,7 @@ def _origin(url: str) -> str:
     return "/".join(url.split("/", 3)[:3])
 
 
-def _first_of_hosts(
-    left: Sequence[AwaitingLink], answering: set[str], *, now: datetime
-) -> list[AwaitingLink]:
+def _first_of_hosts(left: Sequence[AwaitingLink], answering: set[str], *, now: datetime) -> list[AwaitingLink]:
     """Return the links to visit now: one of each host until it answers, and all that have waited for a day."""
     begun: set[str] = set()
     chosen = []
@@ -244,9 +233,7 @@ def _first_of_hosts(
     return chosen
 
 
-def _queue_opinion(
-    link: AwaitingLink, record: ItemRecord | None
-) -> tuple[CheckResult, datetime] | None:
+def _queue_opinion(link: AwaitingLink, record: ItemRecord | None) -> tuple[CheckResult, datetime] | None:
     """Return the result of attempts without a capture, also when the host was down for its robots.txt."""
     if record is None:
         return None
@@ -278,10 +265,7 @@ async def hand_over_visits(urls: Sequence[str], layout: Layout, settings: Settin
         # Links that wait for their site's return are tested now; a live one is queued again.
         waiting = [url for url, each in records.items() if each is not None and _waits(each, now)]
         frontier.discard(waiting, now=now, reason="confirm")
-        new = [
-            NewItem(url, Lane.HIGH, via=each.item.via if each is not None else "")
-            for url, each in records.items()
-        ]
+        new = [NewItem(url, Lane.HIGH, via=each.item.via if each is not None else "") for url, each in records.items()]
         items = await make_slot_assigner(settings).assign(new)
         for item in items:
             record = records.get(item.url)
@@ -302,9 +286,7 @@ def _waits(record: ItemRecord, now: datetime) -> bool:
 class CaptureMirror:
     """Reader of recent visits that has them mirrored."""
 
-    def __init__(
-        self, store: RegistryStore, database: IndexDatabase, layout: Layout, settings: Settings
-    ) -> None:
+    def __init__(self, store: RegistryStore, database: IndexDatabase, layout: Layout, settings: Settings) -> None:
         self._store = store
         self._opinions = CaptureOpinions(database, ArtifactReader(layout))
         self._settings = settings
@@ -330,7 +312,4 @@ class CaptureMirror:
     async def mirror(self, links: list[tuple[UrlRow, CaptureOutcome]]) -> list[MirrorResult]:
         """Query archives about these one after the other; requests are rate-limited anyway."""
         async with open_archives(self._settings) as archives:
-            return [
-                await mirror_url(self._store, archives, url, outcome, now=CLOCK.now())
-                for url, outcome in links
-            ]
+            return [await mirror_url(self._store, archives, url, outcome, now=CLOCK.now()) for url, outcome in links]

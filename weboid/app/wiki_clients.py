@@ -36,9 +36,7 @@ def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
     )
 
 
-def open_api(
-    address: str, account: WikiCredentials, settings: Settings, **manners: float
-) -> WikiApi:
+def open_api(address: str, account: WikiCredentials, settings: Settings, **manners: float) -> WikiApi:
     """Create an API client with User-Agent (`[links]`) and route (`[egress]`) of `settings`; sends nothing."""
     return WikiApi(
         address,
@@ -56,9 +54,7 @@ def wiki_user_agent(settings: Settings) -> str:
 
 def route_to(url: str, settings: Settings) -> ServerRoute:
     """Return the route to a server from `[egress]`: `ca_file` and `via`."""
-    proxies = HostPatterns(
-        {host: (parse_upstream_proxy(text),) for host, text in settings.egress.via.items()}
-    )
+    proxies = HostPatterns({host: (parse_upstream_proxy(text),) for host, text in settings.egress.via.items()})
     try:
         host = host_of(url)
     except BadUrlError as error:
@@ -80,9 +76,7 @@ def route_to(url: str, settings: Settings) -> ServerRoute:
 def open_wiki_api(wiki: Wiki, settings: Settings) -> WikiApi:
     """Create the API client of a wiki in the registry, with its own settings."""
     if not wiki.url:
-        raise ConfigError(
-            f"The address of {wiki.name} is unknown: run `weboid wiki add URL --name {wiki.name}`."
-        )
+        raise ConfigError(f"The address of {wiki.name} is unknown: run `weboid wiki add URL --name {wiki.name}`.")
     return open_api(wiki.url, wiki_credentials(settings_of_wiki(wiki).feed), settings)
 
 

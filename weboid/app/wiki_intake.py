@@ -53,9 +53,7 @@ _LANES = {
 class FrontierArchive:
     """Sink that adds links to a frontier, which knows past visits (A02) and applies its rules."""
 
-    def __init__(
-        self, frontier: Frontier, settings: Settings, *, clock: Clock, layout: Layout
-    ) -> None:
+    def __init__(self, frontier: Frontier, settings: Settings, *, clock: Clock, layout: Layout) -> None:
         """Use the frontier, the profile whose politeness its workers have, and the collection."""
         self._frontier = frontier
         self._settings = settings
@@ -70,9 +68,7 @@ class FrontierArchive:
             with open_own_captures(self._layout, self._settings.index.url, "") as own:
                 pages = {url: own.usable(url, None) for url in urls}
             return [
-                url
-                for url, page in pages.items()
-                if page is not None and not page.rank and page.captured_at >= since
+                url for url, page in pages.items() if page is not None and not page.rank and page.captured_at >= since
             ]
 
         return await asyncio.to_thread(recent)
@@ -91,9 +87,7 @@ class FrontierArchive:
             ages.setdefault(days, []).append(item)
         for days, items in sorted(ages.items()):
             assigned = await self._turns.assign(items)
-            await asyncio.to_thread(
-                self._frontier.add, assigned, now=self._clock.now(), again=timedelta(days=days)
-            )
+            await asyncio.to_thread(self._frontier.add, assigned, now=self._clock.now(), again=timedelta(days=days))
 
 
 LOCAL_SETTINGS = "#LocalSettings.php"  # an actor's name that no user of MediaWiki can have
@@ -175,9 +169,7 @@ def _set_level(levels: LevelStore, request: LevelRequest, clock: Clock) -> str:
         return levels.now().of_kind(is_stored=request.is_stored)
 
     level: Level | StoredLevel | None
-    level = (
-        _level(request.level, StoredLevel) if request.is_stored else _level(request.level, Level)
-    )
+    level = _level(request.level, StoredLevel) if request.is_stored else _level(request.level, Level)
     if level is not None or rules().at(target) is not None:  # else there is nothing to take back
         now, is_stored = clock.now(), request.is_stored
         try:
@@ -218,9 +210,7 @@ class WatchNote:
             "webhook": webhook,
             "secret_files": {"": secret_file} if secret_file is not None else None,
         }
-        return replace(
-            self, **{name: value for name, value in changes.items() if value is not None}
-        )
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
 
 def write_note(layout: Layout, note: WatchNote) -> None:

@@ -155,9 +155,7 @@ class WikiSetupCheck:
         at = int(_CLOCK.now().timestamp())
         signed = sign_request(self._secret, body, at=at, nonce=secrets.token_hex(16), path="/test")
         try:
-            answer = await client.post(
-                f"http://{place}/test", content=body, headers={"X-Weboid-Signature": signed}
-            )
+            answer = await client.post(f"http://{place}/test", content=body, headers={"X-Weboid-Signature": signed})
         except httpx.HTTPError as error:
             remedy = "Start `weboid wiki watch --webhook`, or use --webhook HOST:PORT."
             yield bad("webhook", f"{place}: {_why(error)}", remedy)
@@ -171,13 +169,9 @@ class WikiSetupCheck:
     async def _site(self) -> AsyncIterator[SetupFinding]:
         try:
             async with open_wiki_api(self.wiki, self.settings) as api:
-                answer = await api.get(
-                    action="query", meta="siteinfo", siprop="general", curtimestamp=True
-                )
+                answer = await api.get(action="query", meta="siteinfo", siprop="general", curtimestamp=True)
         except WeboidError as error:
-            remedy = (
-                "`weboid wiki add URL` renews its address; --account lets a closed wiki be read."
-            )
+            remedy = "`weboid wiki add URL` renews its address; --account lets a closed wiki be read."
             yield bad("wiki", str(error), remedy)
             return
         general = query_result(answer).get("general")
@@ -248,9 +242,7 @@ class WikiSetupCheck:
                         async with asyncio.timeout(_LIMIT_S * 2):
                             copies = await adapter.find(_KNOWN_URL, None)
                     except (WeboidError, TimeoutError) as error:
-                        remedy = (
-                            "It is asked again automatically; see [egress] when the way is closed."
-                        )
+                        remedy = "It is asked again automatically; see [egress] when the way is closed."
                         yield bad("archives", f"{adapter.name}: {_why(error)}", remedy)
                     else:
                         text = f"{adapter.name} answers ({len(copies)} copies of a test)"

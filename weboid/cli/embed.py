@@ -56,9 +56,7 @@ _FRONT_OPTIONS: dict[str, Any] = {
         required=True,
         metavar="URL",
     ),
-    "ask": option(
-        "Where to ask the front from here, when that is another address.", default="", metavar="URL"
-    ),
+    "ask": option("Where to ask the front from here, when that is another address.", default="", metavar="URL"),
     "copies": option(
         "Another origin that copies may lie at; may be given several times.",
         multiple=True,
@@ -105,9 +103,7 @@ _RULE_OPTIONS: dict[str, Any] = {
 _MARKING_OPTIONS: dict[str, Any] = {**_FRONT_OPTIONS, **_RULE_OPTIONS}
 
 
-def marking_from_options(
-    options: dict[str, Any], *, base: str = "", replace: bool = True
-) -> MarkOptions:
+def marking_from_options(options: dict[str, Any], *, base: str = "", replace: bool = True) -> MarkOptions:
     """Return the mark options of the command line."""
     marking = MarkOptions(
         str(parse_wiki(options["wiki"])),
@@ -190,9 +186,7 @@ def filter_command(
     names = files or ("-",)
     if names == ("-",):
         if in_place or out is not None or check:
-            raise InputError(
-                "Standard input has no place to write to: name files, or leave that option out."
-            )
+            raise InputError("Standard input has no place to write to: name files, or leave that option out.")
         return asyncio.run(_closing(client, _mark_input(marking, lookup)))
     roots = [Path(each) for each in names]
     if in_place + (out is not None) + check != 1:
@@ -258,9 +252,7 @@ async def _mark_files(
             click.echo(f"{clean(name)} is passed over: {clean(why)}.", err=True)
         verb = "would change" if check else "written"
         copied = f", {total.copied:,} other files copied" if total.copied else ""
-        click.echo(
-            f"{total.pages:,} pages with {total.links:,} links: {len(total.changed):,} {verb}{copied}."
-        )
+        click.echo(f"{total.pages:,} pages with {total.links:,} links: {len(total.changed):,} {verb}{copied}.")
         if total.unanswered:
             click.echo(
                 f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are as they were: run this again.",
@@ -281,9 +273,7 @@ def urls_command(
     *,
     folder: Path = argument(type=click.Path(path_type=Path)),
     base: str = option("Address of the site's root.", default="", metavar="URL"),
-    wiki_name: str = option(
-        "The wiki of these pages, named in each line.", "--wiki", default="", metavar="NAME"
-    ),
+    wiki_name: str = option("The wiki of these pages, named in each line.", "--wiki", default="", metavar="NAME"),
     options: dict[str, Any] = option_dict(_RULE_OPTIONS),
     plain: bool = option("The addresses alone, each once, a line each."),
 ) -> int:
@@ -328,12 +318,8 @@ def urls_command(
 @cli_command("proxy")
 def proxy_command(
     *,
-    upstream: str = option(
-        "The wiki as it is reached from here: http://127.0.0.1:8080.", required=True, metavar="URL"
-    ),
-    listen: str = option(
-        "Where to listen; port 0: a free one.", default="127.0.0.1:8081", metavar="HOST:PORT"
-    ),
+    upstream: str = option("The wiki as it is reached from here: http://127.0.0.1:8080.", required=True, metavar="URL"),
+    listen: str = option("Where to listen; port 0: a free one.", default="127.0.0.1:8081", metavar="HOST:PORT"),
     options: dict[str, Any] = option_dict(_MARKING_OPTIONS),
     host: str = option(
         "The host that the wiki is asked for: the reader's, or its own.",

@@ -41,9 +41,7 @@ def command(
     title: str = option("Title of the file.", default=""),
     description: str = option("Description of the file.", default=""),
     text: bool = option("Include the pages' text, for search.", "--text/--no-text", default=True),
-    withheld: bool = option(
-        "Include what was taken down, has a threat, or was captured with a login."
-    ),
+    withheld: bool = option("Include what was taken down, has a threat, or was captured with a login."),
     force: bool = option("Replace an existing file."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -83,9 +81,7 @@ def command(
         access = AccessControl(decisions, database.rows, _CLOCK.now, holds)
         size = sum(each.stat().st_size for each in (*closed_warcs(layout), *open_warcs(layout)))
         total = size if selection.is_everything else None
-        advance = stack.enter_context(
-            progress_bar("Exporting", total, quiet=is_quiet() or output.is_json)
-        )
+        advance = stack.enter_context(progress_bar("Exporting", total, quiet=is_quiet() or output.is_json))
         export = CollectionExport(layout, database, None if withheld else access, advance)
         try:
             count = export.write(
@@ -103,17 +99,13 @@ def command(
         "warcs": count.warcs, "withheld_pages": count.withheld_pages,
         "withheld_records": count.withheld_records, "missing_warcs": count.unreadable,
     }  # fmt: skip
-    lines = [
-        f"{clean(str(out))}: {count.pages:,} pages, {count.records:,} records, {format_size(out.stat().st_size)}."
-    ]
+    lines = [f"{clean(str(out))}: {count.pages:,} pages, {count.records:,} records, {format_size(out.stat().st_size)}."]
     if count.withheld_pages or count.withheld_records:
         lines.append(
             f"Left out: {count.withheld_pages:,} pages and {count.withheld_records:,} records that readers may not see."
         )
     if count.unreadable:
-        lines.append(
-            f"Missing WARCs: {', '.join(map(clean, count.unreadable))}. Run `weboid collection verify`."
-        )
+        lines.append(f"Missing WARCs: {', '.join(map(clean, count.unreadable))}. Run `weboid collection verify`.")
     output.show(result, lines)
     return ExitCode.SOME_FAILED if count.unreadable else ExitCode.OK
 

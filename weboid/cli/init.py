@@ -31,9 +31,7 @@ _TEMPLATE = Path(__file__).with_name("new_collection.toml")  # of a collection's
 def command(
     *,
     collection: Path = COLLECTION,
-    preset: str | None = option(
-        "Preset of the settings.", type=click.Choice(builtin_profiles()), metavar="NAME"
-    ),
+    preset: str | None = option("Preset of the settings.", type=click.Choice(builtin_profiles()), metavar="NAME"),
     contact: str | None = option("Page or mail address of the operator.", metavar="ADDRESS"),
     robots: str | None = option(
         "What robots.txt means to crawls and wiki watches.", type=click.Choice(("obey", "ignore"))
@@ -58,9 +56,7 @@ def command(
         if contact is None:
             contact = click.prompt("Contact address, sent to sites (empty: none)", default="")
         if robots is None:
-            robots = click.prompt(
-                "robots.txt in crawls", default="obey", type=click.Choice(("obey", "ignore"))
-            )
+            robots = click.prompt("robots.txt in crawls", default="obey", type=click.Choice(("obey", "ignore")))
         if not archives:
             names = click.prompt(
                 "Archives to ask for copies of dead links, such as wayback (empty: none)",
@@ -82,8 +78,7 @@ def command(
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UnavailableError(
-            f"{path} cannot be written: {error.strerror or error}."
-            " Name a folder that you may write with --collection."
+            f"{path} cannot be written: {error.strerror or error}. Name a folder that you may write with --collection."
         ) from error
     load_profile(str(path))
     output.show({"written": str(path)}, f"Written: {path}")
@@ -152,9 +147,7 @@ def config_check(
             _check_command(words, collection)
         except ConfigError as error:
             faults.append(str(error))
-    output.show(
-        {"file": str(config.path), "faults": faults}, faults or f"{config.path}: no errors."
-    )
+    output.show({"file": str(config.path), "faults": faults}, faults or f"{config.path}: no errors.")
     return ExitCode.SOME_FAILED if faults else ExitCode.OK
 
 

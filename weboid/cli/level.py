@@ -48,16 +48,10 @@ def rights_command(
     *,
     wiki: str = option("Within which wiki.", default=""),
     editor: str = option("One editor.  [default: all]", default="", metavar="NAME"),
-    most: str | None = option(
-        "Allow levels up to this one.", type=click.Choice([str(level) for level in Level])
-    ),
+    most: str | None = option("Allow levels up to this one.", type=click.Choice([str(level) for level in Level])),
     domains: bool = option("They decide on domains, too, not only on links."),
-    whole_wiki: bool = option(
-        "They decide on domains and on the wiki itself, as its LocalSettings.php does."
-    ),
-    is_removal: bool = option(
-        "Withdraw rights; earlier restrictions stay, permissions end.", "--remove"
-    ),
+    whole_wiki: bool = option("They decide on domains and on the wiki itself, as its LocalSettings.php does."),
+    is_removal: bool = option("Withdraw rights; earlier restrictions stay, permissions end.", "--remove"),
     history: bool = option("Show every decision about rights, the oldest first."),
     actor: str | None = option("Who decides.  [default: you]", metavar="NAME"),
     reason: str = option("Reason, for the history.", default=""),
@@ -87,17 +81,11 @@ def rights_command(
     with stores.levels() as book:
         book.allow(right)
     who = str(LevelActor(name, wiki)) if name else f"Editors of {wiki}"
-    limit = (
-        f"levels of {' and '.join(_REACHES[scope])}, {most} at most"
-        if most
-        else "no right any more"
-    )
+    limit = f"levels of {' and '.join(_REACHES[scope])}, {most} at most" if most else "no right any more"
     output.show(_right_facts(right), f"{who}: {limit}.")
 
 
-def _list_rights(
-    wiki: str, editor: str, stores: CollectionStores, output: CommandOutput, *, history: bool
-) -> None:
+def _list_rights(wiki: str, editor: str, stores: CollectionStores, output: CommandOutput, *, history: bool) -> None:
     with stores.levels() as book:
         rights = book.rights_history() if history else list(book.now().rights)
     shown = [each for each in rights if wiki in {"", each.wiki} and editor in {"", each.editor}]
@@ -166,9 +154,7 @@ _SUBJECT_OPTIONS: dict[str, Any] = {
 
 _DECISION_OPTIONS: dict[str, Any] = {
     "is_default": option("Everything without a rule.", "--default", is_flag=True),
-    "actor": option(
-        "Who decides: an operator or, with @WIKI, an editor.  [default: you]", metavar="NAME[@WIKI]"
-    ),
+    "actor": option("Who decides: an operator or, with @WIKI, an editor.  [default: you]", metavar="NAME[@WIKI]"),
     "reason": option("Reason, for the history.", default=""),
     "dry_run": option("Show the changes without making them.", is_flag=True),
     "stores": STORES,
@@ -197,9 +183,7 @@ def set_command(
     elif store is not None and level is None:
         chosen = StoredLevel(store)
     else:
-        raise InputError(
-            f"Name the level to show ({', '.join(Level)}), or --store and the level to record."
-        )
+        raise InputError(f"Name the level to show ({', '.join(Level)}), or --store and the level to record.")
     _decide(chosen, is_stored=store is not None, **subject, **options)
 
 
@@ -232,9 +216,7 @@ def _decide(
     by = level_actor(actor)
     with stores.levels() as book:
         rules = book.now().of_kind(is_stored=is_stored)
-        before: dict[LevelTarget, LevelDecision[Any] | None] = {
-            each: rules.at(each) for each in targets
-        }
+        before: dict[LevelTarget, LevelDecision[Any] | None] = {each: rules.at(each) for each in targets}
         if dry_run:
             book.check(targets, level, actor=by, is_stored=is_stored)
         else:
@@ -259,9 +241,7 @@ def _decide(
         click.echo(f"{would}{clean(str(target))}: {now}{was}")
 
 
-def _targets(
-    links: Iterable[str], domains: Iterable[str], wiki: str, *, is_default: bool
-) -> list[LevelTarget]:
+def _targets(links: Iterable[str], domains: Iterable[str], wiki: str, *, is_default: bool) -> list[LevelTarget]:
     named = [target_of(wiki=wiki, link=link) for link in links]
     named += [target_of(wiki=wiki, domain=domain) for domain in domains]
     if is_default and (named or wiki):
@@ -306,17 +286,13 @@ def show_command(
     _explain(stored, storing, "No rule sets how much is recorded.")
 
 
-def _explain(
-    ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str
-) -> None:
+def _explain(ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str) -> None:
     text, rule = without, ruling.rule
     if rule is not None:
         reason = f": {rule.reason}" if rule.reason else "."
         text = f"{rule.actor} set {rule.target} to {rule.level} on {rule.decided_at:%Y-%m-%d %H:%M} UTC{reason}"
         if ruling.is_capped:
-            text += (
-                " That is more than editors of that wiki may allow now, so it counts no further."
-            )
+            text += " That is more than editors of that wiki may allow now, so it counts no further."
         text = clean(text)
     click.echo(text)
     if len(speaking) > 1:
@@ -325,9 +301,7 @@ def _explain(
             click.echo(f"  {line}")
 
 
-def _ruling_facts(
-    ruling: LevelRuling[Any], speaking: Iterable[LevelDecision[Any]]
-) -> dict[str, Any]:
+def _ruling_facts(ruling: LevelRuling[Any], speaking: Iterable[LevelDecision[Any]]) -> dict[str, Any]:
     return {
         "level": ruling.level,
         "is_capped": ruling.is_capped,

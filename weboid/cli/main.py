@@ -82,9 +82,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     callback=_print_versions,
     help="Show the versions of program, browser and libraries, and exit.",
 )
-@click.option(
-    "-q", "--quiet", is_flag=True, envvar="WEBOID_QUIET", help="Print errors and results only."
-)
+@click.option("-q", "--quiet", is_flag=True, envvar="WEBOID_QUIET", help="Print errors and results only.")
 @click.option("-v", "--verbose", is_flag=True, envvar="WEBOID_VERBOSE", help="Log more details.")
 @click.option(
     "--no-color",
@@ -125,9 +123,7 @@ def weboid(
         context.color = False
     handler = logging.StreamHandler(sys.stderr)
     is_json = log_format == "json"
-    handler.setFormatter(
-        _JsonFormatter() if is_json else logging.Formatter("%(levelname)s %(message)s")
-    )
+    handler.setFormatter(_JsonFormatter() if is_json else logging.Formatter("%(levelname)s %(message)s"))
     level = logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, handlers=[handler])
     context.meta[QUIET] = quiet

@@ -64,9 +64,7 @@ _MARKS = {
 
 
 @cli_command("doctor")
-def doctor_command(
-    *, collection: Path = COLLECTION, profile: str = PROFILE, output: CommandOutput = OUTPUT
-) -> int:
+def doctor_command(*, collection: Path = COLLECTION, profile: str = PROFILE, output: CommandOutput = OUTPUT) -> int:
     """Check this machine and the collection, and name what to do.
 
     It checks browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner and shared stores.
@@ -131,9 +129,7 @@ def finding_line(finding: SetupFinding) -> str:
 @cli_command("verify")
 def verify_command(
     *,
-    folder: Path | None = argument(
-        "[COLLECTION]", type=click.Path(file_okay=False, path_type=Path)
-    ),
+    folder: Path | None = argument("[COLLECTION]", type=click.Path(file_okay=False, path_type=Path)),
     stores: CollectionStores = STORES,
     quick: bool = option("Compare sizes and the index only; read no WARC."),
     jobs: int = option(
@@ -163,9 +159,7 @@ def verify_command(
     try:
         index = with_database(Settings(), stores.database_url).index
         live = is_in_use(layout) or bool(index.url and is_index_in_use(index.url))
-        result = verify_collection(
-            layout, quick=quick, live=live, jobs=jobs, progress=show, index=index
-        )
+        result = verify_collection(layout, quick=quick, live=live, jobs=jobs, progress=show, index=index)
     finally:
         progress.stop()
     output.show(result.to_dict(), verify_lines(result, quick=quick))
@@ -205,9 +199,7 @@ def push_command(
     *,
     url: str = argument("cdx+http://HOST/NAME"),
     batch: int = option("Captures a request.", type=click.IntRange(1, 100_000), default=2_000),
-    everything: bool = option(
-        "Start from the beginning: send captures again that were sent before.", "--all"
-    ),
+    everything: bool = option("Start from the beginning: send captures again that were sent before.", "--all"),
     dry_run: bool = option("Show the number of captures, without sending them."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -316,8 +308,7 @@ def rebuild_command(
     counts = asyncio.run(rebuild())
     output.show(
         counts,
-        f"{counts['captures']} captures of {counts['pages']} pages"
-        f" in {counts['files']} WARCs indexed.",
+        f"{counts['captures']} captures of {counts['pages']} pages in {counts['files']} WARCs indexed.",
     )
 
 
@@ -341,9 +332,7 @@ def cache_command(
         _print_usage(cache_usage(folder), *words, folder, output=output)
 
 
-def _print_usage(
-    what: CacheUsage, key: str, verb: str, folder: Path, output: CommandOutput
-) -> None:
+def _print_usage(what: CacheUsage, key: str, verb: str, folder: Path, output: CommandOutput) -> None:
     document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
     copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
     output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")

@@ -70,9 +70,7 @@ def lists_group() -> None:
 def add_command(
     *,
     name: str = argument(),
-    file: Path = argument(
-        type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
-    ),
+    file: Path = argument(type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)),
     form: str = option(
         "Hash prefixes, one a line or one behind the other; or URLs and hosts, one a line.",
         "--format",
@@ -102,9 +100,7 @@ def add_command(
             click.echo(f"{count:,} entries would be on the list {clean(name)}.")
             return
         made = add_list(store, folder, about, prefixes)
-        remember_source(
-            folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each)
-        )
+        remember_source(folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each))
     _show_list(output, made)
 
 
@@ -123,9 +119,7 @@ def remove_command(
 def refresh_command(
     *,
     stores: CollectionStores = STORES,
-    every: timedelta | None = option(
-        "Repeat at this interval: 1h.", type=DURATION, metavar="DURATION"
-    ),
+    every: timedelta | None = option("Repeat at this interval: 1h.", type=DURATION, metavar="DURATION"),
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Update lists whose files have changed since they were added; `wiki watch` does it hourly.
@@ -179,9 +173,7 @@ def remember_source(folder: Path, name: str, source: _ListSource | None) -> None
     if source is not None:
         sources[name] = replace(source, file=source.file.absolute())
     folder.mkdir(parents=True, exist_ok=True)
-    facts = {
-        each: [str(source.file), source.form, source.bytes_each] for each, source in sources.items()
-    }
+    facts = {each: [str(source.file), source.form, source.bytes_each] for each, source in sources.items()}
     partial = folder / f"{_SOURCES}.new"
     partial.write_text(json.dumps(facts), encoding="utf-8")
     partial.replace(folder / _SOURCES)
@@ -190,10 +182,7 @@ def remember_source(folder: Path, name: str, source: _ListSource | None) -> None
 def _sources(folder: Path) -> dict[str, _ListSource]:
     try:
         facts = json.loads((folder / _SOURCES).read_text(encoding="utf-8"))
-        return {
-            name: _ListSource(Path(file), str(form), int(size))
-            for name, (file, form, size) in facts.items()
-        }
+        return {name: _ListSource(Path(file), str(form), int(size)) for name, (file, form, size) in facts.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
@@ -298,9 +287,7 @@ def scan_group(
         "clamd's database folder: signatures of your own count towards their version, too.",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
     ),
-    settle: str = option(
-        "How long clamd may take to read --signatures that have changed.", default="15m"
-    ),
+    settle: str = option("How long clamd may take to read --signatures that have changed.", default="15m"),
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Scan payloads with clamd, and store its verdicts.
@@ -349,19 +336,14 @@ def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput 
     """Show the payloads in which a threat was found, newest first."""
     with stores.decisions() as decisions:
         threats = list_threats(decisions)
-    rows = [
-        (f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest)
-        for each in threats
-    ]
+    rows = [(f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest) for each in threats]
     output.show(
         {"threats": [_scan_facts(each) for each in threats]},
         table(("scanned", "threat", "scanner", "digest"), rows, columns=width()),
     )
 
 
-def _watch(
-    scan: CollectionScan, stopped: threading.Event, pause_s: float, output: CommandOutput
-) -> None:
+def _watch(scan: CollectionScan, stopped: threading.Event, pause_s: float, output: CommandOutput) -> None:
     """Scan new payloads until stopped; the whole index each hour, and after a signature update."""
     highest, version, due = 0, "", 0.0
     away = False
@@ -391,8 +373,7 @@ def _watch(
             log.exception("scan.internal_error")
             wait_s = backoff.next_s()
             click.echo(
-                f"weboid: internal error ({type(error).__name__}: {error}); the next scan begins in "
-                f"{wait_s:g} s.",
+                f"weboid: internal error ({type(error).__name__}: {error}); the next scan begins in {wait_s:g} s.",
                 err=True,
             )
             stopped.wait(wait_s)
@@ -407,10 +388,7 @@ def _print_scan(result: ScanProgress, output: CommandOutput) -> None:
         "bytes": result.read_bytes,
         "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in result.threats],
     }
-    lines = [
-        f"{clean(verdict.threat)}  {clean(url)}  {verdict.digest}"
-        for verdict, url in result.threats
-    ]
+    lines = [f"{clean(verdict.threat)}  {clean(url)}  {verdict.digest}" for verdict, url in result.threats]
     skipped = f", {result.skipped} not looked into" if result.skipped else ""
     lines.append(
         f"{result.scanned} payloads of {format_size(result.read_bytes)} scanned with {result.scanner}:"

@@ -98,9 +98,7 @@ def check_origins(front: str, replay: str) -> None:
             )
         parts = urlsplit(text)
         if parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:]):
-            raise ConfigError(
-                f"{name} must be an origin like https://archive.example, not {text!r}."
-            )
+            raise ConfigError(f"{name} must be an origin like https://archive.example, not {text!r}.")
 
 
 def replay_port_for(port: int, named: int | None) -> int:
@@ -140,9 +138,7 @@ def command(
         default=0,
         show_default=False,
     ),
-    language: str = option(
-        "Language for browsers that request none of the available ones.", default=SOURCE
-    ),
+    language: str = option("Language for browsers that request none of the available ones.", default=SOURCE),
     captures_index: str = option(
         "An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
         default="",
@@ -169,9 +165,7 @@ def command(
         "--fonts/--no-fonts",
         default=True,
     ),
-    show_logins: bool = option(
-        "Show captures that were made with a login to every reader; hidden by default."
-    ),
+    show_logins: bool = option("Show captures that were made with a login to every reader; hidden by default."),
     indexing: str = option(
         "What search engines may list: nothing, or the pages around the copies; copies never.",
         type=click.Choice([each.value for each in SearchIndexing]),

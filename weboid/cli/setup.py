@@ -81,9 +81,7 @@ def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
     rows = list(_setting_rows(settings, chain))
     if changed:
         rows = [row for row in rows if row["value"] != row["default"]]
-    sheets: list[dict[str, Any]] = [
-        {"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets
-    ]
+    sheets: list[dict[str, Any]] = [{"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets]
     facts = {
         "profile": chain[0].source,
         "extends": [layer.source for layer in chain[1:]],
@@ -185,8 +183,7 @@ def login_group(
     url: str = argument("URL"),
     name: str | None = option("What profiles call it: [login] names.  [default: the host]"),
     hosts: tuple[str, ...] = option(
-        "Use it for that host, and for no other; *.example.org: for all in it. Repeatable.  "
-        "[default: the URL's]",
+        "Use it for that host, and for no other; *.example.org: for all in it. Repeatable.  [default: the URL's]",
         "--host",
         metavar="HOST",
     ),
@@ -195,8 +192,7 @@ def login_group(
         type=click.Path(dir_okay=False, path_type=Path),
     ),
     unverified_tls: bool = option(
-        "Send the login to servers whose certificate does not verify, too. Whoever is on the way "
-        "to them can take it."
+        "Send the login to servers whose certificate does not verify, too. Whoever is on the way to them can take it."
     ),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
@@ -219,9 +215,7 @@ def login_group(
     settings = load_profile(profile)
     screen, named = display_variables(os.environ), settings.browser.executable
     executable = find_browser(named) if named else find_window_browser()
-    key = _login_key(
-        key_file or (Path(settings.login.key_file) if settings.login.key_file else None)
-    )
+    key = _login_key(key_file or (Path(settings.login.key_file) if settings.login.key_file else None))
     layout = Layout(collection)
     click.echo("Log in, then close the window, or press Enter here.", err=True)
 
@@ -307,9 +301,7 @@ def login_remove(
     output.show({"removed": names}, f"Removed {', '.join(names)}.")
 
 
-def login_of_session(
-    name: str, hosts: Iterable[str], session: SiteSession, *, now: datetime
-) -> Login:
+def login_of_session(name: str, hosts: Iterable[str], session: SiteSession, *, now: datetime) -> Login:
     """Create the login of a session."""
     ends = [each["expires"] for each in session.cookies if "expires" in each]
     # A cookie may be dated beyond all calendars.

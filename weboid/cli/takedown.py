@@ -63,9 +63,7 @@ def add_command(
     reason: str = option("Reason; shown to readers, unless it is hidden.", default=""),
     ticket: str = option("Reference of the request; not shown to readers.", default=""),
     actor: str | None = option("Who decides.  [default: you]"),
-    until: str | None = option(
-        "For this time (30d), or until this day (2026-12-31).", metavar="WHEN"
-    ),
+    until: str | None = option("For this time (30d), or until this day (2026-12-31).", metavar="WHEN"),
     dry_run: bool = option("Show what would be covered, without taking it down."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -106,9 +104,7 @@ def add_command(
     with stores.index() as database, stores.decisions() as decisions:
         wanted = _takedowns(database, model, words)
         in_force = {
-            _same(each)
-            for each in book.list_takedowns(decisions)
-            if each.holds(now) and _lasts_as_long(each, model)
+            _same(each) for each in book.list_takedowns(decisions) if each.holds(now) and _lasts_as_long(each, model)
         }
         made = [each for each in wanted if _same(each) not in in_force]
         covered: list[_CoveredTakedown] = []
@@ -116,16 +112,10 @@ def add_command(
         with progress_bar("looking", len(made), quiet=quiet) as step:
             for each in made:
                 coverage = TakedownCoverage(database, each, now)
-                pages, captures = (
-                    sum(1 for _ in of) for of in (coverage.pages(), coverage.captures())
-                )
+                pages, captures = (sum(1 for _ in of) for of in (coverage.pages(), coverage.captures()))
                 covered.append(_CoveredTakedown(each, pages, captures))
                 step(1)
-        framing = [
-            page
-            for each in made
-            for page in TakedownCoverage(database, each, now).embedding_pages()
-        ]
+        framing = [page for each in made for page in TakedownCoverage(database, each, now).embedding_pages()]
         if not dry_run and made:
             book.add_takedowns(decisions, made)
         entries = [

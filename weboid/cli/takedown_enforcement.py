@@ -78,16 +78,9 @@ def erase_command(
         async with open_collection(stores.root, clock=_CLOCK) as opened:
             with stores.index() as index, stores.decisions() as decisions:
                 erasure = _Erasure(opened.layout, decisions, stores.database_url, actor_name(actor))
-                erased = (
-                    erasure.finish()
-                    if number is None
-                    else _erase(erasure, index, number, yes=yes, output=output)
-                )
+                erased = erasure.finish() if number is None else _erase(erasure, index, number, yes=yes, output=output)
             if erased is not None:
-                records = [
-                    {"record": each.record_id, "url": each.url, "warc": each.filename}
-                    for each in erased
-                ]
+                records = [{"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased]
                 output.show(
                     {"erased": len(erased), "records": records},
                     f"{len(erased):,} records erased. Copies and backups of the WARCs still hold"
@@ -113,9 +106,7 @@ def _erase(
     lost = revisits_of(index, captures)
     if not output.is_json:
         for each in lost[:_MOST_SHOWN]:
-            click.echo(
-                clean(f"Lost with it: {each.url}, captured {each.captured_at:%Y-%m-%d %H:%M:%S}")
-            )
+            click.echo(clean(f"Lost with it: {each.url}, captured {each.captured_at:%Y-%m-%d %H:%M:%S}"))
         if len(lost) > _MOST_SHOWN:
             click.echo(f"… and {len(lost) - _MOST_SHOWN:,} more revisits of the same payloads.")
         files = len({each.location.filename for each in (*captures, *lost)})
@@ -142,9 +133,7 @@ class _Erasure:
     database_url: str
     actor: str
 
-    def erase(
-        self, takedown: Takedown, captures: list[Capture], lost: list[Capture]
-    ) -> list[ErasedRecord]:
+    def erase(self, takedown: Takedown, captures: list[Capture], lost: list[Capture]) -> list[ErasedRecord]:
         """Replace the captures, and the revisits that lose their payload, by tombstones."""
         lines = (
             ("erased", warc_date(_CLOCK.now())),
@@ -201,9 +190,7 @@ class _Erasure:
             }
             for each in erased
         ]
-        self.decisions.change(
-            [insert_row("erasures", row, then="ON CONFLICT DO NOTHING") for row in rows]
-        )
+        self.decisions.change([insert_row("erasures", row, then="ON CONFLICT DO NOTHING") for row in rows])
 
 
 _MOST_LEAKS = 50
@@ -225,9 +212,7 @@ def prove_command(
         "Send the validators in that file, as readers with a cached copy do.",
         type=click.Path(dir_okay=False, exists=True, path_type=Path),
     ),
-    show_logins: bool = option(
-        "The archive is served with --show-logins: captures made with a login may be shown."
-    ),
+    show_logins: bool = option("The archive is served with --show-logins: captures made with a login may be shown."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -248,9 +233,7 @@ def prove_command(
         try:
             validators = HeldValidators.from_json(warm.read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{warm} is nothing that `weboid takedown prove --before` wrote: {error}."
-            ) from error
+            raise InputError(f"{warm} is nothing that `weboid takedown prove --before` wrote: {error}.") from error
     options = _ProofOptions(stores, url, validators, keep is not None, show_logins)
     proof = _prove(options, front, replay) if front else asyncio.run(_prove_own_server(options))
     if keep is not None:

@@ -221,9 +221,7 @@ class WikiApi:
                 self._tokens.clear()
         raise AssertionError("unreachable")
 
-    async def query(
-        self, parts_most: int = PARTS_LIMIT, /, **params: ParamValue
-    ) -> AsyncIterator[ApiAnswer]:
+    async def query(self, parts_most: int = PARTS_LIMIT, /, **params: ParamValue) -> AsyncIterator[ApiAnswer]:
         """Yield the answers to ``action=query`` until continuation ends; they are not merged.
 
         Raises as `get`; WikiRefusedError ``endless`` after `parts_most` answers or on a repeated one.
@@ -286,9 +284,7 @@ class WikiApi:
         self._is_logged_in = False
         self._wire.forget()
         self._tokens.clear()
-        answer = await self._request(
-            {"action": "query", "meta": "tokens", "type": "login"}, is_login=True
-        )
+        answer = await self._request({"action": "query", "meta": "tokens", "type": "login"}, is_login=True)
         login = {
             "action": "login",
             "lgname": self.account.name,
@@ -302,9 +298,7 @@ class WikiApi:
         self._logins += 1
         self._is_logged_in = True
 
-    async def _request(
-        self, params: Mapping[str, str], *, writes: bool = False, is_login: bool = False
-    ) -> ApiAnswer:
+    async def _request(self, params: Mapping[str, str], *, writes: bool = False, is_login: bool = False) -> ApiAnswer:
         waited = 0.0
         for attempt in range(1, self.manners.attempts + 1):
             try:
@@ -315,9 +309,7 @@ class WikiApi:
                     and not is_login
                     and not (error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError))
                 )
-                pause = error.retry_s or float(
-                    min(2 ** (attempt - 1), 30) * self._chance.uniform(0.75, 1.25)
-                )
+                pause = error.retry_s or float(min(2 ** (attempt - 1), 30) * self._chance.uniform(0.75, 1.25))
                 waited += pause
                 is_last = attempt == self.manners.attempts
                 if may_be_done or is_last or waited > self.manners.patience_s:
@@ -326,9 +318,7 @@ class WikiApi:
                 await self._sleep(pause)
         raise AssertionError("unreachable")
 
-    async def _attempt(
-        self, params: Mapping[str, str], *, writes: bool, is_login: bool
-    ) -> ApiAnswer:
+    async def _attempt(self, params: Mapping[str, str], *, writes: bool, is_login: bool) -> ApiAnswer:
         full = {**params, "format": "json", "formatversion": "2", "utf8": "1"}
         if self.manners.maxlag_s and not is_login:
             full["maxlag"] = str(self.manners.maxlag_s)
@@ -376,9 +366,7 @@ class WikiApi:
         if answer is None or ("error" not in answer and "errors" not in answer):
             check_status(reply)
         if answer is None:
-            why = (
-                "cut short?" if reply.is_json else "a page in its place, for a login or an outage?"
-            )
+            why = "cut short?" if reply.is_json else "a page in its place, for a login or an outage?"
             raise WikiAwayError(f"{self.host} answers with no JSON: {why}")
         if (warnings := answer.get("warnings")) and len(self._warned) < _WARNINGS_KEPT:
             text = json.dumps(warnings, ensure_ascii=False)[:500]

@@ -63,9 +63,7 @@ class WikiCredentials:
         return {}
 
 
-def read_account(
-    name: str, password_file: Path | None, *, basic_file: Path | None = None
-) -> WikiCredentials:
+def read_account(name: str, password_file: Path | None, *, basic_file: Path | None = None) -> WikiCredentials:
     """Read an account's secret files; raises ConfigError if one is missing, readable by others or invalid."""
     basic = read_secret(basic_file) if basic_file is not None else ""
     if basic and ":" not in basic:

@@ -99,9 +99,7 @@ _REFUSAL_CODES: Final[Mapping[EditRefusal, str]] = {
         "protectedtitle namespaceprotected customcssprotected customjsprotected "
         "customjsonprotected cantedit sitecssprotected sitejsprotected sitejsonprotected"
     ),
-    EditRefusal.SPAM: (
-        "spamblacklist spamdetected blockeddomains abusefilter-blocked-domains-attempted"
-    ),
+    EditRefusal.SPAM: ("spamblacklist spamdetected blockeddomains abusefilter-blocked-domains-attempted"),
     EditRefusal.CAPTCHA: "captcha",
     EditRefusal.BLOCKED_HERE: "blockedfrompage",
     EditRefusal.TOO_BIG: "contenttoobig",
@@ -140,9 +138,7 @@ async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOpt
     return await _save(api, {**results, "md5": _md5(text)}, saving)
 
 
-async def add_section(
-    api: WikiApi, title: str, heading: str, text: str, saving: SaveOptions
-) -> SavedEdit:
+async def add_section(api: WikiApi, title: str, heading: str, text: str, saving: SaveOptions) -> SavedEdit:
     """Add a section at the end of a page, creating the page if needed; raises as `save_edit`."""
     results = {"title": title, "section": "new", "sectiontitle": heading, "text": text}
     # MediaWiki's digest of what is added (api.php?action=help&modules=edit).
@@ -154,9 +150,7 @@ async def read_bot_account(api: WikiApi) -> BotAccount:
     answer = await api.get(action="query", meta="userinfo", uiprop="rights|hasmsg|blockinfo")
     user = object_field(query_result(answer), "userinfo")
     if bool_field(user, "anon") or not count_field(user, "id"):
-        raise EditingStoppedError(
-            "Nobody is logged in at the wiki: give the bot an account of its own."
-        )
+        raise EditingStoppedError("Nobody is logged in at the wiki: give the bot an account of its own.")
     blocked = ""
     if user.get("blockid") is not None and not bool_field(user, "blockpartial"):
         by = f" by {user['blockedby']}" if user.get("blockedby") else ""
@@ -189,9 +183,7 @@ async def _save(api: WikiApi, request: Mapping[str, str], saving: SaveOptions) -
         # Extensions that refuse in the older way, with 200 and a result.
         code = next((key for key in result if (_reason(key) is not None)), "")
         code = code or str(result.get("code") or "unknownerror")
-        reason = str(
-            result.get("info") or result.get("warning") or result.get("result") or "no word"
-        )
+        reason = str(result.get("info") or result.get("warning") or result.get("result") or "no word")
         raise await edit_error(api, code, reason[:_MESSAGE_LIMIT])
     if bool_field(result, "nochange"):
         return SavedEdit(None)

@@ -56,9 +56,7 @@ class WikiMovedError(InputError):
     """Redirect of the wiki to another address; secrets are not sent there without confirmation."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(
-            f"The wiki has moved to {address}; run `weboid wiki add {address}` if that is meant."
-        )
+        super().__init__(f"The wiki has moved to {address}; run `weboid wiki add {address}` if that is meant.")
         self.address = address
 
 

@@ -78,9 +78,7 @@ class _PageBuilder:
             categories=tuple(self.categories) if "categories" in props else None,
             templates=tuple(self.templates) if "templates" in props else None,
             text=revision_content(newest),
-            item=text_field(object_field(row, "pageprops"), "wikibase_item")
-            if "pageprops" in props
-            else None,
+            item=text_field(object_field(row, "pageprops"), "wikibase_item") if "pageprops" in props else None,
             parent_id=count_field(newest, "parentid") if "parentid" in newest else None,
             account=text_field(newest, "user"),
         )
@@ -127,10 +125,7 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     for some in split_batches(list(dict.fromkeys(results)), at_once):
         values_by_key.update(await _read_some(api, by, some, params))
     key = "pageid" if page_ids else "title"  # one without an entry, such as an interwiki title
-    return [
-        (values_by_key.get(each) or _PageBuilder({key: each, "missing": True})).page(props)
-        for each in results
-    ]
+    return [(values_by_key.get(each) or _PageBuilder({key: each, "missing": True})).page(props) for each in results]
 
 
 async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
@@ -161,9 +156,7 @@ async def _read_some(
             for each in json_rows(query, "interwiki"):
                 names.setdefault(text_field(each, "title"), "")
             for row in json_rows(query, "pages"):
-                key = (
-                    str(count_field(row, "pageid")) if by == "pageids" else text_field(row, "title")
-                )
+                key = str(count_field(row, "pageid")) if by == "pageids" else text_field(row, "title")
                 drafts.setdefault(key, _PageBuilder()).add(row)
         drafts_of = ((each, drafts.get(names.get(each, each))) for each in wanted)
         return {each: draft for each, draft in drafts_of if draft is not None}
@@ -197,8 +190,7 @@ async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> l
         unknown.extend(
             text_field(row, "title")
             for row in json_rows(query_result(answer), "pages")
-            if bool_field(row, "missing")
-            and not count_field(object_field(row, "categoryinfo"), "size")
+            if bool_field(row, "missing") and not count_field(object_field(row, "categoryinfo"), "size")
         )
     return unknown
 
@@ -372,9 +364,7 @@ async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
     texts: dict[int, str] = {}
     if not rev_ids:
         return texts
-    async for answer in api.query(
-        prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main"
-    ):
+    async for answer in api.query(prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main"):
         for row in _revisions_in(answer):
             text = revision_content(row)
             if text is not None:
@@ -426,6 +416,4 @@ def has_url(text: str, url: str) -> bool:
     """Return True if the wikitext contains the URL in one of its usual spellings."""
     bare = url.partition("#")[0].removesuffix("/")
     rest = bare.partition(":")[2] or bare  # http became https in many places at once
-    return any(
-        form in text for form in {rest, html.escape(rest, quote=False), rest.replace("|", "{{!}}")}
-    )
+    return any(form in text for form in {rest, html.escape(rest, quote=False), rest.replace("|", "{{!}}")})

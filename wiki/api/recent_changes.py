@@ -93,8 +93,7 @@ class ChangesCursor:
             )
         except (ValueError, KeyError, TypeError, RecursionError, WikiAwayError) as error:
             raise ConfigError(
-                "The place up to which a wiki's changes were read is not readable; take it out and "
-                "sweep the wiki."
+                "The place up to which a wiki's changes were read is not readable; take it out and sweep the wiki."
             ) from error
 
 
@@ -109,9 +108,7 @@ class ChangeBatch:
     now: datetime  # the wiki's clock
 
 
-async def changes_since(
-    api: WikiApi, cursor: str = "", *, most: int = CHANGES_LIMIT
-) -> ChangeBatch:
+async def changes_since(api: WikiApi, cursor: str = "", *, most: int = CHANGES_LIMIT) -> ChangeBatch:
     """Return the changes since the cursor; without one only a cursor for now. Raises ConfigError for an invalid one."""
     if not cursor:
         answer = await api.get(action="query", meta="siteinfo", curtimestamp=True)
@@ -136,22 +133,15 @@ async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime) -> bool:
     """Return True if changes since the cursor may have expired on the wiki."""
     if now - at.moment < _YOUNG:
         return False
-    answer = await api.get(
-        action="query", list="recentchanges", rcdir="newer", rclimit=1, rcprop="ids|timestamp"
-    )
+    answer = await api.get(action="query", list="recentchanges", rcdir="newer", rclimit=1, rcprop="ids|timestamp")
     rows = json_rows(query_result(answer), "recentchanges")
     if not rows:
         return now - at.moment > timedelta(days=RECENT_DAYS)
     oldest = rows[0]
-    return (
-        parse_moment(oldest.get("timestamp")) > at.moment
-        and count_field(oldest, "rcid") > at.last_id + 1
-    )
+    return parse_moment(oldest.get("timestamp")) > at.moment and count_field(oldest, "rcid") > at.last_id + 1
 
 
-async def _read(
-    api: WikiApi, at: ChangesCursor, most: int
-) -> tuple[list[PageChange], ChangesCursor, datetime, bool]:
+async def _read(api: WikiApi, at: ChangesCursor, most: int) -> tuple[list[PageChange], ChangesCursor, datetime, bool]:
     """Read the list from the cursor; return (new changes, next cursor, wiki clock, end reached)."""
     changes: list[PageChange] = []
     seen = dict.fromkeys(at.seen)
@@ -184,9 +174,7 @@ async def _read(
         if next_page is None:
             break
         if not isinstance(next_page, str) or next_page == go_on or len(next_page) > 200:
-            raise WikiRefusedError(
-                "endless", "its list of recent changes goes on at the same place."
-            )
+            raise WikiRefusedError("endless", "its list of recent changes goes on at the same place.")
         go_on = next_page
         if len(changes) >= most:
             seen_recently = _trim_seen(seen, newest)
@@ -238,10 +226,7 @@ async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]
         for page in json_rows(query, "pages"):
             ids[text_field(page, "title")] = count_field(page, "pageid")
         ids |= {written: ids.get(name, 0) for written, name in normalized_titles(query).items()}
-    return [
-        replace(each, page_id=ids.get(_title_now(each), 0)) if _lacks_id(each) else each
-        for each in changes
-    ]
+    return [replace(each, page_id=ids.get(_title_now(each), 0)) if _lacks_id(each) else each for each in changes]
 
 
 def _lacks_id(change: PageChange) -> bool:

@@ -191,9 +191,7 @@ def api_candidates(url: str, text: str) -> list[str]:
         results.append(f"{root}{folder}/api.php")
         folder = folder.rpartition("/")[0]
     domain = registrable(host_of(url))
-    return list(
-        dict.fromkeys(each for each in results if each and registrable(host_of(each)) == domain)
-    )
+    return list(dict.fromkeys(each for each in results if each and registrable(host_of(each)) == domain))
 
 
 def declared_api(url: str, text: str) -> str:
@@ -219,9 +217,7 @@ class _LinkCollector(HTMLParser):
         """Record one link element."""
         if tag == "link" and len(self.links) < 200:
             results = dict(attrs)
-            self.links.append(
-                ((results.get("rel") or "").strip().lower(), results.get("href") or "")
-            )
+            self.links.append(((results.get("rel") or "").strip().lower(), results.get("href") or ""))
 
 
 def _links(text: str) -> list[tuple[str, str]]:

@@ -120,9 +120,7 @@ class ApiTransport:
         if self._has_proxy and _is_public(host) is None:  # a proxy finds the server by itself
             return
         if not await _is_host_public(host):
-            raise WikiAwayError(
-                f"{host} is on a private network, and only a server on the public one says to ask it."
-            )
+            raise WikiAwayError(f"{host} is on a private network, and only a server on the public one says to ask it.")
         self.is_public = None if self._has_proxy else True
 
     def forget(self) -> None:
@@ -163,9 +161,7 @@ class ApiTransport:
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         return ApiResponse(answer.status_code, str(answer.url), headers, body)
 
-    async def pieces(
-        self, url: str, headers: Mapping[str, str], *, idle_s: float
-    ) -> AsyncIterator[bytes]:
+    async def pieces(self, url: str, headers: Mapping[str, str], *, idle_s: float) -> AsyncIterator[bytes]:
         """Yield chunks of an event stream until it ends or is silent for `idle_s`; raises as `check_stream`."""
         host = host_of(url)
         timeout = httpx.Timeout(idle_s, connect=CONNECT_S)
@@ -181,9 +177,7 @@ class ApiTransport:
     async def _body(self, answer: httpx.Response) -> bytes:
         coding = answer.headers.get("content-encoding", "").strip().lower()
         if coding not in {"", "identity", "gzip", "x-gzip"}:
-            raise WikiAwayError(
-                f"{host_of(str(answer.url))} packs what it sends as {coding[:40]!r}."
-            )
+            raise WikiAwayError(f"{host_of(str(answer.url))} packs what it sends as {coding[:40]!r}.")
         body = bytearray()
         unpack = zlib.decompressobj(_GZIP) if "gzip" in coding else None
         async for piece in answer.aiter_raw():
@@ -193,9 +187,7 @@ class ApiTransport:
                 self._unpack(unpack, piece, body)
             if len(body) > self._limit_bytes:
                 limit = self._limit_bytes // 1_000_000
-                raise BodyTooLargeError(
-                    f"{host_of(str(answer.url))} answers with more than {limit} MB."
-                )
+                raise BodyTooLargeError(f"{host_of(str(answer.url))} answers with more than {limit} MB.")
         if unpack is not None and body and not unpack.eof:
             raise WikiAwayError(f"{host_of(str(answer.url))} broke off: its answer is cut short.")
         return bytes(body)
@@ -222,9 +214,7 @@ class ApiTransport:
             self.is_public = is_public_now
         elif self.is_public and not is_public_now:
             host = host_of(str(answer.url))
-            raise WikiAwayError(
-                f"{host} is suddenly on a private network, so nothing is taken from it."
-            )
+            raise WikiAwayError(f"{host} is suddenly on a private network, so nothing is taken from it.")
 
     async def target_of(self, reply: ApiResponse) -> str:
         """Return a redirect's target; raises WikiAwayError if it is elsewhere or newly on a private network."""
@@ -284,9 +274,7 @@ async def _is_host_public(host: str) -> bool:
     try:
         addresses = await loop.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise WikiAwayError(
-            f"{host} has no address: {_error_text(error)}.", is_unsent=True
-        ) from error
+        raise WikiAwayError(f"{host} has no address: {_error_text(error)}.", is_unsent=True) from error
     return all(_is_public(str(each[4][0])) for each in addresses)
 
 
@@ -349,9 +337,7 @@ def check_status(reply: ApiResponse) -> None:
     """Raise the error for the status of a response without an API error."""
     status, host = reply.status, host_of(reply.url)
     if status == 429:
-        raise ThrottledError(
-            f"{host} says that we ask too often.", retry_s=retry_after(reply.headers)
-        )
+        raise ThrottledError(f"{host} says that we ask too often.", retry_s=retry_after(reply.headers))
     if status >= 500 or status in {408, 425}:
         raise WikiAwayError(f"{host} answers {status}.", retry_s=retry_after(reply.headers))
     if status == 401:
@@ -364,9 +350,7 @@ def check_status(reply: ApiResponse) -> None:
             f"{host} forbids us to ask (403): its operator may have blocked robots, or this address."
         )
     if status != 200:
-        raise WikiRefusedError(
-            f"http-{status}", f"{host} has no API at {reply.url.partition('?')[0]}."
-        )
+        raise WikiRefusedError(f"http-{status}", f"{host} has no API at {reply.url.partition('?')[0]}.")
 
 
 def check_answer(document: Mapping[str, Any], reply: ApiResponse, *, host: str) -> None:

@@ -51,9 +51,7 @@ async def repository_address(api: WikiApi) -> str:
     return address
 
 
-async def read_statements(
-    repository: WikiApi, items: Sequence[str]
-) -> dict[str, Statements | None]:
+async def read_statements(repository: WikiApi, items: Sequence[str]) -> dict[str, Statements | None]:
     """Return the statements of items by requested id, in the form of `wiki.settings.parse_statement`.
 
     Empty for a missing item; None for one that the repository leaves out even when requested alone.
@@ -104,9 +102,7 @@ async def _read_some(repository: WikiApi, ids: list[str]) -> dict[str, Statement
     return results
 
 
-def _statements(
-    answer: Mapping[str, Any], properties: Sequence[str]
-) -> Iterator[tuple[str, Statements]]:
+def _statements(answer: Mapping[str, Any], properties: Sequence[str]) -> Iterator[tuple[str, Statements]]:
     """Yield (requested item, statements); a redirect is listed under the requested id."""
     entities = answer.get("entities")
     if not isinstance(entities, dict):
@@ -158,9 +154,7 @@ def _values(snak: Any) -> tuple[str, ...]:
 
 
 def _malformed_answer(name: str) -> WikiAwayError:
-    return WikiAwayError(
-        f"The item repository's answer is not of the form that its API has ({name})."
-    )
+    return WikiAwayError(f"The item repository's answer is not of the form that its API has ({name}).")
 
 
 OpenApi = Callable[[str], WikiApi]
@@ -218,9 +212,7 @@ class WikibaseRepository:
             is_elsewhere = not items_at and host_of(address) != self._api.host
             try:
                 if is_elsewhere and self._api.is_public is not False:
-                    await (
-                        found.keep_public()
-                    )  # a wiki on the web leads nobody into a private network
+                    await found.keep_public()  # a wiki on the web leads nobody into a private network
             except BaseException:
                 await found.aclose()
                 raise
@@ -235,6 +227,5 @@ def _repository_errors(repository: WikiApi) -> Iterator[None]:
         yield
     except WikiRefusedError as error:
         raise ConfigError(
-            f"{repository.host} does not tell what Wikidata items say; item_api may name another "
-            f"repository. {error}"
+            f"{repository.host} does not tell what Wikidata items say; item_api may name another repository. {error}"
         ) from error

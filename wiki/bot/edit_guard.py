@@ -48,9 +48,7 @@ def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
         for part in parts.split("|")[1:]:
             key, equals, value = part.partition("=")
             key = key.strip().casefold() if equals and not key.strip().isdigit() else ""
-            listed_names = frozenset(
-                filter(None, map(_name, (value if equals else part).split(",")))
-            )
+            listed_names = frozenset(filter(None, map(_name, (value if equals else part).split(","))))
             if listed_names:
                 parameters.append((key, listed_names))
         if not end or (is_no and not parameters):  # it cannot be parsed, or is {{nobots}}
@@ -58,11 +56,7 @@ def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
         for key, names in parameters:
             listed = "all" in names or name in names
             is_denial = key == "deny" or (is_no and not key)  # {{nobots|A,B}}
-            if (
-                (key == "allow" and not listed)
-                or (is_denial and listed)
-                or (key == "optout" and names & kinds)
-            ):
+            if (key == "allow" and not listed) or (is_denial and listed) or (key == "optout" and names & kinds):
                 return False
     return True
 
@@ -74,17 +68,13 @@ def _name(text: str) -> str:
 
 TRUST_S: Final = 30.0
 _SAYS_YES: Final = frozenset({"yes", "run", "yes.", "run."})
-_HIDDEN_PARTS = re.compile(
-    r"<!--.*?(?:-->|\Z)|<noinclude>.*?(?:</noinclude>|\Z)", re.DOTALL | re.IGNORECASE
-)
+_HIDDEN_PARTS = re.compile(r"<!--.*?(?:-->|\Z)|<noinclude>.*?(?:</noinclude>|\Z)", re.DOTALL | re.IGNORECASE)
 
 
 class EditGuard:
     """Rate limit and permission checks before each edit."""
 
-    def __init__(
-        self, api: WikiApi, settings: BotSettings, timing: ApiTiming, *, since_last_s: float
-    ) -> None:
+    def __init__(self, api: WikiApi, settings: BotSettings, timing: ApiTiming, *, since_last_s: float) -> None:
         """Start with the time since the last edit of any run, in seconds."""
         self._api = api
         self._settings = settings
@@ -128,8 +118,7 @@ class EditGuard:
                 raise EditingStoppedError(f"The run page {title} is missing, so nothing is edited.")
             if not allows_run(text):
                 raise EditingStoppedError(
-                    f"The run page {title} does not say yes or run in its first line, so nothing is "
-                    "edited."
+                    f"The run page {title} does not say yes or run in its first line, so nothing is edited."
                 )
         self._checked_at = now
 
@@ -139,9 +128,7 @@ def check_account(me: BotAccount, settings: BotSettings) -> None:
     if me.blocked:
         raise EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
     if me.rights and "edit" not in me.rights:
-        raise EditingStoppedError(
-            f"The account {me.name} may not edit: grant its bot password “Edit existing pages”."
-        )
+        raise EditingStoppedError(f"The account {me.name} may not edit: grant its bot password “Edit existing pages”.")
     if me.has_messages and settings.stop_on_messages:
         raise EditingStoppedError(
             f"Somebody wrote on the talk page of {me.name}. Read it, answer, then go on with"

@@ -84,23 +84,17 @@ class RevertReview:
     why: str = ""  # reason, in a few words
 
 
-def review_revert(
-    store: RegistryStore, wiki_id: int, edit_id: int, verdict: RevertReview, *, now: datetime
-) -> BotEdit:
+def review_revert(store: RegistryStore, wiki_id: int, edit_id: int, verdict: RevertReview, *, now: datetime) -> BotEdit:
     """Store a review of a revert; return the updated edit. Raises InputError unless it was reverted."""
     with store.writing() as rows:
         edit = edits_by_id(rows, [edit_id]).get(edit_id)
         if edit is None or edit.wiki_id != wiki_id:
-            raise InputError(
-                f"There is no edit {edit_id} on that wiki: `weboid wiki bot ls` lists them."
-            )
+            raise InputError(f"There is no edit {edit_id} on that wiki: `weboid wiki bot ls` lists them.")
         state = EditState.ACCEPTED if verdict.is_right else EditState.DECLINED
         if edit.state is state:
             return edit
         if edit.state not in (EditState.REVERTED, EditState.ACCEPTED, EditState.DECLINED):
-            raise InputError(
-                f"Edit {edit_id} is {edit.state.name.lower()}: there is nothing to review."
-            )
+            raise InputError(f"Edit {edit_id} is {edit.state.name.lower()}: there is nothing to review.")
         if not verdict.is_right:
             # Take back what the revert was understood as: that its links work.
             links = {change.url_id for change in edit.changes if change.is_undone}

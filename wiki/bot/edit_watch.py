@@ -49,9 +49,7 @@ from wiki.bot.wikitext_adapter import PageAdapter, url_key_or_empty
 from wiki.wikitext.citation_model import Citation, RepairKind
 
 WATCHED_KINDS: Final = frozenset(RepairKind) - {RepairKind.TIDIED}
-_COPY: Final = frozenset(
-    {RepairKind.CONVERTED, RepairKind.ARCHIVED, RepairKind.MOVED, RepairKind.REPLACED}
-)
+_COPY: Final = frozenset({RepairKind.CONVERTED, RepairKind.ARCHIVED, RepairKind.MOVED, RepairKind.REPLACED})
 UNDO_TAGS: Final = frozenset({"mw-undo", "mw-rollback", "mw-manual-revert"})
 
 
@@ -132,9 +130,7 @@ def judge_edit(
 def _swept_others(edit: BotEdit, history: EditHistory, by: Revision, *, me: str) -> bool:
     """Return True if the revision went back behind the edit's base, and so undid later edits of others as well."""
     others = [
-        each
-        for each in history.after
-        if (edit.rev or 0) < each.rev_id < by.rev_id and each.user not in (me, by.user)
+        each for each in history.after if (edit.rev or 0) < each.rev_id < by.rev_id and each.user not in (me, by.user)
     ]
     if by.sha1 and history.earlier:
         is_older = by.sha1 in history.earlier
@@ -224,9 +220,7 @@ def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[Bo
     seen: set[int] = set()
     while True:
         with watching.store.reading() as rows:
-            due = edits_to_watch(
-                rows, watching.wiki_id, _WATCHED, since=since, before=before, limit=EDITS_AT_ONCE
-            )
+            due = edits_to_watch(rows, watching.wiki_id, _WATCHED, since=since, before=before, limit=EDITS_AT_ONCE)
         fresh = [edit for edit in due if edit.id not in seen]
         if not fresh:
             return
@@ -292,9 +286,7 @@ def _record_undone(
     return changed
 
 
-async def _judge_undone(
-    watching: EditWatch, edit: BotEdit, undone: frozenset[int]
-) -> EditJudgement:
+async def _judge_undone(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> EditJudgement:
     """Classify changes missing from the page; one that a later bot edit replaced is no objection."""
     rev = edit.rev or 0
     after = await history_after(watching.api, edit.page_id, rev)
@@ -345,9 +337,7 @@ def _was_swept_before(watching: EditWatch, edit: BotEdit) -> bool:
         others = edits_of_page(rows, watching.wiki_id, edit.page_id)
     links = {change.url_id for change in edit.changes}
     return any(
-        other.id != edit.id
-        and other.state is EditState.SWEPT
-        and links & {change.url_id for change in other.changes}
+        other.id != edit.id and other.state is EditState.SWEPT and links & {change.url_id for change in other.changes}
         for other in others
     )
 

@@ -173,9 +173,7 @@ async def edit_page(bench: EditContext, task: EditTask, *, is_dry: bool = False)
         outcome = await _save(bench, task, drafted, looks)
         if outcome.did is not PageEditStatus.CONFLICT:
             return outcome
-    return PageEditResult(
-        PageEditStatus.CONFLICT, task.page_id, task.title, note=f"{EDIT_ATTEMPTS} times"
-    )
+    return PageEditResult(PageEditStatus.CONFLICT, task.page_id, task.title, note=f"{EDIT_ATTEMPTS} times")
 
 
 async def _read_and_draft(
@@ -234,9 +232,7 @@ async def _draft_with_seen_copies(
         if isinstance(drafted, PageEditResult) or await _is_shown(drafted, looks):
             break
     else:
-        drafted = PageEditResult(
-            PageEditStatus.NOTHING, task.page_id, task.title, note=NoRepairReason.UNSHOWN
-        )
+        drafted = PageEditResult(PageEditStatus.NOTHING, task.page_id, task.title, note=NoRepairReason.UNSHOWN)
     if isinstance(drafted, PageEditResult) and looks.unshown:
         seen = "; ".join(f"{address}: {note}" for address, note in looks.unshown.items())
         drafted = replace(drafted, note=f"{drafted.note}: {seen}"[:1_000])
@@ -310,9 +306,7 @@ def _left_alone(
     return results
 
 
-async def _save(
-    bench: EditContext, task: EditTask, drafted: EditDraft, looks: PageCopyChecks
-) -> PageEditResult:
+async def _save(bench: EditContext, task: EditTask, drafted: EditDraft, looks: PageCopyChecks) -> PageEditResult:
     now, repaired = drafted.now, drafted.repaired
     digest = hashlib.sha1(repaired.text.encode(), usedforsecurity=False).hexdigest()
     changes = changes_of(task, drafted)
@@ -337,9 +331,7 @@ async def _save(
 
 async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdit | PageEditResult:
     """Send the edit; return the wiki's result, or the page's outcome if it failed."""
-    saving = SaveOptions(
-        bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark
-    )
+    saving = SaveOptions(bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark)
     try:
         return await save_edit(bench.api, drafted.now, drafted.repaired.text, saving)
     except EditConflictError:
@@ -383,8 +375,7 @@ async def _restore_overwritten(
     drafted = await _draft_with_seen_copies(bench, task, replace(now, text=lost), looks)
     text = drafted.repaired.text if isinstance(drafted, EditDraft) else lost
     saving = SaveOptions(
-        f"Bringing back revision {made.replaced}, which an edit at the same moment had replaced"
-        f" (job {bench.job})",
+        f"Bringing back revision {made.replaced}, which an edit at the same moment had replaced (job {bench.job})",
         is_marked=bench.settings.mark,
     )
     try:

@@ -32,9 +32,7 @@ _DAY_S: Final = 86_400
 _REFUSED: Final = frozenset({StatusCode.NO_ACCESS, StatusCode.LOGIN})
 
 
-def pages_named(
-    store: RegistryStore, wiki: Wiki, titles: Iterable[str]
-) -> tuple[list[int], tuple[str, ...]]:
+def pages_named(store: RegistryStore, wiki: Wiki, titles: Iterable[str]) -> tuple[list[int], tuple[str, ...]]:
     """Return the ids of these pages, and the titles that the registry does not have."""
     results = list(dict.fromkeys(titles))
     with store.reading() as rows:
@@ -43,9 +41,7 @@ def pages_named(
     return list(dict.fromkeys(known)), tuple(title for title in results if title not in by_title)
 
 
-def edit_tasks(
-    store: RegistryStore, wiki: Wiki, page_ids: Sequence[int], *, now: int, day: int
-) -> list[EditTask]:
+def edit_tasks(store: RegistryStore, wiki: Wiki, page_ids: Sequence[int], *, now: int, day: int) -> list[EditTask]:
     """Return tasks with the links' data, without pages that need no repair."""
     tasks = []
     with store.reading() as rows:
@@ -56,9 +52,7 @@ def edit_tasks(
             waits = swept_lately(done, now)
             known = {each.url: each for each in _known_links(rows, page, marked_by_us(done), day)}
             if known:
-                tasks.append(
-                    EditTask(page_id, page.page.title, known, held.get(page_id, {}) | waits)
-                )
+                tasks.append(EditTask(page_id, page.page.title, known, held.get(page_id, {}) | waits))
     return tasks
 
 
@@ -84,9 +78,7 @@ def swept_lately(done: Sequence[BotEdit], now: int) -> dict[int, int]:
     }
 
 
-def _known_links(
-    rows: Connection, page: PageFacts, ours: frozenset[int], day: int
-) -> Iterator[KnownLink]:
+def _known_links(rows: Connection, page: PageFacts, ours: frozenset[int], day: int) -> Iterator[KnownLink]:
     for link in page.links:
         row = link.facts.row
         condition = condition_of(link.facts, day)

@@ -38,9 +38,7 @@ from wiki.wikitext.citation_model import ArchivedCopy, Citation, LinkCondition, 
 LOST_STATES: Final = (LinkState.DEAD, LinkState.USURPED, LinkState.PERMADEAD)
 LIVING_STATES: Final = (LinkState.ALIVE, LinkState.PERMALIVE)
 _DOUBTS: Final = frozenset({HostQuirk.PRESUMED_REACHABLE, HostQuirk.UNVERIFIABLE})
-OwnCopies = Callable[
-    [str, datetime | None], ArchiveMemento | None
-]  # as `links.archives.copy_search` has it
+OwnCopies = Callable[[str, datetime | None], ArchiveMemento | None]  # as `links.archives.copy_search` has it
 
 
 @dataclass(frozen=True)
@@ -111,9 +109,7 @@ def choose_remedies(
             continue
         results[url] = LinkRemedy(
             fact.condition,
-            None
-            if copy is None
-            else ArchivedCopy(copy.address, copy.timestamp, copy.service, choosing.title(copy)),
+            None if copy is None else ArchivedCopy(copy.address, copy.timestamp, copy.service, choosing.title(copy)),
             is_ours=fact.is_ours,
             bad_archives=frozenset() if copy is None or seen is None else frozenset(seen.bad),
             is_sought=choosing.has_own or fact.is_sought,
@@ -204,8 +200,7 @@ def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
 def _is_doubted(facts: UrlFacts, day: int) -> bool:
     row = facts.row
     if any(
-        HostQuirk(each.kind) in _DOUBTS
-        and not is_over(HostQuirk(each.kind), each.first_day, each.last_day, day)
+        HostQuirk(each.kind) in _DOUBTS and not is_over(HostQuirk(each.kind), each.first_day, each.last_day, day)
         for each in facts.host_quirks
     ):
         return True

@@ -74,9 +74,7 @@ MESSAGE_GAP_S: Final = 30 * 86_400
 _LEFT: Final = (EditState.MADE, EditState.INTENDED, EditState.KEPT)
 
 
-async def post_message(
-    bench: EditContext, task: EditTask, outcome: PageEditResult, *, is_done: bool
-) -> bool:
+async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResult, *, is_done: bool) -> bool:
     """Post a message about the edit or proposal on the talk page; return True if posted.
 
     Raises EditingStoppedError, or WikiAwayError: the message may have been posted.
@@ -103,9 +101,7 @@ async def post_message(
     wanted = IntendedEdit(page.page_id, bench.job, page.rev_id, "", EditKind.TALK, changes)
     with bench.store.writing() as rows:
         number = record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
-    saving = SaveOptions(
-        bench.craft.summary(repaired, bench.job), is_minor=False, is_marked=bench.settings.mark
-    )
+    saving = SaveOptions(bench.craft.summary(repaired, bench.job), is_minor=False, is_marked=bench.settings.mark)
     state, note, rev = EditState.FAILED, "", None
     try:
         made = await add_section(bench.api, page.talk_title, message.heading, message.text, saving)
@@ -171,10 +167,7 @@ class BotRunSummary:
         self.did[outcome.did] += 1
         if outcome.repaired is not None:
             self.refused.update(str(each.reason) for each in outcome.repaired.refused)
-        if (
-            outcome.did in (PageEditStatus.EDITED, PageEditStatus.PROPOSED)
-            and outcome.repaired is not None
-        ):
+        if outcome.did in (PageEditStatus.EDITED, PageEditStatus.PROPOSED) and outcome.repaired is not None:
             self.changes.update(str(change.kind) for change in outcome.repaired.changes)
 
     @property
@@ -232,13 +225,9 @@ class WikiBot:
             await self._look_back(settings, me, is_eager=True)
         return self.tally
 
-    async def _look_back(
-        self, settings: BotSettings, me: BotAccount, *, is_eager: bool = False
-    ) -> frozenset[int]:
+    async def _look_back(self, settings: BotSettings, me: BotAccount, *, is_eager: bool = False) -> frozenset[int]:
         now = self.timing.clock.now()
-        settled, waiting = await recover_edits(
-            self.store, self.api, self.wiki.id, me=me.name, now=int(now.timestamp())
-        )
+        settled, waiting = await recover_edits(self.store, self.api, self.wiki.id, me=me.name, now=int(now.timestamp()))
         self.tally.settled = len(settled)
         watch = self._watch(settings, me.name)
         undone = await check_edits(watch, is_eager=is_eager, on_undone=self.on_result)
@@ -276,9 +265,7 @@ class WikiBot:
                 if self.makers.is_over() or self.tally.made + self.tally.messages >= limit:
                     return
 
-    async def _tasks(
-        self, bench: EditContext, page_ids: list[int]
-    ) -> AsyncIterator[tuple[EditTask, WikiPage]]:
+    async def _tasks(self, bench: EditContext, page_ids: list[int]) -> AsyncIterator[tuple[EditTask, WikiPage]]:
         now = self.timing.clock.now()
         moment, day = int(now.timestamp()), day_of(now)
         tasks = edit_tasks(self.store, self.wiki, page_ids, now=moment, day=day)
@@ -291,9 +278,7 @@ class WikiBot:
                 self.tally.did[PageEditStatus.GONE] += 1
             elif head.is_redirect:
                 self.tally.did[PageEditStatus.UNFIT] += 1
-            elif not self.wish.titles and needs_no_edit(
-                task, head, lately, bench.settings, now=moment
-            ):
+            elif not self.wish.titles and needs_no_edit(task, head, lately, bench.settings, now=moment):
                 self.tally.skipped += 1
             else:
                 yield task, head

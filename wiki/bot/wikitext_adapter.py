@@ -137,9 +137,7 @@ class UnsafeRepairError(InvariantError):
     """Mismatch between a repair and its record: the page is not edited."""
 
 
-def verify_repair(
-    text: str, repaired: RepairedText, before: Sequence[Citation], after: Sequence[Citation]
-) -> None:
+def verify_repair(text: str, repaired: RepairedText, before: Sequence[Citation], after: Sequence[Citation]) -> None:
     """Raise UnsafeRepairError if the repair has unrecorded changes, loses a link or adds an unrelated one."""
     pieces = sorted(
         (piece for change in repaired.changes for piece in change.replacements),

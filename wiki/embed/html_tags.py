@@ -26,8 +26,7 @@ _REST = (
 ) % {b"s": SPACE}
 _ATTRIBUTE = re.compile(
     rb"[%(s)s/]*+([^%(s)s/>][^%(s)s/>=]*+)"
-    rb"""(?:[%(s)s]*+=[%(s)s]*+(?:"([^"]*+)"|'([^']*+)'|((?!["'])[^%(s)s>]*+))|(?![%(s)s]*+=))"""
-    % {b"s": SPACE}
+    rb"""(?:[%(s)s]*+=[%(s)s]*+(?:"([^"]*+)"|'([^']*+)'|((?!["'])[^%(s)s>]*+))|(?![%(s)s]*+=))""" % {b"s": SPACE}
 )
 TAG = re.compile(rb"<(/?)([A-Za-z][^%s/>]*+)%s" % (SPACE, _REST))
 TEXT = re.compile(rb"(?:[^<]++|<(?![A-Za-z/!?]))*+")
@@ -41,9 +40,7 @@ _DOUBTFUL_IN_SELECT = RAW | _FOREIGN
 _ALWAYS = _STEERING | {b"a", b"base", b"sup"}
 _COMMENT_END = re.compile(rb"--!?>")
 _SCRIPT = re.compile(rb"<!--|-->|<(/?)script(?=[%s/>])" % SPACE, re.IGNORECASE)
-_RAW_END = {
-    name: re.compile(rb"</%s(?=[%s/>])" % (name, SPACE), re.IGNORECASE) for name in sorted(RAW)
-}
+_RAW_END = {name: re.compile(rb"</%s(?=[%s/>])" % (name, SPACE), re.IGNORECASE) for name in sorted(RAW)}
 
 
 class HtmlTag(NamedTuple):
@@ -219,9 +216,7 @@ _POINTS = {
     b"math": frozenset((b"mi", b"mo", b"mn", b"ms", b"mtext")),
 }
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")  # of MathML's annotation-xml
-_VOID_ELEMENTS = frozenset(
-    b"area base br col embed hr img input link meta source track wbr param".split()
-)
+_VOID_ELEMENTS = frozenset(b"area base br col embed hr img input link meta source track wbr param".split())
 _BREAKING_OUT = frozenset(
     b"b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li "
     b"listing menu meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var".split()
@@ -287,8 +282,7 @@ def _opened(data: bytes, tag: HtmlTag, stack: list[_OpenElement]) -> int:
     top = stack[-1]
     if top.space != b"html" and not top.holds_html:
         if tag.name in _BREAKING_OUT or (
-            tag.name == b"font"
-            and any(each.name in (b"color", b"face", b"size") for each in tag_attributes(data, tag))
+            tag.name == b"font" and any(each.name in (b"color", b"face", b"size") for each in tag_attributes(data, tag))
         ):
             if _broken_out(tag, stack) == tag.start:
                 return tag.start
@@ -298,8 +292,7 @@ def _opened(data: bytes, tag: HtmlTag, stack: list[_OpenElement]) -> int:
                 holds_html = tag.name in _POINTS[space]
                 if space == b"math" and tag.name == b"annotation-xml":
                     holds_html = any(
-                        each.name == b"encoding"
-                        and data[each.start : each.end].lower() in _HTML_TYPES
+                        each.name == b"encoding" and data[each.start : each.end].lower() in _HTML_TYPES
                         for each in tag_attributes(data, tag)
                     )
                 stack.append(_OpenElement(tag.name, space, holds_html))
@@ -392,9 +385,7 @@ def selector_positions(selectors: Sequence[ElementSelector], lowered: bytes) -> 
     needles = sorted({each.needle for each in selectors if not each.name})
     if not needles:
         return []
-    return [
-        positions.start() for positions in re.finditer(b"|".join(map(re.escape, needles)), lowered)
-    ]
+    return [positions.start() for positions in re.finditer(b"|".join(map(re.escape, needles)), lowered)]
 
 
 class SelectedRegion:

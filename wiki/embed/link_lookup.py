@@ -192,9 +192,7 @@ class LinkAnswer:
         return self.answer != "none" or self.group != "unknown"
 
 
-def read_answers(
-    document: Any, urls: Sequence[str], fronts: Iterable[str]
-) -> tuple[dict[str, LinkAnswer], float]:
+def read_answers(document: Any, urls: Sequence[str], fronts: Iterable[str]) -> tuple[dict[str, LinkAnswer], float]:
     """Validate answers for the allowed origins; return them by URL, and their lifetime in seconds."""
     links = document.get("links") if isinstance(document, dict) else None
     if not isinstance(links, list):
@@ -347,9 +345,7 @@ class HttpLinkLookup:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if self._manner.token:
             headers["Authorization"] = f"Bearer {self._manner.token}"
-        self._client = httpx.AsyncClient(
-            timeout=timeout_s, follow_redirects=False, trust_env=False, headers=headers
-        )
+        self._client = httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, trust_env=False, headers=headers)
         self._rests_until = float("-inf")
         self._cached: OrderedDict[tuple[str, str], tuple[float, LinkAnswer]] = OrderedDict()
         self.failure = ""

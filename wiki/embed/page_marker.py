@@ -35,9 +35,7 @@ from wiki.embed.link_lookup import (
 # Larger encodings than Python's of the same name, as the WHATWG Encoding Standard has them.
 _LARGER = {"gbk": "gb18030", "shift_jis": "cp932", "euc-kr": "cp949", "big5": "big5hkscs"}
 _WITHOUT_ASCII = re.compile(r"utf-?(?:16|32|7)|ucs-|iso-2022-|hz-gb|csiso2022|unicode", re.ASCII)
-_META = re.compile(
-    rb"<meta\b[^>]{0,500}?charset\s{0,9}=\s{0,9}[\"']?([\w:.-]{1,40})", re.IGNORECASE
-)
+_META = re.compile(rb"<meta\b[^>]{0,500}?charset\s{0,9}=\s{0,9}[\"']?([\w:.-]{1,40})", re.IGNORECASE)
 _PRESCAN_BYTES = 1_024  # how far a browser looks for it (WHATWG HTML, 13.2.3.2)
 
 
@@ -86,9 +84,7 @@ _NAMED = 200  # characters of an address that a link's name for screen readers h
 _MARKS = frozenset((b"data-originalurl", b"data-versionurl", b"data-versiondate"))
 _SPACE_AND_SUP = re.compile(rb"\s*<sup\b[^>]*?\bweboid-cached\b", re.IGNORECASE)
 # Never marked: excluded by the page's author, editable content (marks would be saved), our own marks.
-_ALWAYS_SKIPPED = [
-    parse_selector(each) for each in (".weboid-ignore", ".weboid-cached", "[contenteditable]")
-]
+_ALWAYS_SKIPPED = [parse_selector(each) for each in (".weboid-ignore", ".weboid-cached", "[contenteditable]")]
 # Content areas of engines named in the page's generator; around them are menus and notices.
 _CONTENT = {
     b"mediawiki": (parse_selector("#mw-content-text"),),
@@ -111,9 +107,7 @@ class CopyLabels:
         return {"copy": self.copy, "queued": self.queued}.get(answer, self.others)
 
 
-COPY_LABELS = {
-    "de": CopyLabels("archiviert", "vorgemerkt", "nicht archiviert")
-}  # of others: English
+COPY_LABELS = {"de": CopyLabels("archiviert", "vorgemerkt", "nicht archiviert")}  # of others: English
 
 
 @dataclass(frozen=True)
@@ -150,9 +144,7 @@ class MarkablePage:
         return tuple(dict.fromkeys(link.url for link in self.links))[:limit]
 
 
-def read_page(
-    data: bytes, around: PageLocation, *, rules: MarkRules | None = None, charset: str = ""
-) -> MarkablePage:
+def read_page(data: bytes, around: PageLocation, *, rules: MarkRules | None = None, charset: str = "") -> MarkablePage:
     """Find the links of a page that the rules select."""
     codec = detect_codec(data, charset)
     if codec is None:
@@ -328,9 +320,7 @@ def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tupl
 def _copy_link(answer: LinkAnswer, labels: CopyLabels) -> bytes:
     label = answer.label or labels.of(answer.answer)
     named = {"title": answer.words, "aria-label": f"{label}: {answer.url[:_NAMED]}"}
-    more = b"".join(
-        b' %s="%s"' % (name.encode(), _escaped(text)) for name, text in named.items() if text
-    )
+    more = b"".join(b' %s="%s"' % (name.encode(), _escaped(text)) for name, text in named.items() if text)
     return b'<sup class="weboid-cached weboid-%s"><a href="%s"%s>%s</a></sup>' % (
         answer.answer.encode("ascii"),
         _escaped(answer.href),
@@ -349,9 +339,7 @@ _OWN_HEAD = re.compile(
     rb'( class="weboid-link weboid-[a-z0-9-]++")? data-originalurl="[^"<>]*+"'
     rb'(?: data-versionurl="[^"<>]*+")?(?: data-versiondate="[^"<>]*+")?'
 )
-_OWN_CLASSES = re.compile(
-    rb" weboid-link weboid-[a-z][a-z0-9-]*+$|^weboid-link weboid-[a-z0-9-]++$"
-)
+_OWN_CLASSES = re.compile(rb" weboid-link weboid-[a-z][a-z0-9-]*+$|^weboid-link weboid-[a-z0-9-]++$")
 _OWN_QUOTED = re.compile(rb" ?weboid-[a-z][a-z0-9-]*+ weboid-link$")
 _OWN_SUP = re.compile(
     rb'<sup class="weboid-cached weboid-[a-z0-9-]++"><a href="[^"<>]*+"(?: title="[^"<>]*+")?'

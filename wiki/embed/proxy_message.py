@@ -26,17 +26,13 @@ _ONE_CONNECTION = frozenset(
     b"connection keep-alive proxy-connection te trailer trailers transfer-encoding upgrade "
     b"proxy-authenticate proxy-authorization http2-settings".split()
 )
-_FORWARDED = frozenset(
-    (b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"forwarded", b"x-real-ip")
-)
+_FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"forwarded", b"x-real-ip"))
 # Fields that describe the unmarked body.
 _BODY_HEADERS = frozenset(
     b"content-length content-encoding etag last-modified accept-ranges content-md5 digest "
     b"content-digest repr-digest".split()
 )
-_KEPT_UNCHANGED = frozenset(
-    b"cache-control content-location date expires vary set-cookie etag last-modified".split()
-)
+_KEPT_UNCHANGED = frozenset(b"cache-control content-location date expires vary set-cookie etag last-modified".split())
 _PAGES = (b"document", b"iframe", b"frame", b"embed", b"object")
 _OWN_TAG = b'W/"weboid-'
 _TAGS = re.compile(rb'(?:W/)?"[^"]*"')
@@ -87,9 +83,7 @@ def reader_scheme(head: HeaderList, caller: ProxyCaller) -> str:
     return known.get(text, caller.scheme) if caller.is_proxy else caller.scheme
 
 
-def request_head(
-    head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keeps_host: bool
-) -> HeaderList:
+def request_head(head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keeps_host: bool) -> HeaderList:
     """Return the head of the request to the wiki."""
     host = header_value(head, b"host") or upstream
     taken = {b"host", b"expect", b"content-length"} | (set() if caller.is_proxy else _FORWARDED)
@@ -150,15 +144,11 @@ def is_html(head: HeaderList) -> bool:
 
 def declared_charset(head: HeaderList) -> str:
     """Return the charset of the answer's Content-Type; empty without one."""
-    match = re.search(
-        rb"charset\s*=\s*\"?([\w:.-]{1,40})", header_value(head, b"content-type"), re.IGNORECASE
-    )
+    match = re.search(rb"charset\s*=\s*\"?([\w:.-]{1,40})", header_value(head, b"content-type"), re.IGNORECASE)
     return "" if match is None else match[1].decode("ascii", "replace")
 
 
-def unmarked_reason(
-    request: HeaderList, status: int, answer: HeaderList, private: PrivatePages
-) -> str:
+def unmarked_reason(request: HeaderList, status: int, answer: HeaderList, private: PrivatePages) -> str:
     """Return the reason for passing an answer on unchanged; empty for a page to be marked."""
     caching = _words(header_value(answer, b"cache-control"))
     is_private = header_values(request, b"authorization") or header_values(answer, b"set-cookie")
@@ -231,10 +221,7 @@ def request_fault(method: str, target: bytes, head: HeaderList) -> tuple[int, st
         return 400, "The address asked for is no path."
     if header_values(head, b"transfer-encoding") and header_values(head, b"content-length"):
         return 400, "The request says twice how long it is."  # RFC 9112, 6.1: a smuggler's
-    if (
-        len(set(header_values(head, b"content-length"))) > 1
-        or len(header_values(head, b"host")) > 1
-    ):
+    if len(set(header_values(head, b"content-length"))) > 1 or len(header_values(head, b"host")) > 1:
         return 400, "The request contradicts itself."
     upgrades = _words(header_value(head, b"upgrade")) - {b"h2c"}
     if b"upgrade" in _words(header_value(head, b"connection")) and upgrades:

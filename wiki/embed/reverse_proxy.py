@@ -145,16 +145,11 @@ class EmbedExchange:
     async def _answer(self) -> None:
         settings = self._proxy.settings
         upstream = host_header(self._proxy.upstream)
-        head = request_head(
-            self._head, self._caller, upstream=upstream, keeps_host=settings.keeps_host
-        )
+        head = request_head(self._head, self._caller, upstream=upstream, keeps_host=settings.keeps_host)
         path = self._path.decode("latin-1")
         is_page = may_be_page(self._method, self._head)
         is_page = is_page and not path.startswith(settings.skip_paths)
-        has_body = bool(
-            header_values(self._head, b"content-length")
-            or header_values(self._head, b"transfer-encoding")
-        )
+        has_body = bool(header_values(self._head, b"content-length") or header_values(self._head, b"transfer-encoding"))
         body = self._body() if has_body else None
         if not has_body:
             self._body_read.set()
@@ -340,9 +335,7 @@ class EmbeddingProxy:
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
         limits = {"connect": 10.0, "pool": 30.0}
         limits |= dict.fromkeys(("read", "write"), self.settings.timeout_s)
-        request = httpcore.Request(
-            method, url, headers=head, content=body, extensions={"timeout": limits}
-        )
+        request = httpcore.Request(method, url, headers=head, content=body, extensions={"timeout": limits})
         try:
             answer = await self._pool.handle_async_request(request)
         except (httpcore.ReadError, httpcore.WriteError, httpcore.RemoteProtocolError):
@@ -383,9 +376,7 @@ def parse_upstream(text: str) -> httpcore.URL:
         parts, port = urlsplit(""), None
     is_origin = parts.scheme in ("http", "https") and parts.hostname and not parts.username
     if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ConfigError(
-            f"{text[:80]!r} is no address of a wiki: write scheme, host and port, http://127.0.0.1:8080."
-        )
+        raise ConfigError(f"{text[:80]!r} is no address of a wiki: write scheme, host and port, http://127.0.0.1:8080.")
     return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=port, target="/")
 
 

@@ -132,9 +132,7 @@ class StaticSite:
         for folder, below, files in os.walk(self._root):
             below.sort()
             links = [each for each in below if Path(folder, each).is_symlink()]
-            results += [
-                os.path.relpath(Path(folder, each), self._root) for each in (*files, *links)
-            ]
+            results += [os.path.relpath(Path(folder, each), self._root) for each in (*files, *links)]
         return sorted(name.replace(os.sep, "/") for name in results if not name.endswith(_SCRATCH))
 
     async def mark(
@@ -170,9 +168,7 @@ class StaticSite:
                 yield name, _urls(page.page)
         self.passed_over = done.passed_over
 
-    def _batches(
-        self, names: list[str], done: SiteMarkResult, target: Path | None
-    ) -> Iterator[list[_SiteFile]]:
+    def _batches(self, names: list[str], done: SiteMarkResult, target: Path | None) -> Iterator[list[_SiteFile]]:
         batch: list[_SiteFile] = []
         size = urls = 0
         for name in names:
@@ -199,9 +195,7 @@ class StaticSite:
             if not stat.S_ISREG(facts.st_mode):
                 return None
             if facts.st_size > FILE_LIMIT_BYTES:
-                done.passed_over[self._label(name)] = (
-                    f"it is larger than {FILE_LIMIT_BYTES >> 20} MB"
-                )
+                done.passed_over[self._label(name)] = f"it is larger than {FILE_LIMIT_BYTES >> 20} MB"
                 return None
             data = path.read_bytes()
         except OSError as error:
@@ -232,9 +226,7 @@ class StaticSite:
             pass  # it is not there yet
         try:
             if write and target is None and _moment(each.path.stat()) != _moment(each.facts):
-                done.passed_over[self._label(each.name)] = (
-                    "somebody else wrote it meanwhile; run this again"
-                )
+                done.passed_over[self._label(each.name)] = "somebody else wrote it meanwhile; run this again"
                 return
             if write:
                 # With the mode and modification time of the original page. Servers derive file versions

@@ -32,9 +32,7 @@ BATCH = 500
 _FIRST_PAUSE = timedelta(seconds=30)
 _LONGEST_PAUSE = timedelta(hours=1)
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-_LIVING = frozenset(
-    {LinkState.UNKNOWN, LinkState.ALIVE, LinkState.PERMALIVE, LinkState.BLOCKED, LinkState.DEVIATED}
-)
+_LIVING = frozenset({LinkState.UNKNOWN, LinkState.ALIVE, LinkState.PERMALIVE, LinkState.BLOCKED, LinkState.DEVIATED})
 
 log = logging.getLogger(__name__)
 
@@ -143,9 +141,7 @@ class HandOver:
         copies = len(there) - len(wanted)
         return HandOverResult(len(results), len(wanted) - len(results), len(gone), copies)
 
-    async def offer_again(
-        self, page_ids: Sequence[int], now: datetime, own: Collection[str]
-    ) -> int:
+    async def offer_again(self, page_ids: Sequence[int], now: datetime, own: Collection[str]) -> int:
         """Queue living links of swept pages without a good copy again; return their number. Raises WeboidError."""
         links = await asyncio.to_thread(self._living, page_ids, day_of(now), own)
         if not links:
@@ -161,13 +157,9 @@ class HandOver:
             await asyncio.to_thread(write)
         return len(lacking)
 
-    def _living(
-        self, page_ids: Sequence[int], day: int, own: Collection[str]
-    ) -> dict[LinkRef, str]:
+    def _living(self, page_ids: Sequence[int], day: int, own: Collection[str]) -> dict[LinkRef, str]:
         """Return the pages' archivable links and the URL for each, except those queued today."""
-        numbers = [
-            number_of(self.wiki_id, page_id) for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID
-        ]
+        numbers = [number_of(self.wiki_id, page_id) for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID]
         with self.store.snapshot() as reader:
             links = standing_links(reader, numbers, before=day)
             urls = urls_by_id(reader, [link.url_id for link in links])
@@ -180,25 +172,20 @@ class HandOver:
         }
         return {link: url for link, url in results.items() if url}
 
-    async def _fresh(
-        self, wanted: Sequence[tuple[BacklogRow, DueLink]], since: datetime
-    ) -> set[str]:
+    async def _fresh(self, wanted: Sequence[tuple[BacklogRow, DueLink]], since: datetime) -> set[str]:
         """Return the URLs archived recently, or at any time where only that was requested."""
         results: set[str] = set()
         for is_lacking, moment in ((False, since), (True, _EARLIEST)):
             urls = dict.fromkeys(
                 each.url
                 for _, each in wanted
-                if (each.priority in IF_LACKING) is is_lacking
-                and (is_lacking or each.archived_days)
+                if (each.priority in IF_LACKING) is is_lacking and (is_lacking or each.archived_days)
             )
             if urls:
                 results |= set(await self.archive.archived(list(urls), moment))
         return results
 
-    def _named(
-        self, rows: Sequence[BacklogRow], days: int, own: Collection[str]
-    ) -> list[tuple[BacklogRow, DueLink]]:
+    def _named(self, rows: Sequence[BacklogRow], days: int, own: Collection[str]) -> list[tuple[BacklogRow, DueLink]]:
         with self.store.snapshot() as reader:
             urls = urls_by_id(reader, [row.url_id for row in rows])
         with self.store.reading() as connection:
@@ -230,9 +217,7 @@ class HandOver:
         with self.store.writing() as connection:
             forget_links(connection, [LinkRef(row.page, row.url_id) for row in rows])
 
-    def _put_off(
-        self, there: Sequence[BacklogRow], gone: Sequence[BacklogRow], now: datetime
-    ) -> None:
+    def _put_off(self, there: Sequence[BacklogRow], gone: Sequence[BacklogRow], now: datetime) -> None:
         with self.store.writing() as connection:
             forget_links(connection, [LinkRef(row.page, row.url_id) for row in gone])
             for row in there:

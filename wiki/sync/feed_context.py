@@ -140,9 +140,7 @@ class FeedContext:
     def criteria(self) -> PageCriteria:
         """Return the criteria of observed pages; recompiled after changes."""
         known = (self.feed, self.facts, self._trees)
-        if self._criteria is None or any(
-            one is not other for one, other in zip(known, self._criteria_of, strict=True)
-        ):
+        if self._criteria is None or any(one is not other for one, other in zip(known, self._criteria_of, strict=True)):
             trees = self._trees
             self._criteria_of = known
             self._criteria = compile_criteria(
@@ -204,9 +202,7 @@ class FeedContext:
     async def read(self, *, ids: Collection[int] = (), titles: Collection[str] = ()) -> PageBatch:
         """Read a batch of pages from the wiki."""
         assert self._cite is not None, "refresh first"
-        read = await read_page_batch(
-            self.source, self._cite, self.criteria(), ids=ids, titles=titles
-        )
+        read = await read_page_batch(self.source, self._cite, self.criteria(), ids=ids, titles=titles)
         farm = FarmPages(self._farm, self.wiki, self.facts.pages_url)
         missing = await missing_targets(self.source, read.pages, self.facts.interwikis, farm)
         return replace(read, missing_targets=missing)
@@ -253,9 +249,7 @@ class FeedContext:
         self._cursors.update(cursors)
         return outcome
 
-    def _write(
-        self, read: PageBatch, order: ImportOptions, cursors: Mapping[str, str]
-    ) -> ImportResult:
+    def _write(self, read: PageBatch, order: ImportOptions, cursors: Mapping[str, str]) -> ImportResult:
         try:
             return self._books.write(read, order, now=self.now(), cursors=cursors)
         except WeboidError:
@@ -264,9 +258,7 @@ class FeedContext:
             if not read.pages:
                 raise
             if len(read.pages) == 1:
-                log.exception(
-                    "%s: page %s cannot be written", self.wiki.name, read.pages[0].page_id
-                )
+                log.exception("%s: page %s cannot be written", self.wiki.name, read.pages[0].page_id)
         outcome = ImportResult()
         for page in read.pages if len(read.pages) > 1 else ():
             one = PageBatch((page,), citations=read.citations)
@@ -289,9 +281,7 @@ class FeedContext:
                 is_gone=self.shared.is_gone,
             )
             self.wiki = wiki_of(connection, self.wiki.id)
-            self._farm = [
-                each for each in all_wikis(connection) if each.farm_id == self.wiki.farm_id
-            ]
+            self._farm = [each for each in all_wikis(connection) if each.farm_id == self.wiki.farm_id]
             feeds = feeds_of(connection, self.wiki.id)
             self._cursors = {kind: feed.cursor for kind, feed in feeds.items()}
             lists = read_lists(self._cursors.get(ORDERED_LISTS, ""))
@@ -322,9 +312,7 @@ class FeedContext:
         await self.note({TREE: text, SPREAD_TASKS: page_criteria.tasks_text(tasks)})
 
 
-def order_lists(
-    store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, str]], *, now: datetime
-) -> None:
+def order_lists(store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, str]], *, now: datetime) -> None:
     """Request that the wiki's feed reads the pages of these lists (kind, title) soon; InputError: too many."""
     if len(lists) > LISTS_MOST:
         raise InputError(

@@ -90,9 +90,7 @@ class PageCriteria:
             (ExclusionReason.UNSAID, self.saying, page.statements),
         )
         holds = {
-            refusal: has is not None and bool(has & wanted)
-            for refusal, wanted, has in required
-            if wanted is not None
+            refusal: has is not None and bool(has & wanted) for refusal, wanted, has in required if wanted is not None
         }
         if is_known and any(holds.values()) and categories is not None:
             holds.pop(ExclusionReason.UNCATEGORISED, None)
@@ -102,11 +100,7 @@ class PageCriteria:
             (ExclusionReason.PROPERTY, self.not_saying, page.statements),
         )
         reasons = [refusal for refusal, is_met in holds.items() if not is_met]
-        reasons += [
-            refusal
-            for refusal, unwanted, has in excluding
-            if unwanted and (has is None or has & unwanted)
-        ]
+        reasons += [refusal for refusal, unwanted, has in excluding if unwanted and (has is None or has & unwanted)]
         return reasons[0] if reasons else None
 
 
@@ -202,9 +196,7 @@ def named_categories(settings: FeedSettings) -> tuple[object, ...]:
     return (settings.categories, settings.not_categories, settings.category_depth)
 
 
-def are_trees_due(
-    trees: CategoryTrees | None, settings: FeedSettings, *, now: datetime, is_changed: bool
-) -> bool:
+def are_trees_due(trees: CategoryTrees | None, settings: FeedSettings, *, now: datetime, is_changed: bool) -> bool:
     """Return True if the trees must be read again."""
     if trees is None or trees.named != named_categories(settings):
         return True
@@ -214,14 +206,10 @@ def are_trees_due(
     return age >= TREES_KEPT or age < timedelta(0) or (is_changed and age >= TREES_MIN_AGE)
 
 
-async def read_trees(
-    source: WikiSource, settings: FeedSettings, facts: SiteFacts, *, now: datetime
-) -> CategoryTrees:
+async def read_trees(source: WikiSource, settings: FeedSettings, facts: SiteFacts, *, now: datetime) -> CategoryTrees:
     """Read the current trees. Raises WeboidError: the wiki is unavailable; the known trees stay."""
     inside, is_whole = await categories_below(source, settings.categories, settings, facts)
-    outside, is_other_whole = await categories_below(
-        source, settings.not_categories, settings, facts
-    )
+    outside, is_other_whole = await categories_below(source, settings.not_categories, settings, facts)
     return CategoryTrees(
         inside if settings.categories else None,
         outside,
@@ -301,9 +289,7 @@ def tasks_text(tasks: Iterable[ListTask]) -> str:
     return json.dumps([asdict(task) for task in tasks])
 
 
-def add_tasks(
-    tasks: Iterable[ListTask], lists: Iterable[tuple[str, str]], *, now: datetime
-) -> tuple[ListTask, ...]:
+def add_tasks(tasks: Iterable[ListTask], lists: Iterable[tuple[str, str]], *, now: datetime) -> tuple[ListTask, ...]:
     """Add a task for each list (kind, title); a repeated change of a template restarts its task."""
     moment = int(now.timestamp())
     results = {(task.kind, task.title): task for task in tasks}
@@ -322,9 +308,7 @@ def next_task(tasks: Iterable[ListTask], *, now: datetime) -> ListTask | None:
     return min(due, key=lambda task: (task.due, task.kind, task.title), default=None)
 
 
-def advance_task(
-    tasks: Iterable[ListTask], task: ListTask, resume: str, more: int
-) -> tuple[ListTask, ...]:
+def advance_task(tasks: Iterable[ListTask], task: ListTask, resume: str, more: int) -> tuple[ListTask, ...]:
     """Return the tasks after a part of one list was read; `resume` is empty at its end."""
     others = [each for each in tasks if (each.kind, each.title) != (task.kind, task.title)]
     pages = task.pages + more

@@ -139,9 +139,7 @@ class PageImporter:
             known = find_pages(connection, self.wiki_id, [page.page_id for page in read.pages])
             observed, released = _split_observed(read.pages, order.criteria, known)
             rules = self.rules.rules_of(connection, self.wiki_id)
-            put = [
-                _put_page(page, order.interwikis, rules, read.missing_targets) for page in observed
-            ]
+            put = [_put_page(page, order.interwikis, rules, read.missing_targets) for page in observed]
             written = write_pages(connection, self.wiki_id, put, day=day)
             revisions = [
                 PageRevision(
@@ -175,9 +173,7 @@ class PageImporter:
             refused=len(released),
         )
 
-    def note(
-        self, cursors: Mapping[str, str], *, now: datetime, stale: Collection[int] = ()
-    ) -> None:
+    def note(self, cursors: Mapping[str, str], *, now: datetime, stale: Collection[int] = ()) -> None:
         """Write feed cursors, and the pages that must be read because of them; raises as `write`."""
         with self.store.writing() as connection:
             hold_feed_lease(connection, self.wiki_id, self.holder)
@@ -266,9 +262,7 @@ def page_urls(page: WikiPage, interwikis: InterwikiMap) -> list[str]:
     return urls[:LINKS_LIMIT]
 
 
-def _put_page(
-    page: WikiPage, interwikis: InterwikiMap, rules: WikiRules, missing: Collection[str]
-) -> PutPage:
+def _put_page(page: WikiPage, interwikis: InterwikiMap, rules: WikiRules, missing: Collection[str]) -> PutPage:
     name = PageName(page.page_id, page.title, page.namespace)
     links = sorted_links(page_urls(page, interwikis), rules)
     own = [link.text for link in links if link.sort is LinkClass.INTERNAL]
@@ -313,21 +307,15 @@ async def read_page_batch(
     An oversized batch is read page by page; an oversized page is skipped until the next sweep.
     """
     try:
-        pages = await source.pages(
-            ids, titles, is_classed=criteria.is_classed, items_at=criteria.items_at
-        )
+        pages = await source.pages(ids, titles, is_classed=criteria.is_classed, items_at=criteria.items_at)
     except BodyTooLargeError:
         count = len(ids) + len(titles)
         if count <= 1:
             log.warning("page %s is too large to be read", next(iter([*ids, *titles]), "?"))
             return PageBatch(requested=frozenset(ids))
         half = (count + 1) // 2
-        parts = [
-            await read_page_batch(source, cite, criteria, ids=some)
-            for some in split_batches(ids, half)
-        ] + [
-            await read_page_batch(source, cite, criteria, titles=some)
-            for some in split_batches(titles, half)
+        parts = [await read_page_batch(source, cite, criteria, ids=some) for some in split_batches(ids, half)] + [
+            await read_page_batch(source, cite, criteria, titles=some) for some in split_batches(titles, half)
         ]
         there = tuple(page for each in parts for page in each.pages)
         missing = frozenset().union(*(each.missing for each in parts))
@@ -356,9 +344,7 @@ def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Cit
     return results
 
 
-async def find_cited_day(
-    api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int
-) -> int | None:
+async def find_cited_day(api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int) -> int | None:
     """Return the day on which the link was cited; None when the page never had it. Raises WeboidError.
 
     That is its access date, the day of the revision that added it, or the day on which it was first seen.

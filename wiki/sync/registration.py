@@ -81,9 +81,7 @@ def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | N
     """Find the wiki with this address or name; InputError: invalid, or already observed under another name."""
     results = list(wikis)
     at = comparable_address(wanted.address)
-    first = next(
-        (each for each in results if each.url and comparable_address(each.url) == at), None
-    )
+    first = next((each for each in results if each.url and comparable_address(each.url) == at), None)
     if first is None:
         name = parse_wiki(wanted.name) if "@" in wanted.name else None
         return next((each for each in results if each.name == name), None)
@@ -91,8 +89,7 @@ def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | N
     others = (dbname, first.name.dbname), (farm, first.name.farm), (wanted.farm, first.name.farm)
     if any(written and written != known for written, known in others):
         raise InputError(
-            f"The wiki at {first.url} is known as {first.name} and stays that: leave out --name and "
-            "--farm."
+            f"The wiki at {first.url} is known as {first.name} and stays that: leave out --name and --farm."
         )
     return first
 

@@ -135,9 +135,7 @@ def current_list(sweep: SweepCursor, lists: Sequence[SweepList]) -> tuple[SweepL
     return (later, "") if later else None
 
 
-def after_part(
-    sweep: SweepCursor, at: SweepList, resume: str, lists: Sequence[SweepList]
-) -> SweepCursor:
+def after_part(sweep: SweepCursor, at: SweepList, resume: str, lists: Sequence[SweepList]) -> SweepCursor:
     """Return the sweep after a part of the list was written; `resume` is empty at the list's end."""
     if resume:
         return replace(sweep, kind=at.kind, name=at.name, resume=resume)
@@ -226,18 +224,14 @@ class PageSweeper:
         outcome = ImportResult()
         if ids:
             read = await desk.read(ids=ids)
-            outcome = await desk.write(
-                read, {}, priority=ArchivePriority.SWEPT, is_first=sweep.is_first
-            )
+            outcome = await desk.write(read, {}, priority=ArchivePriority.SWEPT, is_first=sweep.is_first)
             if not sweep.is_first and desk.feed.archive:
                 try:
                     await self._offer_again(ids, desk.now(), desk.own_origins)
                 except WeboidError:
                     raise
                 except Exception:
-                    log.exception(
-                        "%s: the links of pages %s cannot be offered", self._desk.wiki.name, ids
-                    )
+                    log.exception("%s: the links of pages %s cannot be offered", self._desk.wiki.name, ids)
         self._gone_through = self._gone_through.plus(outcome)
         if not self._waiting:
             after = after_part(self._counted(sweep), at, self._resume, lists)
@@ -248,9 +242,7 @@ class PageSweeper:
     async def _rest(self, sweep: SweepCursor) -> ImportResult:
         """Read registered pages that were in no list: deleted, or no longer observed (W27, W37)."""
         desk = self._desk
-        rows = await desk.query(
-            untouched, before=sweep.began_day, after=sweep.after, limit=PAGES_AT_ONCE
-        )
+        rows = await desk.query(untouched, before=sweep.began_day, after=sweep.after, limit=PAGES_AT_ONCE)
         outcome = ImportResult()
         if rows:
             read = await self._desk.read(ids=[row.page_id for row in rows])
@@ -284,9 +276,7 @@ class SweepSurvey:
         return self.pages + sum(self.refused.values())
 
 
-async def survey_wiki(
-    wiki: Wiki, source: WikiSource, store: RegistryStore, clock: Clock
-) -> AsyncIterator[SweepSurvey]:
+async def survey_wiki(wiki: Wiki, source: WikiSource, store: RegistryStore, clock: Clock) -> AsyncIterator[SweepSurvey]:
     """Read all pages of a sweep without writing; yield the counts. Raises ConfigError, WeboidError."""
     settings = WikiSettings.parse(wiki.settings).feed
     facts = await source.facts()

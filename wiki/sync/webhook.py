@@ -41,15 +41,11 @@ SECRET_LEAST_CHARS = 32
 SECRET_MOST_CHARS = 4_096
 ANY_WIKI = ""  # whose secret signs for the only wiki that is watched
 _LIMITS = ConnectionLimits(50, per_peer=20, head_s=5)
-_SIGNATURE = re.compile(
-    r"t=(?P<at>[0-9]{1,12}),n=(?P<nonce>[0-9a-f]{16,64}),v2=(?P<mac>[0-9a-f]{64})", re.ASCII
-)
+_SIGNATURE = re.compile(r"t=(?P<at>[0-9]{1,12}),n=(?P<nonce>[0-9a-f]{16,64}),v2=(?P<mac>[0-9a-f]{64})", re.ASCII)
 _OLD_SIGNATURE = re.compile(r"t=[0-9]{1,12},v1=", re.ASCII)
 _TEXT_LIMIT = 8_192
 _CLOSE = {"Connection": "close"}
-_STORED_LEVEL = (
-    "/stored-level"  # a path of its own: an older release does not take it for the other
-)
+_STORED_LEVEL = "/stored-level"  # a path of its own: an older release does not take it for the other
 
 log = logging.getLogger(__name__)
 
@@ -119,9 +115,7 @@ def sign_request(secret: bytes, body: bytes, *, at: int, nonce: str, path: str) 
     return f"t={at},n={nonce},v2={_mac(secret, digest, at, nonce, path)}"
 
 
-def find_signer(
-    secrets: Mapping[str, bytes], header: str, body: bytes, *, now: float, path: str
-) -> str | None:
+def find_signer(secrets: Mapping[str, bytes], header: str, body: bytes, *, now: float, path: str) -> str | None:
     """Return the owner of the secret that signed the POST within `AGE_LIMIT_S` of now; None without one."""
     match = _SIGNATURE.fullmatch(header)
     if match is None or abs(now - int(match["at"])) > AGE_LIMIT_S:
@@ -269,9 +263,7 @@ class _WebhookRoutes:
                     f"The signature is {age:.0f} s old: set the clocks of both machines, which may "
                     f"differ by {AGE_LIMIT_S} s."
                 )
-            raise RefusedRequestError(
-                "The signature is missing or wrong: both sides need the same secret."
-            )
+            raise RefusedRequestError("The signature is missing or wrong: both sides need the same secret.")
         moment = datetime.fromtimestamp(int(match["at"]), UTC)
         if not await self._options.use_signature(bytes.fromhex(match["mac"]), moment):
             raise RefusedRequestError("This request was sent before: each needs its own nonce.")
@@ -287,15 +279,12 @@ class _WebhookRoutes:
             is_valid = not has_own and self._options.watched() <= {str(wiki)}
         if not is_valid:
             raise RefusedRequestError(
-                f"The secret does not sign for {wiki}: give each wiki its own, "
-                f"--webhook-secret-file {wiki}=FILE."
+                f"The secret does not sign for {wiki}: give each wiki its own, --webhook-secret-file {wiki}=FILE."
             )
 
 
 @asynccontextmanager
-async def serve_webhook(
-    host: str, port: int, options: WebhookOptions
-) -> AsyncIterator[tuple[str, int]]:
+async def serve_webhook(host: str, port: int, options: WebhookOptions) -> AsyncIterator[tuple[str, int]]:
     """Serve the webhook until the end of the block; yield host and port. UnavailableError: it cannot be bound."""
     listener = open_listener(host, port)  # and a UDP socket at the same port
     try:
@@ -308,12 +297,8 @@ async def serve_webhook(
             f"The webhook cannot listen at {host}:{port}: {error}. Free the port, or name another."
         ) from error
     loop = asyncio.get_running_loop()
-    server = HttpServer(
-        create_app(options), _LIMITS, timeout_keep_alive=1, timeout_graceful_shutdown=1
-    )
-    transport, _ = await loop.create_datagram_endpoint(
-        lambda: _DatagramProtocol(options.notify), sock=datagrams
-    )
+    server = HttpServer(create_app(options), _LIMITS, timeout_keep_alive=1, timeout_graceful_shutdown=1)
+    transport, _ = await loop.create_datagram_endpoint(lambda: _DatagramProtocol(options.notify), sock=datagrams)
     try:
         async with running(server, listener):
             yield listener.getsockname()[:2]

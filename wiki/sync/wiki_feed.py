@@ -84,9 +84,7 @@ def pages_changed(changes: Iterable[PageChange], namespaces: frozenset[int]) -> 
 
 def read_settling(text: str) -> dict[int, int]:
     """Parse the cursor of second reads: page id to due time (seconds since 1970)."""
-    return page_criteria.parse_cursor(
-        text, lambda known: {int(page): int(due) for page, due in known.items()}, {}
-    )
+    return page_criteria.parse_cursor(text, lambda known: {int(page): int(due) for page, due in known.items()}, {})
 
 
 def settling_text(settling: Mapping[int, int]) -> str:
@@ -186,9 +184,7 @@ async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
     return outcome, True
 
 
-async def _take(
-    desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], *, has_gap: bool
-) -> ImportResult:
+async def _take(desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], *, has_gap: bool) -> ImportResult:
     """Read the pages of a batch of changes, and write its cursor with the last of them."""
     now, namespaces = desk.now(), desk.criteria().namespaces
     looks = pages_changed(batch.changes, namespaces)
@@ -226,9 +222,7 @@ async def _take(
     return outcome.plus(await desk.write(read, cursors))
 
 
-def _finish_requested(
-    desk: FeedContext, rows: Sequence[RequestedPage], pages: Sequence[WikiPage]
-) -> None:
+def _finish_requested(desk: FeedContext, rows: Sequence[RequestedPage], pages: Sequence[WikiPage]) -> None:
     """Mark requested pages as read, with the links of those that are not observed."""
     by_id = {page.page_id: page for page in pages}
     by_title = {page.title: page for page in pages}
@@ -277,9 +271,7 @@ class WikiFeed:
         """Return the registry's row of the wiki."""
         return self.desk.wiki
 
-    async def round(
-        self, *, is_notified: bool = False, hinted: Collection[int] = (), sweeps: bool = True
-    ) -> FeedRound:
+    async def round(self, *, is_notified: bool = False, hinted: Collection[int] = (), sweeps: bool = True) -> FeedRound:
         """Do a bounded amount of work; raises as `FeedContext.refresh`, then unwritten work is repeated.
 
         `is_notified`: poll even if the last poll was recent; `hinted`: pages named by notifications.
@@ -299,9 +291,7 @@ class WikiFeed:
         later = stale.plus(spread_to).plus(swept)
         is_busy = followed.is_more or is_more_due or is_more_stale or is_more_spread or is_sweeping
         is_busy = is_busy or bool(later.added)  # which nobody has handed on yet
-        return FeedRound(
-            followed, pages.plus(stale).plus(spread_to), handed, swept, sweep, is_busy=is_busy
-        )
+        return FeedRound(followed, pages.plus(stale).plus(spread_to), handed, swept, sweep, is_busy=is_busy)
 
     async def rest_s(self) -> float:
         """Return the seconds until there is work, always less than the lease."""

@@ -98,10 +98,7 @@ class WikiSource:
             return pages
         results = {page.item for page in pages if page.item and _ITEM.fullmatch(page.item)}
         statements = await self._items.statements(sorted(results), items_at) if results else {}
-        return [
-            replace(page, statements=statements.get(page.item) if page.item else frozenset())
-            for page in pages
-        ]
+        return [replace(page, statements=statements.get(page.item) if page.item else frozenset()) for page in pages]
 
     async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
         """Return page texts of the wiki, or of the one whose api.php is at that address; None: no page."""
@@ -177,11 +174,7 @@ class FarmPages:
         for prefix, api in self._apis:
             rest = address.removeprefix(prefix)
             is_query = "?" in prefix
-            if (
-                address.startswith(prefix)
-                and rest
-                and not set(rest) & set("&#|" if is_query else "?#|")
-            ):
+            if address.startswith(prefix) and rest and not set(rest) & set("&#|" if is_query else "?#|"):
                 title = unquote(rest.replace("+", " ") if is_query else rest)
                 title = " ".join(title.replace("_", " ").split())
                 return (api, title) if title and "|" not in title else None
@@ -192,9 +185,7 @@ async def missing_targets(
     source: WikiSource, pages: Sequence[WikiPage], interwikis: InterwikiMap, farm: FarmPages
 ) -> frozenset[str]:
     """Return the pages' links to missing pages of the farm, as far as its wikis answer."""
-    urls = dict.fromkeys(
-        url for page in pages for url in (*interwikis.local_urls(page.interwiki_links), *page.links)
-    )
+    urls = dict.fromkeys(url for page in pages for url in (*interwikis.local_urls(page.interwiki_links), *page.links))
     by_wiki: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     count = 0
     for url in urls:

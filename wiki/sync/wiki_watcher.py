@@ -50,16 +50,12 @@ async def notify_from_stream(
         last_id = ""
         while True:
             try:
-                async for notice in listen_to_stream(
-                    wire, url, watched=watched, last_id=last_id, timing=pauses
-                ):
+                async for notice in listen_to_stream(wire, url, watched=watched, last_id=last_id, timing=pauses):
                     last_id = notice.last_id
                     if notice.wiki:
                         notify(notice.wiki, None, (notice.page_id,) if notice.page_id > 0 else ())
             except WeboidError as error:
-                log.warning(
-                    "the stream %s: %s It is tried again in %s s.", url, error, STREAM_RETRY_S
-                )
+                log.warning("the stream %s: %s It is tried again in %s s.", url, error, STREAM_RETRY_S)
             await pauses.sleep(STREAM_RETRY_S)
 
     tasks = [asyncio.create_task(listen()), asyncio.create_task(stop.wait())]

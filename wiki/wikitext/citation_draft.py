@@ -40,9 +40,7 @@ _MARKUP = re.compile(r"\[\[|\]\]|'{2,}|&nbsp;|&#160;|[\xa0\u2009\u202f\u200e\u20
 @cache
 def month_numbers() -> Mapping[str, int]:
     """Return the number of each name of a month, in lower case."""
-    return {
-        name: number for number, names in enumerate(words()["read_months"], 1) for name in names
-    }
+    return {name: number for number, names in enumerate(words()["read_months"], 1) for name in names}
 
 
 @cache
@@ -93,9 +91,7 @@ def _named(text: str) -> date | None:
                     return _date(year, other, one)
                 return _date(year, one, other) if other > 12 else None
             has_number = "number" in parts
-            month = (
-                int(parts["number"]) if has_number else month_numbers()[parts["month"].casefold()]
-            )
+            month = int(parts["number"]) if has_number else month_numbers()[parts["month"].casefold()]
             return _date(year, month, int(parts.get("day", "1")))
     return None
 
@@ -107,9 +103,7 @@ def _date(year: int, month: int, day: int) -> date | None:
 
 
 LONGEST_URL: Final = 65_536  # as in core.urls: more is no URL that anybody can fetch
-_ENTITY = re.compile(
-    r"&(#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,31});", re.IGNORECASE | re.ASCII
-)
+_ENTITY = re.compile(r"&(#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,31});", re.IGNORECASE | re.ASCII)
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.-]+)(?=[/:?#]|\Z)", re.IGNORECASE | re.ASCII)
 _STAMP = re.compile(r"\d{4,14}", re.ASCII)
 _SHORT = re.compile(r"[A-Za-z0-9]{4,6}", re.ASCII)  # archive.today's own names of copies
@@ -188,8 +182,7 @@ class CitationBuilder:
             archive_url=archived,
             archive_date=archive_date,
             status=status,
-            is_paywalled=draft.is_paywalled
-            or (access is not None and access.value.casefold() in walled),
+            is_paywalled=draft.is_paywalled or (access is not None and access.value.casefold() in walled),
             is_malformed=draft.is_malformed or not is_fetchable(url),
             is_convertible=draft.is_alone and not draft.is_malformed,
             address=address,

@@ -155,9 +155,7 @@ class NoRepairReason(StrEnum):
     UNSAFE = "unsafe"  # the copy's address, or the URL, cannot be written in wikitext
     NO_COPY = "no-copy"  # and the wiki has no tag to say so, or none is wanted
     LATER = "later"  # another change stands in the way: it has its turn when the page is read again
-    PAYWALL = (
-        "paywall"  # the page says that it takes a login, and its site refuses us: told by the bot
-    )
+    PAYWALL = "paywall"  # the page says that it takes a login, and its site refuses us: told by the bot
     UNSHOWN = "unshown"  # the address of its copy was fetched, and did not show it; said by who fetched it
     FORBIDDEN = "forbidden"  # the page asks bots to stay away; said by those who have asked it
 

@@ -108,9 +108,7 @@ class _MarkJoiner:
         target = self._target(stretch, item)
         if item.copy is not None:
             address, original, place = item.copy
-            if target is None or (
-                original and not is_same_page(original, _url_of(target, self.reader))
-            ):
+            if target is None or (original and not is_same_page(original, _url_of(target, self.reader))):
                 self._own(stretch, item, tag, place)
                 return
             if not target.archived:
@@ -120,8 +118,7 @@ class _MarkJoiner:
         elif item.dead is not None:
             named = item.url if item.url is not None and is_url(item.url.value) else None
             if target is None or (
-                named is not None
-                and not is_same_page(decode_entities(named.value), _url_of(target, self.reader))
+                named is not None and not is_same_page(decode_entities(named.value), _url_of(target, self.reader))
             ):  # it names another link than the preceding one
                 if named is not None:
                     self._own(stretch, item, tag, named)
@@ -161,9 +158,7 @@ class _MarkJoiner:
         start = self.text.rfind("\n", max(0, place - 2_000), place) + 1
         return self.text[start : start + 1] in ("*", "#", ":", ";", "|")
 
-    def _own(
-        self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag, place: TemplateParameter
-    ) -> None:
+    def _own(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag, place: TemplateParameter) -> None:
         """Add a citation for a tag that stands for its link itself."""
         is_archive = item.copy is not None
         is_address = is_archive and not item.is_original
@@ -208,11 +203,7 @@ def _judge_alone(stretch: TextStretch, text: str) -> None:
     if len(drafts) != 1 or stretch.owner is not None:
         return
     draft = drafts[0].draft
-    if (
-        draft is None
-        or draft.way not in (CitationForm.BARE, CitationForm.BRACKETS)
-        or _UNSAFE.search(draft.title)
-    ):
+    if draft is None or draft.way not in (CitationForm.BARE, CitationForm.BRACKETS) or _UNSAFE.search(draft.title):
         return
     at = stretch.start
     for item in stretch.items:
@@ -238,9 +229,7 @@ _NAME = re.compile(r"\bname\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s/>\"']+)", re.IGNORECA
 DEEPEST: Final = 100  # templates within templates; MediaWiki expands no more
 
 
-def read_citations(
-    text: str, rules: TemplateRules, *, today: date, own: Sequence[str] = ()
-) -> tuple[Citation, ...]:
+def read_citations(text: str, rules: TemplateRules, *, today: date, own: Sequence[str] = ()) -> tuple[Citation, ...]:
     """Read the citations of a page; `own` are the origins of this archive, recognised as copies."""
     walk = _PageWalk(text, CitationBuilder(rules, today, tuple(own)))
     walk.all()
@@ -262,9 +251,7 @@ class _PageWalk:
     def all(self) -> None:
         """Read all stretches, then join adjacent items."""
         self._slashes = [each.start() for each in _hints(self.reader.rules).finditer(self.text)]
-        templates = TemplateReader(
-            self.text, self.reader, self.add, self.later, self._due.append, self.has_slashes
-        )
+        templates = TemplateReader(self.text, self.reader, self.add, self.later, self._due.append, self.has_slashes)
         read: list[TextStretch] = []
         self._due.append(TextStretch(0, len(self.text), parse(self.text).children))
         while self._due:
@@ -317,9 +304,7 @@ class _PageWalk:
         url = TextSpan(flat.source(link.url_start), flat.source_end(link.url_end))
         span = TextSpan(flat.source(link.start), flat.source_end(link.end))
         written = flat.text[link.url_start : link.url_end]
-        draft = CitationDraft(
-            CitationForm.BRACKETS if link.is_bracketed else CitationForm.BARE, span, url, written
-        )
+        draft = CitationDraft(CitationForm.BRACKETS if link.is_bracketed else CitationForm.BARE, span, url, written)
         draft.within = stretch.within
         if link.is_bracketed and link.label_start < link.end - 1:
             label = TextSpan(flat.source(link.label_start), flat.source_end(link.end - 1))
@@ -329,10 +314,7 @@ class _PageWalk:
             node, rules = flat.node_at(link.url_end), self.reader.rules
             draft.is_malformed = node is not None and (
                 node.kind is NodeKind.ARGUMENT
-                or (
-                    node.kind is NodeKind.TEMPLATE
-                    and not rules.is_tag(rules.name_of(written_name(self.text, node)))
-                )
+                or (node.kind is NodeKind.TEMPLATE and not rules.is_tag(rules.name_of(written_name(self.text, node))))
             )
         self.add(stretch, draft)
 
@@ -347,9 +329,7 @@ class _PageWalk:
             if node.name == "ref":
                 inner.reference, inner.is_ref = TextSpan(node.start, node.end), True
             item = AdjacentItem(node.start, node.end, inner=inner)
-            named = _NAME.search(
-                self.text, node.start, min(node.inner[0], node.start + LONGEST_NAME)
-            )
+            named = _NAME.search(self.text, node.start, min(node.inner[0], node.start + LONGEST_NAME))
             if named is not None:
                 item.name = named[1].strip("\"' ")
             stretch.items.append(item)
@@ -364,6 +344,4 @@ def _hints(rules: TemplateRules) -> re.Pattern[str]:
     """Return a pattern for texts that may contain a link: two slashes, or a template that adds them."""
     names = (re.escape(name).replace(r"\ ", r"[\s_]+") for name in rules.links)
     known = "|".join(sorted(names, key=len, reverse=True))
-    return re.compile(
-        rf"//|\{{\{{\s*(?:[^{{}}|:]{{1,30}}:)?(?:{known})\s*\|" if known else "//", re.IGNORECASE
-    )
+    return re.compile(rf"//|\{{\{{\s*(?:[^{{}}|:]{{1,30}}:)?(?:{known})\s*\|" if known else "//", re.IGNORECASE)

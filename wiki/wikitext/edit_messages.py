@@ -40,11 +40,7 @@ def edit_summary(changes: Sequence[CitationRepair], language: str, sender: Messa
     """Return the edit summary: repair counts and job, at most `SUMMARY_LENGTH` code points."""
     words = _language_words(language)
     counts = Counter(each.kind for each in changes)
-    value = ", ".join(
-        f"{count} {words['repairs'][kind][count > 1]}"
-        for kind in RepairKind
-        if (count := counts[kind])
-    )
+    value = ", ".join(f"{count} {words['repairs'][kind][count > 1]}" for kind in RepairKind if (count := counts[kind]))
     run_page = _title(sender.run_page)
     link = f" · [[:{run_page}|{words['stop']}]]" if run_page else ""
     text = f"{words['begin']}{value or '0'} · {_job(sender.job)}{link}"
@@ -130,8 +126,5 @@ def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
 
 def _visible(text: str) -> str:
     return "".join(
-        each
-        if each.isprintable() or each == "\t"
-        else each.encode("unicode_escape").decode("ascii")
-        for each in text
+        each if each.isprintable() or each == "\t" else each.encode("unicode_escape").decode("ascii") for each in text
     )

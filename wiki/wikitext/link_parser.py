@@ -203,9 +203,7 @@ def _bracketed(text: str, url_start: int, address: int, end: int) -> ExternalLin
         url_end = label_start = cut.start()
         if url_end == address:
             return close
-    return ExternalLink(
-        url_start - 1, close + 1, url_start, url_end, label_start, is_bracketed=True
-    )
+    return ExternalLink(url_start - 1, close + 1, url_start, url_end, label_start, is_bracketed=True)
 
 
 def _bare(text: str, start: int, address: int, end: int) -> ExternalLink | None:

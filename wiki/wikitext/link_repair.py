@@ -35,9 +35,7 @@ from wiki.wikitext.repair_markup import (
 _OPENED = re.compile(r"<ref(?:\s[^<>]*)?>\s*", re.IGNORECASE)
 _CLOSED = re.compile(r"\s*\.?\s*</ref\s*>", re.IGNORECASE)
 # Comments and such tags vanish: what stands behind them would be a part of the URL.
-_URL_ENDS = re.compile(
-    r"[.,;:!?]*(?:[\s\[]|<(?!!--|/?(?:noinclude|onlyinclude|includeonly)\b)|\Z)", re.IGNORECASE
-)
+_URL_ENDS = re.compile(r"[.,;:!?]*(?:[\s\[]|<(?!!--|/?(?:noinclude|onlyinclude|includeonly)\b)|\Z)", re.IGNORECASE)
 _LEFT_OVER = re.compile(r"[\s<.,;:!?)|}]|\Z")
 _MARKUP: Final = frozenset("[]{}|<>\n")
 _NEAR: Final = 30  # characters between a link and the plain link to its copy
@@ -158,9 +156,7 @@ def is_text_place(page: PageRepairContext, citation: Citation) -> bool:
     return citation.way is not CitationForm.TEMPLATE or is_link or citation.reference is not None
 
 
-def remove_own_tag(
-    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
-) -> None:
+def remove_own_tag(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft) -> None:
     """Remove the bot's own dead-link tag; if tags name their bot, only one with its name."""
     tag, bot = citation.dead_tag, page.options.bot
     if not remedy.is_ours or tag is None:
@@ -186,9 +182,7 @@ def remove_tag(text: str, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
     return SpanEdit(start, end, "")
 
 
-def _revive(
-    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
-) -> None:
+def _revive(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft) -> None:
     remove_own_tag(page, citation, remedy, draft)
     raw = page.text[citation.url_span.start : citation.url_span.end]
     there = assess_copy(raw, citation.url, remedy, page.options.own)

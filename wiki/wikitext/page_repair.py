@@ -50,14 +50,10 @@ from wiki.wikitext.template_repair import repair_template
 _TEXT_TEMPLATES: Final = frozenset({"plainlist", "unbulleted list", "ubl", "reflist"})
 _TEXT_TAGS: Final = frozenset({"references", "poem"})  # where the text around them is running text
 _LONGEST_NAME: Final = 200
-_Piece = tuple[
-    int, int, Sequence[WikitextNode], bool
-]  # from, to, nodes within, whether it is running text
+_Piece = tuple[int, int, Sequence[WikitextNode], bool]  # from, to, nodes within, whether it is running text
 
 
-def insertion_places(
-    text: str, offsets: Iterable[int], references: frozenset[str]
-) -> frozenset[int]:
+def insertion_places(text: str, offsets: Iterable[int], references: frozenset[str]) -> frozenset[int]:
     """Return those of these places (ends of links) where a template may be inserted. Linear in the text.
 
     Excluded are template parameters outside of references; headings, galleries, code and comments; and places before
@@ -88,18 +84,14 @@ def _within(wanted: Sequence[int], start: int, end: int) -> Sequence[int]:
     return wanted[first : bisect_right(wanted, end, lo=first)]
 
 
-def _pieces(
-    text: str, node: WikitextNode, references: frozenset[str], *, is_text: bool
-) -> Iterator[_Piece]:
+def _pieces(text: str, node: WikitextNode, references: frozenset[str], *, is_text: bool) -> Iterator[_Piece]:
     """Yield the pieces of a node that contain wikitext."""
     if node.kind is NodeKind.CONTENT:
         is_inner = node.name == "ref" or (is_text and node.name in _TEXT_TAGS)
         yield (*node.inner, node.children, is_inner)
     elif node.kind is NodeKind.TEMPLATE:
         name = fold_name(text[node.parts[0].start : node.parts[0].end][:_LONGEST_NAME])
-        is_inner = is_text and (
-            name in references or name in _TEXT_TEMPLATES or name.startswith("#tag:ref")
-        )
+        is_inner = is_text and (name in references or name in _TEXT_TEMPLATES or name.startswith("#tag:ref"))
         for part in node.parts[1:]:
             yield (max(part.start, part.equals + 1), part.end, part.children, is_inner)
 
@@ -164,9 +156,7 @@ def repair_page(
     return RepairedText(new, changes, tuple(refused))
 
 
-def _draft(
-    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, fits: TakesTemplate
-) -> RepairDraft:
+def _draft(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, fits: TakesTemplate) -> RepairDraft:
     if citation.is_held:
         raise CannotRepairError(NoRepairReason.HELD)
     if citation.is_malformed:
@@ -197,15 +187,9 @@ def _remove_tags(
 ) -> None:
     """Remove dead-link tags where a copy was added; a shared tag only when all its links have one."""
     helped = {
-        id(citation)
-        for citation, draft in drafts
-        if draft.archive_url and draft.kind not in (None, RepairKind.TIDIED)
+        id(citation) for citation, draft in drafts if draft.archive_url and draft.kind not in (None, RepairKind.TIDIED)
     }
-    left = {
-        _place(each.dead_tag)
-        for each in citations
-        if each.dead_tag is not None and id(each) not in helped
-    }
+    left = {_place(each.dead_tag) for each in citations if each.dead_tag is not None and id(each) not in helped}
     done: set[tuple[int, int]] = set()
     for citation, draft in drafts:
         tag = citation.dead_tag
@@ -213,9 +197,7 @@ def _remove_tags(
             continue
         done.add(_place(tag))
         if not any(each.start < tag.span.end and tag.span.start < each.end for each in draft.edits):
-            draft.edits.append(
-                remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE)
-            )
+            draft.edits.append(remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE))
 
 
 def _place(tag: CitationTag) -> tuple[int, int]:
@@ -231,11 +213,7 @@ def _without_overlaps(
     for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
         if not draft.edits or draft.kind is None:
             continue
-        if any(
-            _overlap(a, b)
-            for a in draft.edits
-            for b in (each for each in taken if each.end >= a.start)
-        ):
+        if any(_overlap(a, b) for a in draft.edits for b in (each for each in taken if each.end >= a.start)):
             refused.append(UnrepairedCitation(citation, NoRepairReason.LATER))
             continue
         taken = [*taken[-64:], *draft.edits]
@@ -249,9 +227,7 @@ def _overlap(a: SpanEdit, b: SpanEdit) -> bool:
     return is_one_place or (a.start < b.end and b.start < a.end)
 
 
-def _apply_drafts(
-    text: str, drafts: Sequence[tuple[Citation, RepairDraft]]
-) -> tuple[str, tuple[CitationRepair, ...]]:
+def _apply_drafts(text: str, drafts: Sequence[tuple[Citation, RepairDraft]]) -> tuple[str, tuple[CitationRepair, ...]]:
     flat = sorted(
         ((edit, number) for number, (_, draft) in enumerate(drafts) for edit in draft.edits),
         key=lambda each: (each[0].start, each[0].end),
@@ -265,9 +241,7 @@ def _apply_drafts(
         new_span = TextSpan(length, length + len(edit.new))
         length += len(edit.new)
         at = edit.end
-        piece = ReplacedSpan(
-            TextSpan(edit.start, edit.end), new_span, text[edit.start : edit.end], edit.new
-        )
+        piece = ReplacedSpan(TextSpan(edit.start, edit.end), new_span, text[edit.start : edit.end], edit.new)
         pieces.setdefault(number, []).append(piece)
     new = "".join([*parts, text[at:]])
     repairs = []

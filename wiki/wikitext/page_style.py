@@ -211,10 +211,7 @@ class TemplateStyle:
         first = template.fields[0].start if template.fields else -1
         others = [lead for start, lead in leads.items() if start != first]
         lead = _most(others or list(leads.values()), leads.get(anchor.start, ""))
-        bar, gap, after = (
-            _most(list(style.values()), style.get(anchor.start, ""))
-            for style in (bars, gaps, values)
-        )
+        bar, gap, after = (_most(list(style.values()), style.get(anchor.start, "")) for style in (bars, gaps, values))
         return cls(lead, bar, gap, after, width if is_column else 0)
 
     @cached_property

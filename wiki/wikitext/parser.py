@@ -70,9 +70,7 @@ _IN_PART = re.compile(_OPENERS + _LINE + r"|\}{2,3}|\||=", _FLAGS)
 _IN_LINK = re.compile(_OPENERS + _LINE + r"|\]\]", _FLAGS)
 _IN_HEADING = re.compile(_OPENERS + r"|\n", _FLAGS)
 _TAG_NAME = re.compile(r"/?[a-z]+", _FLAGS)
-_ENDS: Final = {
-    name: re.compile(rf"</{name}\s*>", _FLAGS) for name in (*VERBATIM, *CONTENT, _HIDDEN)
-}
+_ENDS: Final = {name: re.compile(rf"</{name}\s*>", _FLAGS) for name in (*VERBATIM, *CONTENT, _HIDDEN)}
 
 
 @dataclass(slots=True)
@@ -257,9 +255,7 @@ class _ParserPass:
             self._here().append(WikitextNode(NodeKind.COMMENT, at, self._at))
             return
         is_read = name in CONTENT
-        children = (
-            _ParserPass(self._text, *inner).children if is_read and inner[0] < inner[1] else []
-        )
+        children = _ParserPass(self._text, *inner).children if is_read and inner[0] < inner[1] else []
         kind = NodeKind.CONTENT if is_read else NodeKind.VERBATIM
         self._here().append(WikitextNode(kind, at, self._at, name, inner=inner, children=children))
 

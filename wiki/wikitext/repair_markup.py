@@ -25,9 +25,7 @@ from wiki.wikitext.page_style import DateStyle, format_day, month_name
 from wiki.wikitext.template_map import CitationTemplate, TemplateRules, fold_name, words
 
 TITLE_LENGTH: Final = 250
-_ENTITIES: Final = str.maketrans(
-    {each: f"&#{ord(each)};" for each in "|[]{}"} | {"<": "&lt;", ">": "&gt;"}
-)
+_ENTITIES: Final = str.maketrans({each: f"&#{ord(each)};" for each in "|[]{}"} | {"<": "&lt;", ">": "&gt;"})
 _AMPERSAND = re.compile(r"&(?=#?\w+;)")
 _RUNS = re.compile(r"'{2,}|^'|'$|~{3,}|_{2,}|={2,}|(?<=[A-Za-z]):(?=\S)|^[*#:;=-]")
 _MAGIC = re.compile(r"\b(ISBN|RFC|PMID)(?=\s)")
@@ -65,11 +63,7 @@ def escape_plain(text: str, most: int = 500) -> str:
 def is_title(text: str) -> bool:
     """Return False for default titles of servers, bot walls and parking pages."""
     plain = _clean_line(html.unescape(text[: 8 * TITLE_LENGTH]))
-    return (
-        len(plain) > 2
-        and any(map(str.isalnum, plain))
-        and plain.casefold() not in words()["default_titles"]
-    )
+    return len(plain) > 2 and any(map(str.isalnum, plain)) and plain.casefold() not in words()["default_titles"]
 
 
 def escape_url(url: str) -> str:
@@ -168,9 +162,7 @@ def usable_copy(copy: ArchivedCopy | None, url: str, own: tuple[str, ...]) -> Ar
         or day_of_stamp(stamp) is None
     ):
         raise CannotRepairError(NoRepairReason.UNSAFE)
-    return ArchivedCopy(
-        _https_address(address, recognised), stamp, copy.service or recognised.service, copy.title
-    )
+    return ArchivedCopy(_https_address(address, recognised), stamp, copy.service or recognised.service, copy.title)
 
 
 def day_of_stamp(stamp: str) -> date | None:
@@ -185,11 +177,7 @@ def day_of_stamp(stamp: str) -> date | None:
 
 def _https_address(address: str, recognised: ArchiveUrl | None) -> str:
     """Change the scheme to https where the archive supports it (B15)."""
-    if (
-        recognised is None
-        or not recognised.is_known
-        or not recognised.address.startswith("https://")
-    ):
+    if recognised is None or not recognised.is_known or not recognised.address.startswith("https://"):
         return address
     if recognised.service == WEBOID:
         return address  # our own front is at the address that its operator gave, and perhaps nowhere else
@@ -253,9 +241,7 @@ def status_value(rules: TemplateRules, parameter: str, status: str) -> str:
     entry = rules.status.get(fold_name(parameter), {})
     if not written or not entry or status_meaning(rules, parameter, written) == status:
         return written
-    return next(
-        (value for value, each in entry.items() if each == status and value != "*"), written
-    )
+    return next((value for value, each in entry.items() if each == status and value != "*"), written)
 
 
 def status_meaning(rules: TemplateRules, parameter: str, value: str) -> str:
@@ -307,14 +293,10 @@ def is_obsolete(page: PageRepairContext, tag: CitationTag) -> bool:
     if known is None or usual is None or known is usual:
         return False
     results = {*known.address, *known.original, *known.stamps, *known.date, "df"}
-    return all(
-        fold_name(name) in results or not each.value for name, each in tag.parameters.items()
-    )
+    return all(fold_name(name) in results or not each.value for name, each in tag.parameters.items())
 
 
-def citation_text(
-    page: PageRepairContext, url: str, title: str, copy: ArchivedCopy, status: str
-) -> str:
+def citation_text(page: PageRepairContext, url: str, title: str, copy: ArchivedCopy, status: str) -> str:
     """Format a citation template for a bare reference; empty when none can name a copy."""
     name = page.rules.writing.citation
     template = page.rules.citations.get(page.rules.name_of(name))
@@ -332,11 +314,7 @@ def citation_text(
     needed = results.keys() - {ParameterRole.STATUS}
     if not all(template.names.get(role) and results[role] for role in needed):
         return ""
-    parts = (
-        f"|{preferred_parameter(template, role)}={value}"
-        for role, value in results.items()
-        if value
-    )
+    parts = (f"|{preferred_parameter(template, role)}={value}" for role, value in results.items() if value)
     return f"{{{{{name}{''.join(parts)}}}}}"
 
 

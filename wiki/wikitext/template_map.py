@@ -222,12 +222,7 @@ class TemplateRules:
 
     def is_speaking(self, name: str) -> bool:
         """Return True if the template (folded) describes the preceding link."""
-        return (
-            name in self.dead_tags
-            or name in self.archives
-            or name in self.hold_tags
-            or name in self.paywall_tags
-        )
+        return name in self.dead_tags or name in self.archives or name in self.hold_tags or name in self.paywall_tags
 
 
 @cache
@@ -252,9 +247,7 @@ def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRu
     overlay = check_map(own, "templates")
     base = str(overlay.get("extends") or _map_of(language))
     if base not in languages():
-        raise ConfigError(
-            f"templates.extends names no map: {base!r}; known are {', '.join(languages())}."
-        )
+        raise ConfigError(f"templates.extends names no map: {base!r}; known are {', '.join(languages())}.")
     return _compile_rules(overlay_map(_document(base), overlay))
 
 
@@ -314,14 +307,10 @@ def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
         hold_tags=_names(tags.get("hold", ())) - without,
         inline_tags=_names(tags.get("inline", ())) - without,
         status={
-            fold_name(parameter): {
-                value.casefold(): status for status, values in each.items() for value in values
-            }
+            fold_name(parameter): {value.casefold(): status for status, values in each.items() for value in values}
             for parameter, each in document.get("status", {}).items()
         },
-        access={
-            fold_name(k): frozenset(map(str.casefold, v)) for k, v in document["access"].items()
-        },
+        access={fold_name(k): frozenset(map(str.casefold, v)) for k, v in document["access"].items()},
         archive_implies_dead=document.get("archive_implies_dead", False),
         retrieved=tuple(word.casefold() for word in document.get("retrieved", ())),
         writing=WritingRules(

@@ -19,9 +19,7 @@ from wiki.wikitext.parser import HOLE, NodeKind, TemplatePart, WikitextNode, fla
 from wiki.wikitext.template_map import CitationTemplate, fold_name, words
 
 LONGEST_NAME: Final = 200  # characters of a name that anybody has
-LONGEST_VALUE: Final = (
-    65_536  # characters of a value; nested citations would hold each other's texts
-)
+LONGEST_VALUE: Final = 65_536  # characters of a value; nested citations would hold each other's texts
 _folded = lru_cache(maxsize=4_096)(fold_name)
 
 
@@ -98,9 +96,7 @@ def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) ->
 
 
 _FUNCTION = re.compile(r"\s*(?:(?:safe)?subst:)?\s*(#?)([^:|{}\n]{1,40}):", re.IGNORECASE)
-_HOST = re.compile(
-    r"[^\s/?#|\[\]<>\"\x7f:@]+\.[^\s/?#|\[\]<>\"\x7f.:@]{2,}(?::\d+)?(?:[/?#][^\s\x7f]*)?"
-)
+_HOST = re.compile(r"[^\s/?#|\[\]<>\"\x7f:@]+\.[^\s/?#|\[\]<>\"\x7f.:@]{2,}(?::\d+)?(?:[/?#][^\s\x7f]*)?")
 
 
 @dataclass(slots=True)
@@ -153,9 +149,7 @@ class TemplateReader:
                 inner.cited, inner.is_value = draft, True
                 self.surely(inner)
 
-    def _citation(
-        self, stretch: TextStretch, node: WikitextNode, written: str, template: CitationTemplate
-    ) -> None:
+    def _citation(self, stretch: TextStretch, node: WikitextNode, written: str, template: CitationTemplate) -> None:
         parameters = _last_of_each(parameters_of(self.text, node))
         roles: dict[ParameterRole, GivenParameter] = {}
         for each in parameters:
@@ -194,9 +188,7 @@ class TemplateReader:
         left = [each for each in parameters if each not in results]
         self._values(stretch, node, written, left, draft)
 
-    def _cited(
-        self, node: WikitextNode, place: GivenParameter, template: CitationTemplate
-    ) -> CitationDraft | None:
+    def _cited(self, node: WikitextNode, place: GivenParameter, template: CitationTemplate) -> CitationDraft | None:
         """Return the link of a citation template; None when its parameter holds wikitext, where allowed."""
         inner = place.parameter.inner
         span = TextSpan(node.start, node.end)
@@ -209,9 +201,7 @@ class TemplateReader:
             holes = [each for each in children if each.kind is not NodeKind.COMMENT]
             while bare.endswith(HOLE) and holes:
                 last = holes.pop()
-                if last.kind is not NodeKind.TEMPLATE or not rules.is_tag(
-                    rules.name_of(written_name(self.text, last))
-                ):
+                if last.kind is not NodeKind.TEMPLATE or not rules.is_tag(rules.name_of(written_name(self.text, last))):
                     break
                 bare = bare[:-1].rstrip()
             if bare and bare != value:
@@ -232,9 +222,7 @@ class TemplateReader:
         draft.is_malformed = True
         return draft
 
-    def _link(
-        self, stretch: TextStretch, node: WikitextNode, written: str, parameters: tuple[str, ...]
-    ) -> None:
+    def _link(self, stretch: TextStretch, node: WikitextNode, written: str, parameters: tuple[str, ...]) -> None:
         results = _last_of_each(parameters_of(self.text, node))
         by_name = _by_name(results)
         chosen = next((by_name[name] for name in parameters if name in by_name), None)
@@ -324,9 +312,5 @@ def _by_name(parameters: list[GivenParameter]) -> dict[str, GivenParameter]:
     return results
 
 
-def _first(
-    parameters: Mapping[str, TemplateParameter], names: tuple[str, ...]
-) -> TemplateParameter | None:
-    return next(
-        (parameters[name] for name in names if name in parameters and parameters[name].value), None
-    )
+def _first(parameters: Mapping[str, TemplateParameter], names: tuple[str, ...]) -> TemplateParameter | None:
+    return next((parameters[name] for name in names if name in parameters and parameters[name].value), None)

@@ -141,9 +141,7 @@ class _TemplateWriter:
         return SpanEdit(there.value_start, there.end, usual + value + behind + after)
 
 
-def repair_template(
-    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
-) -> None:
+def repair_template(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft) -> None:
     """Add the edits for a citation template to the draft. Raises CannotRepairError: it is left unchanged."""
     writer = _writer(page, citation)
     if remedy.condition is LinkCondition.ALIVE:
@@ -165,9 +163,7 @@ def _writer(page: PageRepairContext, citation: Citation) -> _TemplateWriter:
         raise CannotRepairError(NoRepairReason.BROKEN)
     if not link.is_commented:
         raise CannotRepairError(NoRepairReason.COMMENT)
-    if link.inner.start != citation.url_span.start or (
-        link.is_plain and link.inner != citation.url_span
-    ):
+    if link.inner.start != citation.url_span.start or (link.is_plain and link.inner != citation.url_span):
         raise CannotRepairError(NoRepairReason.MALFORMED)
     if [each.name for each in template.fields].count(link.name) > 1:
         raise CannotRepairError(NoRepairReason.DOUBLE)
@@ -193,9 +189,7 @@ def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> 
     draft.note(RepairKind.REVIVED)
 
 
-def _repair_dead(
-    writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
-) -> None:
+def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy, draft: RepairDraft) -> None:
     url, own = citation.url, writer.page.options.own
     there = assess_copy(writer.value_of(ParameterRole.ARCHIVE_URL), url, remedy, own)
     # The archive's address that stands where the link should; nothing when none does.
@@ -260,9 +254,7 @@ def _restore_link(writer: _TemplateWriter, url: str) -> None:
     writer.set(ParameterRole.URL, url)
 
 
-def _put_copy(
-    writer: _TemplateWriter, copy: ArchivedCopy, there: ExistingCopy, draft: RepairDraft
-) -> None:
+def _put_copy(writer: _TemplateWriter, copy: ArchivedCopy, there: ExistingCopy, draft: RepairDraft) -> None:
     writer.set(ParameterRole.ARCHIVE_URL, copy.address)
     _put_date(writer, copy.timestamp)
     draft.archive_url = copy.address
@@ -316,9 +308,7 @@ def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
     is_written = draft.kind not in (None, RepairKind.TIDIED)
     if is_silent and status == "dead" and not is_written and not writer.page.is_said_alone:
         return
-    is_worse = (
-        status == "usurped" and meaning == "dead" and there is not None and there.value != new
-    )
+    is_worse = status == "usurped" and meaning == "dead" and there is not None and there.value != new
     if meaning in ("", "live") or is_worse:
         writer.set(ParameterRole.STATUS, new, ParameterRole.ARCHIVE_DATE, ParameterRole.ARCHIVE_URL)
         draft.note(RepairKind.MARKED)

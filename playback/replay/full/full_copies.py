@@ -63,9 +63,7 @@ from playback.url_paths import (
 )
 
 # What a browser makes a document of that may hold scripts.
-ACTIVE_TYPES = frozenset(
-    {"text/html", "application/xhtml+xml", "application/xml", "text/xml", "image/svg+xml"}
-)
+ACTIVE_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xml", "text/xml", "image/svg+xml"})
 _BINARY = "application/octet-stream"
 _KNOWN = ACTIVE_TYPES.union(
     """
@@ -121,9 +119,7 @@ _LOG = logging.getLogger(__name__)
 _HTML = "text/html; charset=utf-8"
 # Workers made from blobs ask without the moment (wombat's `wkrf_`).
 _TARGET = re.compile(r"/c/(?:(\d{14})([a-z]{2,4}_)?|wkrf_)/(.+)", re.ASCII | re.DOTALL)
-_MODIFIERS = frozenset(
-    {PAGE_MODIFIER, "if_", "fr_", "im_", "cs_", "oe_", "wkrf_", "id_", *SCRIPT_MODIFIERS}
-)
+_MODIFIERS = frozenset({PAGE_MODIFIER, "if_", "fr_", "im_", "cs_", "oe_", "wkrf_", "id_", *SCRIPT_MODIFIERS})
 # What browsers ask for when they fill a frame (Fetch Metadata).
 _FRAMES = frozenset({"iframe", "frame", "object", "embed"})
 _PARTS = {"script": "js_", "style": "cs_", "image": "im_", "json": "oe_"}
@@ -160,9 +156,7 @@ class _PartRequest:
         return self.modifier in {"if_", "fr_"} or self.request.destination in {"object", "embed"}
 
 
-def with_full(
-    others: WSGIApplication, context: ReplayContext, pattern: str, rewrite: Make
-) -> WSGIApplication:
+def with_full(others: WSGIApplication, context: ReplayContext, pattern: str, rewrite: Make) -> WSGIApplication:
     """Return the application that answers for full copies at their hosts, and `others` elsewhere.
 
     Args:
@@ -232,9 +226,7 @@ class FullCopyServer:
         best = self._nearest(part)
         # The document of the page's frame, not that of a frame within it.
         is_document = part.modifier == PAGE_MODIFIER and request.destination in {"", *_FRAMES}
-        if is_document and (
-            best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))
-        ):
+        if is_document and (best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))):
             address = self._context.front + page_path(part.page.timestamp, part.url)
             link = (address, "See its own copy")
             text = notice_document("This link leads to another page", part.url, link=link)
@@ -367,9 +359,7 @@ class FullCopyServer:
         answer = FullAnswer(status, content_type, body, headers)
         return _ranged(answer, part.request.range) if status == 200 else answer
 
-    def _rewritten(
-        self, part: _PartRequest, capture: Capture, content_type: str, payload: Payload
-    ) -> bytes:
+    def _rewritten(self, part: _PartRequest, capture: Capture, content_type: str, payload: Payload) -> bytes:
         kind = kind_of(content_type.partition(";")[0], part.modifier)
         if not kind or part.modifier in {"id_", "wkrf_"}:
             return payload.body
@@ -397,9 +387,7 @@ class FullCopyServer:
                 body = b"".join((folder / each).read_bytes() for each in _OUR_SCRIPTS[name])
             elif name in _WOMBAT_SCRIPTS:
                 body = self._rewrite(lambda: WombatJob(name))
-                if (
-                    name == "wombatWorkers.js"
-                ):  # wombat puts it, and nothing of ours, into blob workers
+                if name == "wombatWorkers.js":  # wombat puts it, and nothing of ours, into blob workers
                     body = self._script("worker.js").body + body
             else:
                 return _ABSENT

@@ -31,9 +31,7 @@ _TYPE = re.compile(
 )
 _ALLOWED: dict[str, re.Pattern[str]] = {
     "etag": re.compile(r'"[A-Za-z0-9:._+/=-]{1,240}"'),
-    "memento-datetime": re.compile(
-        r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"
-    ),
+    "memento-datetime": re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"),
     # To the same origin, so that no redirect leaves the capture (P-14).
     "location": re.compile(r"/c/\d{14}[a-z]{2,4}_/https?://[!#-;=?-Z_a-z\[\]~]{1,30000}"),
     "content-range": re.compile(r"bytes (?:\d{1,12}-\d{1,12}|\*)/\d{1,12}"),
@@ -98,9 +96,7 @@ class FullGate:
             answer = plain_answer(403, "No capture becomes a worker that outlives its page.\n")
         elif len(request.target) > _LONGEST_TARGET:
             answer = plain_answer(414, "No capture has an address that long.\n")
-        elif (
-            method == "OPTIONS"
-        ):  # an opaque origin asks before it sends headers of its own (Fetch, 4.8)
+        elif method == "OPTIONS":  # an opaque origin asks before it sends headers of its own (Fetch, 4.8)
             answer = FullAnswer(204, ours=True)
         else:
             answer = None
@@ -133,10 +129,7 @@ class FullGate:
         is_redirect = 300 <= answer.status < 400 and answer.status != 304
         unfit = (
             answer.status not in _STATUS
-            or (
-                (answer.content_type or answer.body)
-                and _TYPE.fullmatch(answer.content_type) is None
-            )
+            or ((answer.content_type or answer.body) and _TYPE.fullmatch(answer.content_type) is None)
             or (is_redirect and "location" not in names)
             or len(names) != len(headers)
         )
@@ -221,9 +214,7 @@ def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
     )
 
 
-def dispatch_by_host(
-    full: WSGIApplication, others: WSGIApplication, origins: FullOrigins
-) -> WSGIApplication:
+def dispatch_by_host(full: WSGIApplication, others: WSGIApplication, origins: FullOrigins) -> WSGIApplication:
     """Return one application that chooses between both by the request's Host."""
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

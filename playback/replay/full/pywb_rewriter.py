@@ -58,9 +58,7 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
     _script = ""
     _wb_parse_context: str | None
 
-    def _rewrite_tag_attrs(
-        self, tag: str, tag_attrs: list[tuple[str, str | None]], *more: Any
-    ) -> bool:
+    def _rewrite_tag_attrs(self, tag: str, tag_attrs: list[tuple[str, str | None]], *more: Any) -> bool:
         values = {name: value or "" for name, value in tag_attrs}
         relations = set(values.get("rel", "").lower().split()) if tag == "link" else set()
         dropped = set(_DROPPED)
@@ -104,9 +102,7 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
             if self._script == "module":
                 return rewrite_module(script_content, urls, MODULE_PATH)
             script_content = share_declarations(script_content)
-        made: str = super()._rewrite_script(
-            rewrite_dynamic_imports(script_content, "null"), inline_attr
-        )
+        made: str = super()._rewrite_script(rewrite_dynamic_imports(script_content, "null"), inline_attr)
         return made
 
 

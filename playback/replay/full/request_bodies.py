@@ -21,9 +21,7 @@ _QUERY = re.compile(
     r"[?&]__wb_method=(?P<method>[A-Z]{1,20})&__wb_post_type=(?P<type>[^&]*)"
     r"(?:&__wb_post_data=(?P<data>[^&]*))?$"
 )
-_FIELD = re.compile(
-    r'name="([^"\r\n]{0,1000})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n(.*?)\r\n--', re.DOTALL
-)
+_FIELD = re.compile(r'name="([^"\r\n]{0,1000})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n(.*?)\r\n--', re.DOTALL)
 _DEEPEST = 20
 _FRESH = re.compile(FRESH_VALUE, re.IGNORECASE)
 _T = TypeVar("_T")
@@ -85,9 +83,7 @@ def match_body(wanted: BodyRequest, captured: Iterable[tuple[_T, BodyRequest]]) 
 
 
 def _lasting(request: BodyRequest) -> Parameters:
-    return tuple(
-        (name, "" if _FRESH.fullmatch(value) else value) for name, value in request.parameters or ()
-    )
+    return tuple((name, "" if _FRESH.fullmatch(value) else value) for name, value in request.parameters or ())
 
 
 def _leaves(value: Any, name: str, depth: int) -> Iterable[tuple[str, str]]:

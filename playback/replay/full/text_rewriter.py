@@ -35,10 +35,7 @@ PYWB_PYTHON = "WEBOID_REPLAY_PYTHON"
 _ROOT = Path(__file__).resolve().parents[3]
 # Where `weboid setup full` makes the environment.
 PYWB_FOLDER = Path(sys.prefix) / "share" / "weboid" / "pywb"
-_REMEDY = (
-    "Run `weboid setup full` (in a checkout: `make setup-full`), or set "
-    f"{PYWB_PYTHON} to a Python that has pywb."
-)
+_REMEDY = f"Run `weboid setup full` (in a checkout: `make setup-full`), or set {PYWB_PYTHON} to a Python that has pywb."
 
 
 def find_pywb_python() -> Path:
@@ -62,9 +59,7 @@ def pywb_version(python: Path) -> str:
     """Return the version of pywb that is installed for that interpreter; else raise UnavailableError."""
     code = "from importlib.metadata import version; print(version('pywb'))"
     try:
-        done = subprocess.run(
-            [str(python), "-I", "-c", code], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([str(python), "-I", "-c", code], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise UnavailableError(
             f'The level "full" needs pywb, which is not installed for {python}. {_REMEDY}'
@@ -126,9 +121,7 @@ def rewrite_module(text: str, rewrite: Rewrite, declarations: str) -> str:
     text = _FROM.sub(with_address, text)
     text = rewrite_dynamic_imports(text, "import.meta.url")
     # A name that the module may declare itself stays as it is.
-    declared = {
-        name for names in _DECLARATION.findall(text) for name in _NAME.findall("".join(names))
-    }
+    declared = {name for names in _DECLARATION.findall(text) for name in _NAME.findall("".join(names))}
     used = set(_USED.findall(text))
     names = [name for name in _WRAPPED if name in used - declared]
     # On the first line, so that line numbers stay.
@@ -192,9 +185,7 @@ def script_addresses(urls: Any) -> Rewrite:
 
 def _map(imports: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:
     return {
-        (rewrite(name) if _is_address(name) else name): (
-            rewrite(where) if isinstance(where, str) else where
-        )
+        (rewrite(name) if _is_address(name) else name): (rewrite(where) if isinstance(where, str) else where)
         for name, where in imports.items()
     }
 

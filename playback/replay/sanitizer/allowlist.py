@@ -41,9 +41,7 @@ def allowlist_of(level: Level) -> LevelAllowlist:
 
 def _sets(table: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: _sets(value)
-        if isinstance(value, dict)
-        else frozenset(value.split() if isinstance(value, str) else value)
+        name: _sets(value) if isinstance(value, dict) else frozenset(value.split() if isinstance(value, str) else value)
         for name, value in table.items()
     }
 
@@ -71,12 +69,8 @@ _PREFIXES = frozenset({"aria-", "data-"})
 _ALLOWED: Mapping[Level, LevelAllowlist] = MappingProxyType(
     {
         Level.TEXT: LevelAllowlist(_ELEMENTS["text"], {}, {}, {}),
-        Level.LIMITED: LevelAllowlist(
-            _ELEMENTS["limited"], _ATTRIBUTES["limited"], {"a": _TARGETS}, {}
-        ),
-        Level.HTML: LevelAllowlist(
-            _HTML_TAGS, _ATTRIBUTES["html"], _HTML_VALUES, _INERT, _PREFIXES, has_look=True
-        ),
+        Level.LIMITED: LevelAllowlist(_ELEMENTS["limited"], _ATTRIBUTES["limited"], {"a": _TARGETS}, {}),
+        Level.HTML: LevelAllowlist(_HTML_TAGS, _ATTRIBUTES["html"], _HTML_VALUES, _INERT, _PREFIXES, has_look=True),
         Level.IMAGES: LevelAllowlist(
             _HTML_TAGS | _ELEMENTS["images"],
             _IMAGES_ATTRIBUTES,

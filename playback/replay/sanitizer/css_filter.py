@@ -202,9 +202,7 @@ def filter_parsed(text: str, rewriter: ReplayUrlRewriter) -> str:
     return "\n".join(text for text in written if text)
 
 
-def filter_declarations(
-    text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | None = None
-) -> str:
+def filter_declarations(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | None = None) -> str:
     """Return the filtered value of a style attribute; may be empty."""
     budget = budget or ParserBudget()
     plain = plain_declarations(text)
@@ -216,9 +214,7 @@ def filter_declarations(
 def filter_parsed_declarations(text: str, rewriter: ReplayUrlRewriter) -> str:
     """Return the result of `filter_declarations` without the fast path."""
     nodes = tinycss2.parse_blocks_contents(text, skip_comments=True, skip_whitespace=True)
-    return "".join(
-        _write_declaration(node, rewriter) for node in nodes if node.type == "declaration"
-    )
+    return "".join(_write_declaration(node, rewriter) for node in nodes if node.type == "declaration")
 
 
 def safe_media(text: str) -> str:
@@ -243,9 +239,7 @@ def _write_rule(rule: Any, rewriter: ReplayUrlRewriter, depth: int) -> str:
         return ""
     nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
     block = "".join(
-        _write_declaration(node, rewriter)
-        if node.type == "declaration"
-        else _write_rule(node, rewriter, depth + 1)
+        _write_declaration(node, rewriter) if node.type == "declaration" else _write_rule(node, rewriter, depth + 1)
         for node in nodes
     )
     if keyword in {"", "scope"}:
@@ -272,19 +266,13 @@ def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> s
         return write_font_face(rule, rewriter) if rewriter.has_fonts else ""
     if rule.content is not None:
         # A registered custom property or a style of counters; left out when it names a URL.
-        nodes = tinycss2.parse_blocks_contents(
-            rule.content, skip_comments=True, skip_whitespace=True
-        )
+        nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
         descriptors = [
-            each
-            for each in nodes
-            if each.type == "declaration" and each.lower_name in _DESCRIPTORS[keyword]
+            each for each in nodes if each.type == "declaration" and each.lower_name in _DESCRIPTORS[keyword]
         ]
         if any(_is_unfit(each.value, 0) for each in descriptors):
             return ""
-        block = "".join(
-            f"{each.lower_name}:{serialise(each.value).strip()};" for each in descriptors
-        )
+        block = "".join(f"{each.lower_name}:{serialise(each.value).strip()};" for each in descriptors)
         return f"@{keyword}{serialise(rule.prelude)}{{{block}}}"
     if keyword != "layer" or any(token.type not in _OF_LAYERS for token in rule.prelude):
         return ""
@@ -304,9 +292,7 @@ def _write_import(rule: Any, rewriter: ReplayUrlRewriter) -> str:
     return f'@import url("{target}") {condition};'
 
 
-def _write_plain(
-    declarations: Iterable[Declaration], rewriter: ReplayUrlRewriter, budget: ParserBudget
-) -> str:
+def _write_plain(declarations: Iterable[Declaration], rewriter: ReplayUrlRewriter, budget: ParserBudget) -> str:
     parts = []
 
     def shown(url: re.Match[str]) -> str:
@@ -336,9 +322,7 @@ def _write_plain(
 @lru_cache(maxsize=1024)
 def _is_allowed(name: str) -> bool:
     return (
-        name.startswith("--")
-        or _VENDOR.sub("", name) in _PROPERTIES
-        or _PROPERTY_FAMILIES.fullmatch(name) is not None
+        name.startswith("--") or _VENDOR.sub("", name) in _PROPERTIES or _PROPERTY_FAMILIES.fullmatch(name) is not None
     )
 
 

@@ -103,16 +103,12 @@ def rewrite_states(selector: str) -> str:
         selector = _EDITED.sub(lambda match: _READING[match[0].lower()], selector)
     if "abled" not in selector.lower():
         return selector
-    return _STATE.sub(
-        lambda match: _UNMARKED if (match[1] or "").lower() == "enabled" else _MARKED, selector
-    )
+    return _STATE.sub(lambda match: _UNMARKED if (match[1] or "").lower() == "enabled" else _MARKED, selector)
 
 
 # Attributes that are written again, by which page styles select: with the values that the page wrote.
 WRITTEN = "data-weboid-written-"
-WRITTEN_ATTRIBUTES = frozenset(
-    {"data", "href", "poster", "rel", "src", "srcset", "style", "target", "type"}
-)
+WRITTEN_ATTRIBUTES = frozenset({"data", "href", "poster", "rel", "src", "srcset", "style", "target", "type"})
 # Of these a test for presence holds as it is.
 _PRESENT = frozenset({"href", "style"})
 STAND_IN = "data-weboid-tag"  # on images: the name of the element that they replace
@@ -164,9 +160,7 @@ def selector_tokens(tokens: list[Any]) -> list[Any]:
             shown.arguments = selector_tokens(token.arguments)
         elif token.type == "ident" and before not in {".", ":"}:
             name = token.lower_value
-            is_written = name == "img" and STAND_IN in tinycss2.serialize(
-                tokens[number + 1 : number + 3]
-            )
+            is_written = name == "img" and STAND_IN in tinycss2.serialize(tokens[number + 1 : number + 3])
             if name in _STAND_INS and not is_written:
                 shown = LiteralToken(0, 0, _STAND_INS[name])
         written.append(shown)
@@ -238,13 +232,10 @@ _DESCRIPTORS: frozenset[str] = NAMES["css"]["font_descriptors"]
 _TECHNOLOGIES: frozenset[str] = NAMES["css"]["font_technologies"]
 # What a descriptor's value is made of; a function or a block is none of it.
 _PLAIN_TOKENS = frozenset(
-    {"ident", "string", "number", "percentage", "dimension", "unicode-range"}
-    | {"whitespace", "comment"}
+    {"ident", "string", "number", "percentage", "dimension", "unicode-range"} | {"whitespace", "comment"}
 )
 _FORMATS = frozenset(
-    f"{name}{kind}"
-    for name in ("woff2", "woff", "truetype", "opentype")
-    for kind in ("", "-variations")
+    f"{name}{kind}" for name in ("woff2", "woff", "truetype", "opentype") for kind in ("", "-variations")
 )
 _MOST_SOURCES = 16
 _LONGEST_DATA_URL = 1_400_000  # characters: a font of a megabyte
@@ -271,9 +262,7 @@ def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
                     sources[-1].append(each)
             written = (_source(without_blanks(each), rewriter) for each in sources[:_MOST_SOURCES])
             value = ",".join(filter(None, written))
-        elif name in _DESCRIPTORS and all(
-            each.type in _PLAIN_TOKENS or each == "," for each in node.value
-        ):
+        elif name in _DESCRIPTORS and all(each.type in _PLAIN_TOKENS or each == "," for each in node.value):
             value = serialise(node.value).strip()
         if value:
             descriptors.append(f"{name}:{value};")

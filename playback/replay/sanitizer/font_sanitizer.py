@@ -20,7 +20,5 @@ def sanitise_font(data: bytes) -> bytes:
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as target:
         source.write(data)
         source.flush()
-        result = pyots.sanitize(
-            f"/dev/fd/{source.fileno()}", f"/dev/fd/{target.fileno()}", quiet=True
-        )
+        result = pyots.sanitize(f"/dev/fd/{source.fileno()}", f"/dev/fd/{target.fileno()}", quiet=True)
         return target.read() if result.sanitized else b""

@@ -155,8 +155,7 @@ _PLAIN_STYLE = (
 # Where no image is shown none is asked for, and no font, whatever the sanitiser let through: policies
 # add up.
 NO_IMAGES = (
-    '<meta http-equiv="Content-Security-Policy" '
-    "content=\"img-src 'none'; font-src 'none'; media-src 'none'\">"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'; media-src 'none'\">"
 )
 # In a layer, so that any rule of the page wins: disabled controls keep their colours. Boxes begin where
 # they were scrolled to, but not the page itself, where a box of it is none for this reader's window.
@@ -230,16 +229,12 @@ def _sanitise(
         frame = scan.frames[number]
         inner = rewriter.based(frame.attributes.get("src", ""))
         inner = replace(inner, page=inner.base)
-        document = _sanitise(
-            frame.text, inner, budget, was_scripted=True, level=level, depth=depth + 1
-        )
+        document = _sanitise(frame.text, inner, budget, was_scripted=True, level=level, depth=depth + 1)
         attributes = _safe_attributes(frame.attributes, rewriter, _FRAME_ATTRIBUTES)
         return f'<iframe{attributes} sandbox="{_SANDBOX}" srcdoc="{escape(document)}"></iframe>'
 
     body = re.sub(rf'<wbr id="{scan.mark}(\d{{1,4}})">', show, body)
-    body = re.sub(
-        rf'<wbr id="{scan.mark}f(\d{{1,4}})">', lambda match: scan.formulas[int(match[1])], body
-    )
+    body = re.sub(rf'<wbr id="{scan.mark}f(\d{{1,4}})">', lambda match: scan.formulas[int(match[1])], body)
     if not shows.has_look:
         language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
         return document_frame(
@@ -300,9 +295,7 @@ class _AttributeFilter:
         self._image = partial(picture_address, rewriter=rewriter)
         self._link = rewriter.link
         self._media = rewriter.media
-        self._style = lru_cache(maxsize=4096)(
-            lambda value: filter_declarations(value, rewriter, budget)
-        )
+        self._style = lru_cache(maxsize=4096)(lambda value: filter_declarations(value, rewriter, budget))
         self._made: set[str] = set()
         self.is_settling = False
 
@@ -377,8 +370,7 @@ def _clean(text: str, shows: LevelAllowlist, keep: _AttributeFilter | None) -> s
         attributes={tag: set(names) for tag, names in shows.attributes.items()},
         generic_attribute_prefixes=set(shows.prefixes),
         tag_attribute_values={
-            tag: {name: set(values) for name, values in names.items()}
-            for tag, names in shows.values.items()
+            tag: {name: set(values) for name, values in names.items()} for tag, names in shows.values.items()
         },
         set_tag_attribute_values={tag: dict(names) for tag, names in shows.forced.items()},
         attribute_filter=keep,
@@ -417,12 +409,8 @@ def text_document(text: str, title: str) -> str:
 def reading_document(text: str, title: str) -> str:
     """Return a document that shows the visible text of a page; empty lines separate paragraphs."""
     paragraphs = re.split(r"\n[ \t]*\n\s*", re.sub(r"\r\n?", "\n", text).strip())
-    body = "".join(
-        f"<p>{escape(each.strip()).replace(chr(10), '<br>')}</p>" for each in paragraphs if each
-    )
-    return document_frame(
-        title, f"{NO_IMAGES}<style>{_PLAIN_STYLE}</style>", body, has_viewport=True
-    )
+    body = "".join(f"<p>{escape(each.strip()).replace(chr(10), '<br>')}</p>" for each in paragraphs if each)
+    return document_frame(title, f"{NO_IMAGES}<style>{_PLAIN_STYLE}</style>", body, has_viewport=True)
 
 
 def notice_document(title: str, text: str, *, link: tuple[str, str] | None = None) -> str:
@@ -453,9 +441,7 @@ def document_frame(  # noqa: PLR0913 the parts of one template
         (
             doctype,
             f'<html{html}><head><meta charset="utf-8"><title>{escape(title)}</title>',
-            '<meta name="viewport" content="width=device-width,initial-scale=1">'
-            if has_viewport
-            else "",
+            '<meta name="viewport" content="width=device-width,initial-scale=1">' if has_viewport else "",
             f"{head}</head><body{body_attributes}>{body}</body></html>\n",
         )
     )
@@ -469,16 +455,10 @@ def _safe_attributes(
     shown |= {
         name: value
         for name, value in attributes.items()
-        if (
-            name.startswith("data-")
-            and name.replace("-", "").isascii()
-            and name.replace("-", "").isalnum()
-        )
+        if (name.startswith("data-") and name.replace("-", "").isascii() and name.replace("-", "").isalnum())
     }
     if "style" in shown:
         shown["style"] = filter_declarations(shown["style"], rewriter)
     if "background" in shown:
         shown["background"] = picture_address(shown["background"], rewriter) or ""
-    return "".join(
-        f' {name}="{escape(value)}"' for name, value in shown.items() if value or name == "hidden"
-    )
+    return "".join(f' {name}="{escape(value)}"' for name, value in shown.items() if value or name == "hidden")

@@ -32,9 +32,7 @@ _MOST_COPIED = 200  # shapes that one drawing borrows from others
 _START_TAG = re.compile(r"<svg((?:\s+[^\s=>/]+(?:=\"[^\"]*\")?)*)\s*(/?)>", re.IGNORECASE)
 _XMLNS = re.compile(r"\sxmlns(?::[\w.-]+)?=\"[^\"]*\"")
 _PREFIX = re.compile(r"[\s</]([A-Za-z_][\w.-]*):[A-Za-z_]")
-_VARIABLE = re.compile(
-    r"var\(\s{0,9}--[\w-]{1,99}\s{0,9}(?:,([^()\"]{0,99}(?:\([^()\"]{0,99}\))?[^()\"]{0,99}))?\)"
-)
+_VARIABLE = re.compile(r"var\(\s{0,9}--[\w-]{1,99}\s{0,9}(?:,([^()\"]{0,99}(?:\([^()\"]{0,99}\))?[^()\"]{0,99}))?\)")
 _WORDS = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)\w{1,30};")
 _DECLARATION = re.compile(r"([a-z-]+):([^;:]+)")
 _PIXELS = re.compile(r"(\d{1,5}(?:\.\d+)?)px")
@@ -51,9 +49,7 @@ _ANY_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]{0,60})[^<>]*>")
 _WORDLESS = frozenset({"style", "script", "defs", "desc", "metadata", "title"})
 _LINES = frozenset({"text", "p", "div", "li", "foreignobject"})
 _LONGEST_ALTERNATIVE = 5_000
-_BORROWERS = {
-    f"{{{NAMESPACE}}}{name}" for name in ("use", "linearGradient", "radialGradient", "pattern")
-}
+_BORROWERS = {f"{{{NAMESPACE}}}{name}" for name in ("use", "linearGradient", "radialGradient", "pattern")}
 _HREF = {"href", "{http://www.w3.org/1999/xlink}href"}
 
 
@@ -198,10 +194,7 @@ def _as_xml(markup: str) -> str:
     attributes = _XMLNS.sub("", start[1])
     used = set(_PREFIX.findall(attributes + body)) - {"xml", "xlink", "xmlns"}
     declared = "".join(f' xmlns:{prefix}="urn:{prefix}"' for prefix in sorted(used)[:50])
-    text = (
-        f'<svg xmlns="{NAMESPACE}" xmlns:xlink="http://www.w3.org/1999/xlink"{declared}{attributes}'
-        f"{start[2]}>{body}"
-    )
+    text = f'<svg xmlns="{NAMESPACE}" xmlns:xlink="http://www.w3.org/1999/xlink"{declared}{attributes}{start[2]}>{body}'
     return _VARIABLE.sub(lambda each: (each[1] or "currentColor").strip(), text)
 
 
@@ -212,9 +205,7 @@ def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> Non
     """
     values = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
     if "font-family" in values:  # what names no typeface of this machine is drawn in this one
-        values["font-family"] += (
-            f",{'serif' if _SERIF.search(values['font-family']) else 'sans-serif'}"
-        )
+        values["font-family"] += f",{'serif' if _SERIF.search(values['font-family']) else 'sans-serif'}"
     style = {
         match[1]: match[2]
         for each in element.attrib.pop("style", "").split(";")

@@ -157,9 +157,7 @@ _HEAD = 32_768  # bytes; drawing programs write long comments
 _SOLID = re.compile(r"\S")
 _ROOT = re.compile(r"<(?:[A-Za-z]{1,20}:)?svg(?=[\s>/])")
 _DOCTYPE = re.compile(r"<!doctype\s+(?:[a-z]{1,20}:)?svg\b", re.IGNORECASE)
-_LATIN = re.compile(
-    rb"\s*<\?xml[^>]{0,200}encoding=[\"'](?:iso-8859-1|windows-1252)", re.IGNORECASE
-)
+_LATIN = re.compile(rb"\s*<\?xml[^>]{0,200}encoding=[\"'](?:iso-8859-1|windows-1252)", re.IGNORECASE)
 
 
 class RasterKind(StrEnum):

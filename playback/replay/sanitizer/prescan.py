@@ -40,9 +40,7 @@ DEEPEST = 512
 MOST_FORMATTING = 64
 
 # A tag with its attributes. Every quantifier is possessive: the time is linear.
-_NESTING_TAG = re.compile(
-    r"<(/?)([A-Za-z][^\s/>]*+)(?:[^>\"'=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+|[\"'])*+>"
-)
+_NESTING_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)(?:[^>\"'=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+|[\"'])*+>")
 _UNCOUNTED: frozenset[str] = NAMES["elements"]["never_nested"]
 _FORMATTING: frozenset[str] = NAMES["elements"]["formatting"]
 
@@ -116,9 +114,7 @@ _TAG = re.compile(
     r"|img|video|audio|a|area|iframe|frame|frameset|object|embed|input|button|select|fieldset|math|svg|form)(?=[\s/>]))",
     re.IGNORECASE,
 )
-_ATTRIBUTE = re.compile(
-    r"[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?"
-)
+_ATTRIBUTE = re.compile(r"[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?")
 _RAW_TEXT_ENDS = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style", "textarea", "title", "noscript")
@@ -130,9 +126,7 @@ _MOST_FRAMES = 50
 _DEEPEST_FRAME = 5
 _LONGEST_FORMULA = 20_000  # characters, as written
 _LONGEST_PLAYER = 20_000
-_PLAYER_ENDS = {
-    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("audio", "video")
-}
+_PLAYER_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("audio", "video")}
 _SOURCE = re.compile(r"<source(?=[\s/])", re.IGNORECASE)
 _MOST_FORMULAS = 2_000
 _MOST_FORMULA_STYLE = 20_000  # characters that the parser reads
@@ -140,9 +134,7 @@ _DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTA
 _MARKUP = re.compile(r"<[^>]*>")
 # Where the DOM artifact records the URL of a framed document: on its first element.
 _DOCUMENT_URL = "data-weboid-url"
-_RECORDED_URL = re.compile(
-    rf'\s*(?:<!DOCTYPE[^>]*>\s*)?<[A-Za-z][^<>"]*(?:"[^"]*"[^<>"]*)*? {_DOCUMENT_URL}="([^"]*)"'
-)
+_RECORDED_URL = re.compile(rf'\s*(?:<!DOCTYPE[^>]*>\s*)?<[A-Za-z][^<>"]*(?:"[^"]*"[^<>"]*)*? {_DOCUMENT_URL}="([^"]*)"')
 _PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re.IGNORECASE)
 
 # In place of what sends or loads; style sheets select them by name where they hold (`css_rules`).
@@ -209,15 +201,11 @@ def scan_document(
         was_scripted: scripts have run, so that fallback content for browsers without them is left out.
         has_frames: set framed documents aside; otherwise their text replaces them.
     """
-    return _DocumentScanner(
-        text, rewriter, was_scripted=was_scripted, frame_depth=None if has_frames else 0
-    ).run()
+    return _DocumentScanner(text, rewriter, was_scripted=was_scripted, frame_depth=None if has_frames else 0).run()
 
 
 class _DocumentScanner:
-    def __init__(
-        self, text: str, rewriter: ReplayUrlRewriter, *, was_scripted: bool, frame_depth: int | None
-    ) -> None:
+    def __init__(self, text: str, rewriter: ReplayUrlRewriter, *, was_scripted: bool, frame_depth: int | None) -> None:
         self._text = text
         self._rewriter = rewriter
         self._was_scripted = was_scripted
@@ -282,9 +270,7 @@ class _DocumentScanner:
             inside = self._text[end:close].partition("<annotation")[0]
             if self._frame_depth is None and len(self._scan.formulas) < _MOST_FORMULAS:
                 self._parts.append(f'<wbr id="{self._scan.mark}f{len(self._scan.formulas)}">')
-                style = partial(
-                    filter_declarations, rewriter=self._rewriter, budget=self._formula_budget
-                )
+                style = partial(filter_declarations, rewriter=self._rewriter, budget=self._formula_budget)
                 self._scan.formulas.append(write_formula(attributes, inside, style))
             else:
                 words = escape(" ".join(unescape(_MARKUP.sub(" ", inside)).split()))
@@ -330,11 +316,7 @@ class _DocumentScanner:
             self._scan.has_viewport |= attributes.get("name", "").lower() == "viewport"
         else:
             rel = attributes.get("rel", "").lower().split()
-            if (
-                "stylesheet" in rel
-                and not {"alternate"} & set(rel)
-                and "disabled" not in attributes
-            ):
+            if "stylesheet" in rel and not {"alternate"} & set(rel) and "disabled" not in attributes:
                 href, media = attributes.get("href", ""), attributes.get("media", "")
                 data = _DATA_SHEET.fullmatch(href)
                 if data and "base64" not in (data[1] or "").lower():
@@ -494,9 +476,7 @@ _FORMULA_VALUE = re.compile(r"[\w.,#%+ -]{1,60}", re.ASCII)
 _FORMULA_CLASS = re.compile(r"[\w -]{1,200}", re.ASCII)
 
 
-def write_formula(
-    attributes: Attributes, text: str, write_style: Callable[[str], str] = lambda _: ""
-) -> str:
+def write_formula(attributes: Attributes, text: str, write_style: Callable[[str], str] = lambda _: "") -> str:
     """Return the content of a ``math`` element as MathML of listed elements, attributes and text.
 
     It is balanced and holds no element that leaves MathML, so browsers read what is written here

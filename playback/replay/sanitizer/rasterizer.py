@@ -42,16 +42,12 @@ _DEFAULT_SIZE = (300.0, 150.0)  # CSS 2, 10.3.2
 _DECLARATION = re.compile(r"\ufeff?\s*<\?xml[^>]{0,500}\?>")
 _DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]{0,1000}(?:\[([^\]]{0,20000})\])?\s*>", re.IGNORECASE)
 # What old drawing programs declare for their namespaces: a plain value, no reference in it.
-_ENTITY = re.compile(
-    r"<!ENTITY\s+([A-Za-z_][\w.-]{0,60})\s+(?:\"([^\"<&%]{0,300})\"|'([^'<&%]{0,300})')\s*>"
-)
+_ENTITY = re.compile(r"<!ENTITY\s+([A-Za-z_][\w.-]{0,60})\s+(?:\"([^\"<&%]{0,300})\"|'([^'<&%]{0,300})')\s*>")
 _REFERENCE = re.compile(r"&([A-Za-z_][\w.-]{0,60});")
 _PREDEFINED = {"amp", "lt", "gt", "quot", "apos"}
 NAMESPACE = "http://www.w3.org/2000/svg"
 _GONE: frozenset[str] = NAMES["drawings"]["dropped"]
-_LENGTH = re.compile(
-    r"\s*\+?(\d{0,9}(?:\.\d{0,9})?)(?:e\+?[0-3])?\s*(px|pt|pc|mm|cm|in|em|rem|ex)?\s*"
-)
+_LENGTH = re.compile(r"\s*\+?(\d{0,9}(?:\.\d{0,9})?)(?:e\+?[0-3])?\s*(px|pt|pc|mm|cm|in|em|rem|ex)?\s*")
 _UNITS = {"pt": 4 / 3, "pc": 16, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96} | {
     "em": 16, "rem": 16, "ex": 8,
 }  # fmt: skip
@@ -143,9 +139,7 @@ def parse_svg(text: str) -> ElementTree.Element:
     longest = max(map(len, values.values()), default=0)
     if longest and len(_REFERENCE.findall(text)) * longest > _LONGEST:
         raise PermanentError("A drawing that is too long.")
-    text = _REFERENCE.sub(
-        lambda match: match[0] if match[1] in _PREDEFINED else values.get(match[1], ""), text
-    )
+    text = _REFERENCE.sub(lambda match: match[0] if match[1] in _PREDEFINED else values.get(match[1], ""), text)
     try:
         # Without a document type there are no entities, internal or external.
         root = ElementTree.fromstring(text)  # noqa: S314 see above

@@ -22,9 +22,7 @@ from playback.url_paths import (
 # WHATWG URL, 4.4: these are dropped wherever they stand, and the others at either end.
 _DROPPED = dict.fromkeys(map(ord, "\t\n\r"))
 _TRIMMED = "".join(map(chr, range(0x21)))
-_DATA_IMAGE = re.compile(
-    r"data:image/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]+", re.IGNORECASE
-)
+_DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]+", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
 _LONGEST_DATA_URL = 2_000_000  # characters
 
@@ -79,9 +77,7 @@ class ReplayUrlRewriter:
 
     def sheet(self, value: str) -> str | None:
         """Return the address of the style sheet in the copy, or None."""
-        return self._part(
-            value, MementoModifier.STYLE if self.has_images else MementoModifier.PLAIN_STYLE
-        )
+        return self._part(value, MementoModifier.STYLE if self.has_images else MementoModifier.PLAIN_STYLE)
 
     def font(self, value: str) -> str | None:
         """Return the address of the font in the copy, or None."""

@@ -150,9 +150,7 @@ class CachedLinks:
             asked = PageQuestion(question.wiki, (question.page_id,), ())
             noting = BackgroundTask(self._note, asked)
         headers = {"Content-Language": page_language.get().language}
-        return Response(
-            as_json(data), headers=headers, media_type="application/json", background=noting
-        )
+        return Response(as_json(data), headers=headers, media_type="application/json", background=noting)
 
     def _in_addresses(self, wiki: WikiName | None) -> str:
         """Return the wiki for use in addresses; empty unless it has level rules of its own."""

@@ -126,15 +126,11 @@ class LinkEvidenceReader:
         sorted_links = {each.asked.text: classify_link(each.asked.text, rules) for each in unknown}
         never = {text: link.sort for text, link in sorted_links.items() if not link.is_watched}
         return [
-            replace(each, never=never[each.asked.text])
-            if _is_unknown(each) and each.asked.text in never
-            else each
+            replace(each, never=never[each.asked.text]) if _is_unknown(each) and each.asked.text in never else each
             for each in facts
         ]
 
-    def _offers(
-        self, urls: Sequence[AskedUrl], until_ms: Mapping[str, int]
-    ) -> tuple[dict[int, CopyOffer], bool]:
+    def _offers(self, urls: Sequence[AskedUrl], until_ms: Mapping[str, int]) -> tuple[dict[int, CopyOffer], bool]:
         """Return own copies by URL position, and whether the index could be read."""
         asked = [(place, each.spelled) for place, each in enumerate(urls) if each.spelled]
         try:
@@ -160,9 +156,7 @@ class LinkEvidenceReader:
             _LOG.warning("front.registry_unavailable: %s", error)
             return _NOTHING, False
 
-    def _standings(
-        self, urls: Sequence[AskedUrl], copied: set[int]
-    ) -> tuple[Mapping[str, UrlQueueStatus], bool]:
+    def _standings(self, urls: Sequence[AskedUrl], copied: set[int]) -> tuple[Mapping[str, UrlQueueStatus], bool]:
         """Return queue states of URLs without a copy, and whether the queue could be read."""
         left = [
             spelling
@@ -206,9 +200,7 @@ def _read(
     if is_internal:
         shown = {**dict.fromkeys(numbers, ""), **shown}
     links = {
-        identity: replace(link_of(row), spelling=shown[row.id])
-        for identity, row in rows.items()
-        if row.id in shown
+        identity: replace(link_of(row), spelling=shown[row.id]) for identity, row in rows.items() if row.id in shown
     }
     dead = [number for number in shown if links[numbers[number]].is_unreachable]
     elsewhere = copies_elsewhere(reading.reader, dead)
@@ -270,6 +262,4 @@ def link_of(row: UrlRow) -> LinkRecord:
 
 # `registry_reader.since_day` for the states whose time is shown next to a link.
 _SINCE_FAILURE = frozenset({LinkState.DYING, LinkState.DEAD})
-_SINCE_ANSWER = frozenset(
-    state for group in (Group.UNREACHABLE, Group.DOUBTFUL) for state in STATES[group]
-)
+_SINCE_ANSWER = frozenset(state for group in (Group.UNREACHABLE, Group.DOUBTFUL) for state in STATES[group])

@@ -76,9 +76,7 @@ def data_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) ->
                 "is_current": page.is_current,
                 "links_read": _time(page.listed_day, answer.day),
                 "links_total": page.total,
-                "links": [
-                    select_fields(_link(each, answer.day, origin), fields) for each in page.links
-                ],
+                "links": [select_fields(_link(each, answer.day, origin), fields) for each in page.links],
             }
             for page in answer.pages
         ],
@@ -114,10 +112,7 @@ def _link(link: LinkRecord, today: int, origin: str) -> Data:
             }
             for run in link.runs
         ],
-        "hints": [
-            {"kind": note.hint.value, "value": note.text or None, "words": hint_of(note)}
-            for note in link.notes
-        ],
+        "hints": [{"kind": note.hint.value, "value": note.text or None, "words": hint_of(note)} for note in link.notes],
         "copies": [
             {
                 "service": copy.service,
@@ -212,11 +207,7 @@ def as_javascript(problems: Sequence[Data], origin: str) -> bytes:
 def problems_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> list[Data]:
     """Return the presumably unreachable URLs of all pages, each once (W67)."""
     links = {link.url: link for page in answer.pages for link in page.links}
-    return [
-        select_fields(_link(link, answer.day, origin), fields)
-        for link in links.values()
-        if link.is_unreachable
-    ]
+    return [select_fields(_link(link, answer.day, origin), fields) for link in links.values() if link.is_unreachable]
 
 
 def select_fields(link: Data, fields: Fields) -> Data:

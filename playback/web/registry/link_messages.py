@@ -40,15 +40,9 @@ _HINTS = {
     LinkHint.HTTP_NEEDED: noop("The site supports http only."),
     LinkHint.DNS_ERROR: noop("The host name cannot be resolved at the moment."),
     LinkHint.SERVER_ERROR: noop("The whole site is failing."),
-    LinkHint.UNVERIFIABLE: noop(
-        "The site blocks automated checks; please check the link yourself."
-    ),
-    LinkHint.PRESUMED_REACHABLE: noop(
-        "Readers report that most cited pages of this site are reachable."
-    ),
-    LinkHint.MISSING_TARGET: noop(
-        "The link leads to a wiki of the same farm that has no such page."
-    ),
+    LinkHint.UNVERIFIABLE: noop("The site blocks automated checks; please check the link yourself."),
+    LinkHint.PRESUMED_REACHABLE: noop("Readers report that most cited pages of this site are reachable."),
+    LinkHint.MISSING_TARGET: noop("The link leads to a wiki of the same farm that has no such page."),
     LinkHint.FTP: noop(
         "FTP links are not checked, and browsers no longer support them. An FTP client may find the file."
     ),
@@ -57,9 +51,7 @@ _HINTS = {
     LinkHint.MIXED: noop("The host name mixes scripts; letters may look like others."),
 }
 _REQUESTS = {
-    RequestState.QUEUED: noop(
-        "This page is not watched. It has been queued for reading; please try again later."
-    ),
+    RequestState.QUEUED: noop("This page is not watched. It has been queued for reading; please try again later."),
     RequestState.DONE: noop(
         "This page is not watched. It was read on request; results come from other pages with the same links."
     ),
@@ -69,9 +61,7 @@ _REQUESTS = {
 }
 _SERVER_FAULT = noop("The server reported an internal error; this may be temporary.")
 _NO_ANSWER_BEHIND = noop("A server behind the site does not respond; this may be temporary.")
-_NOT_SO = noop(
-    "The server does not support this kind of request, so the state of the page is unknown."
-)
+_NOT_SO = noop("The server does not support this kind of request, so the state of the page is unknown.")
 _NAME_FAULT = noop("The host name could not be resolved; this may be temporary.")
 _TYPO = noop("The address is not valid and cannot be opened. Check it for typing errors.")
 # The typical reason for what was seen, by the status byte (W06, W55).
@@ -87,12 +77,8 @@ _CAUSES = {
     StatusCode.BAD_REQUEST: noop(
         "The server rejects the address as malformed. A character may be missing or superfluous."
     ),
-    StatusCode.NO_ACCESS: noop(
-        "The server denies access: it requires a login, or blocks bots or whole countries."
-    ),
-    StatusCode.NOT_FOUND: noop(
-        "The server has no such page. It may have moved within the site, or been deleted."
-    ),
+    StatusCode.NO_ACCESS: noop("The server denies access: it requires a login, or blocks bots or whole countries."),
+    StatusCode.NOT_FOUND: noop("The server has no such page. It may have moved within the site, or been deleted."),
     StatusCode.NOT_ACCEPTABLE: noop("The server does not offer the page in an accepted format."),
     StatusCode.STRANGE: noop("The server sent an invalid response."),
     StatusCode.GONE: noop("The server reports that the page was removed permanently."),
@@ -105,15 +91,11 @@ _CAUSES = {
     StatusCode.REQUEST_TIMEOUT: noop("The server reported a timeout."),
     StatusCode.TOO_LARGE: _NOT_SO,
     StatusCode.UPGRADE: _NOT_SO,
-    StatusCode.TOO_MANY: noop(
-        "The server limits the number of requests. This is no evidence about the page."
-    ),
+    StatusCode.TOO_MANY: noop("The server limits the number of requests. This is no evidence about the page."),
     StatusCode.HEADERS_TOO_LARGE: _NOT_SO,
     StatusCode.NOT_IMPLEMENTED: _NOT_SO,
     StatusCode.BAD_GATEWAY: _NO_ANSWER_BEHIND,
-    StatusCode.UNAVAILABLE: noop(
-        "The server is overloaded or under maintenance; this may be temporary."
-    ),
+    StatusCode.UNAVAILABLE: noop("The server is overloaded or under maintenance; this may be temporary."),
     StatusCode.BAD_VERSION: _SERVER_FAULT,
     StatusCode.STORAGE: _SERVER_FAULT,
     StatusCode.BANDWIDTH: noop("The site has exceeded its traffic quota; this may be temporary."),
@@ -148,9 +130,7 @@ _CAUSES = {
 _BY_STATE = {
     LinkState.USURPED: noop("The domain is for sale or has a new owner. Do not follow the link."),
     LinkState.DEVIATED: noop("The address works, but its content has changed substantially."),
-    LinkState.BLOCKED: noop(
-        "The site responds, but does not let checks through (login, bot check or block)."
-    ),
+    LinkState.BLOCKED: noop("The site responds, but does not let checks through (login, bot check or block)."),
 }
 
 # Reasons why a text is not a URL that can be checked (W48).

@@ -90,9 +90,7 @@ _Endpoint = Callable[[Request], Response]
 class RegistryApi:
     """Routes of the registry API."""
 
-    def __init__(
-        self, desk: RegistryService, door: RateLimiter, people: RegistryPages, means: WebContext
-    ) -> None:
+    def __init__(self, desk: RegistryService, door: RateLimiter, people: RegistryPages, means: WebContext) -> None:
         self._desk = desk
         self._door = door
         self._people = people
@@ -237,9 +235,7 @@ class RegistryApi:
         response.headers.update(CORS_HEADERS)
         return response
 
-    def _formatted(
-        self, question: PageQuestion, answer: RegistryAnswer, wanted: AnswerFormat
-    ) -> Response:
+    def _formatted(self, question: PageQuestion, answer: RegistryAnswer, wanted: AnswerFormat) -> Response:
         if wanted is AnswerFormat.HTML:
             response: Response = self._people.fragment(answer)
             response.background = BackgroundTask(self._desk.note, question)

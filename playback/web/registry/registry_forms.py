@@ -226,11 +226,7 @@ def parse_namespaces(text: str) -> tuple[int, ...] | None:
     found = []
     for each in re.split(r"[|,\s]+", text.strip()) if text.strip() else ():
         if not each.removeprefix("-").isdecimal() or len(each) > 6 or not each.isascii():
-            raise InputError(
-                noop(
-                    "Namespaces are numbers, such as 0 for articles, or “content” for the watched ones."
-                )
-            )
+            raise InputError(noop("Namespaces are numbers, such as 0 for articles, or “content” for the watched ones."))
         found.append(int(each))
     return tuple(dict.fromkeys(found[:50]))
 

@@ -68,9 +68,7 @@ def read_list(
         except InputError:
             pattern = None
         if pattern is None or pattern.form is PatternForm.REGEX:
-            raise InputError(
-                noop("Enter a host name and the beginning of a path: example.org/path.")
-            )
+            raise InputError(noop("Enter a host name and the beginning of a path: example.org/path."))
         below = find_matching_urls(connection, pattern, limit=MOST_BELOW + 1)
         if len(below) > MOST_BELOW:
             raise InputError(noop("The pattern matches too many links. Enter a longer path."))
@@ -161,9 +159,7 @@ class PatternFound:
     is_wiki_known: bool = True  # False when the requested wiki is not watched
 
 
-def find_by_pattern(
-    connection: Connection, reading: RegistryReader, question: PatternQuestion
-) -> PatternFound:
+def find_by_pattern(connection: Connection, reading: RegistryReader, question: PatternQuestion) -> PatternFound:
     """Return the next links that match the pattern; raise InputError for an invalid position."""
     wiki_id, namespaces = None, question.namespaces
     if question.wiki is not None:
@@ -175,9 +171,7 @@ def find_by_pattern(
             namespaces = observed_namespaces(row)
     states = frozenset(state for group in question.groups for state in STATES[group])
     wanted = LinkQuery(wiki_id, namespaces or () if wiki_id is not None else (), states)
-    found = search_links(
-        connection, question.pattern, wanted, limit=MOST_FOUND_LINKS, after=question.after
-    )
+    found = search_links(connection, question.pattern, wanted, limit=MOST_FOUND_LINKS, after=question.after)
     ids = [each.url_id for each in found.links]
     links = reading.links(ids if wiki_id is not None else reading.disclosed(ids))
     uses = []
@@ -279,9 +273,7 @@ def find_links(reading: RegistryReader, question: WikiQuestion) -> FoundLinks:
     if wiki is None:
         raise UnknownWikiError
     limit = MOST_LINKS_SCANNED if question.since_day is not None else LINKS_PER_PART
-    uses = links_of_wiki(
-        reading.reader, wiki, limit=limit, after=question.after, states=question.states
-    )
+    uses = links_of_wiki(reading.reader, wiki, limit=limit, after=question.after, states=question.states)
     links = reading.links(list(dict.fromkeys(use.url_id for use in uses)))
     found: list[LinkOfPage] = []
     last = None

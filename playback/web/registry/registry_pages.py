@@ -61,9 +61,7 @@ _FILTERS = (Group.WORKING, Group.UNREACHABLE, Group.DOUBTFUL)
 class RegistryPages:
     """Routes of the registry pages. Plain functions, run by Starlette in threads."""
 
-    def __init__(
-        self, desk: RegistryService, door: RateLimiter, stamps: FormTokens, means: WebContext
-    ) -> None:
+    def __init__(self, desk: RegistryService, door: RateLimiter, stamps: FormTokens, means: WebContext) -> None:
         self._desk = desk
         self._door = door
         self._stamps = stamps
@@ -86,13 +84,9 @@ class RegistryPages:
         }
         asked = next((name for name, (text, _) in asks.items() if text.strip()), "")
         if not asked and "scope" in request.query_params:  # the button was pressed on empty fields
-            return self._rendered(
-                form, 400, error=translate("Enter the title or the ID of a page.")
-            )
+            return self._rendered(form, 400, error=translate("Enter the title or the ID of a page."))
         if not asked:
-            return self._answer_or_error(
-                request, form, lambda _, empty: self._rendered(empty), "page"
-            )
+            return self._answer_or_error(request, form, lambda _, empty: self._rendered(empty), "page")
         return self._answer_or_error(request, form, asks[asked][1], asked)
 
     def lists(self, request: Request) -> Response:
@@ -100,9 +94,7 @@ class RegistryPages:
         form = self._stamped(request, read_form(request.query_params))
         return self._answer_or_error(request, form, self._list_answer, "list")
 
-    def page_answer(
-        self, request: Request, question: PageQuestion, answer: RegistryAnswer
-    ) -> Response:
+    def page_answer(self, request: Request, question: PageQuestion, answer: RegistryAnswer) -> Response:
         """Return the answer to an API query as HTML page (W68)."""
         form = RegistryForm(
             dbname=str(question.wiki),
@@ -183,16 +175,12 @@ class RegistryPages:
             parameters.get("domain", "").strip(),
         )
         self._door.count(request)
-        listed = self._desk.listed(
-            wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request)
-        )
+        listed = self._desk.listed(wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request))
         more = ""
         if listed is not None and listed.after is not None:
             further = {"dbname": form.dbname, "with": kind.value, "after": str(listed.after)}
             more = path_with_query(localized_path(LIST_PATH), {**further, "domain": domain})
-        return self._rendered(
-            form, listed=listed, wiki=wiki, kind=kind, more=more, is_first=not after, domain=domain
-        )
+        return self._rendered(form, listed=listed, wiki=wiki, kind=kind, more=more, is_first=not after, domain=domain)
 
     def _answer_or_error(
         self,

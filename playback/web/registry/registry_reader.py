@@ -117,10 +117,7 @@ class RegistryReader:
         # Most wikis store titles with a capital first letter.
         spellings = {*question.titles, *map(capitalize_title, question.titles)}
         titled = pages_by_title(self.reader, wiki.id, sorted(spellings))
-        named = {
-            title: titled.get(title) or titled.get(capitalize_title(title))
-            for title in question.titles
-        }
+        named = {title: titled.get(title) or titled.get(capitalize_title(title)) for title in question.titles}
         wanted = {*question.page_ids, *(row.page_id for row in named.values() if row)}
         facts = page_facts(self.reader, wiki.id, wanted, day=self.day)
         own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
@@ -142,8 +139,7 @@ class RegistryReader:
         )
         by_id = [observed.get(each) or others[each] for each in question.page_ids]
         by_title = [
-            observed[row.page_id] if row and row.page_id in observed else others[title]
-            for title, row in named.items()
+            observed[row.page_id] if row and row.page_id in observed else others[title] for title, row in named.items()
         ]
         return (*by_id, *by_title)
 
@@ -196,9 +192,7 @@ class RegistryReader:
         ids = {each.page.wiki_id for each in found}
         wikis = {each: wiki_of(self.reader, each) for each in ids}
         shown = [each.page for each in found[:MOST_USES]]
-        refs = tuple(
-            ref_of(wikis[page.wiki_id], page.page_id, page.title, page.namespace) for page in shown
-        )
+        refs = tuple(ref_of(wikis[page.wiki_id], page.page_id, page.title, page.namespace) for page in shown)
         return UrlUses(refs, len(found) > MOST_USES, farm_wide)
 
     def wiki(self, name: WikiName) -> Wiki | None:
@@ -225,9 +219,7 @@ class RegistryReader:
         public = {number for number, wiki in wikis_having(self.reader, ids) if wiki not in hidden}
         return [each for each in ids if each in public]
 
-    def _unobserved(
-        self, wiki: Wiki, page_ids: Sequence[int], titles: Sequence[str]
-    ) -> dict[int | str, PageAnswer]:
+    def _unobserved(self, wiki: Wiki, page_ids: Sequence[int], titles: Sequence[str]) -> dict[int | str, PageAnswer]:
         """Return answers about pages that are not observed, with their links known to the farm (W10)."""
         answers: dict[int | str, PageAnswer] = {each: PageAnswer(each, None) for each in page_ids}
         answers |= {title: PageAnswer(None, title) for title in titles}
@@ -250,9 +242,7 @@ class RegistryReader:
 
     def _links(self, facts: dict[int, UrlFacts]) -> dict[int, LinkRecord]:
         seen = {
-            row[0]: (row[1], row[2])
-            for batch in batches(facts)
-            for row in LAST_SEEN.rows(self.reader, {"ids": batch})
+            row[0]: (row[1], row[2]) for batch in batches(facts) for row in LAST_SEEN.rows(self.reader, {"ids": batch})
         }
         links = {}
         for number, each in facts.items():
@@ -327,9 +317,7 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
     """Return the answer with unwatched links: not checkable (W48), and spam listed (W52)."""
     page = facts.page
     spam = {hit.url: (hit,) for hit in facts.spam}
-    links_shown = [
-        replace(link, spam=spam[link.url]) if link.url in spam else link for link in links
-    ]
+    links_shown = [replace(link, spam=spam[link.url]) if link.url in spam else link for link in links]
     for each in facts.invalid:
         text = each.text.encode("utf-8", "replace").decode()
         if each.reason == MISSING_TARGET:
@@ -338,15 +326,9 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
             notes = (HintNote(LinkHint.FTP),)
             links_shown.append(LinkRecord(text, LinkState.EXCLUDED, evidence=FTP, notes=notes))
         else:
-            links_shown.append(
-                LinkRecord(text, LinkState.INVALID, code=StatusCode.INVALID, evidence=each.reason)
-            )
+            links_shown.append(LinkRecord(text, LinkState.INVALID, code=StatusCode.INVALID, evidence=each.reason))
     have = {link.url for link in links_shown}
-    links_shown += [
-        LinkRecord(url, LinkState.EXCLUDED, spam=hits)
-        for url, hits in spam.items()
-        if url not in have
-    ]
+    links_shown += [LinkRecord(url, LinkState.EXCLUDED, spam=hits) for url, hits in spam.items() if url not in have]
     links_shown.sort(key=lambda link: link_order(link.url))
     return PageAnswer(
         page_id=page.page_id,

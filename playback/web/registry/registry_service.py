@@ -150,9 +150,7 @@ def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None
         news = {
             row.page_id
             for row in (*known.values(), *rows)
-            if row.asked_day is None
-            or row.asked_day < day
-            or (question.is_ping and not row.is_stale)
+            if row.asked_day is None or row.asked_day < day or (question.is_ping and not row.is_stale)
         }
         late: set[int] = set()
         if question.revision:
@@ -215,8 +213,7 @@ class RegistryService:
             found = reading.pages(question)
         if question.scope is not LinkScope.ALL:
             found = tuple(
-                replace(page, links=tuple(each for each in page.links if each.has_findings))
-                for page in found
+                replace(page, links=tuple(each for each in page.links if each.has_findings)) for page in found
             )
         links = iter(self._with_captures([link for page in found for link in page.links]))
         pages = [replace(page, links=tuple(islice(links, len(page.links)))) for page in found]

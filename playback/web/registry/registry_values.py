@@ -193,9 +193,7 @@ def link_order(url: str) -> tuple[object, ...]:
     if not colon:
         return (("",), 0, "", url)  # no URL: before all others
     authority, slash, path = rest.partition("/")
-    host, _, port = (
-        authority.rpartition(":") if not authority.endswith("]") else (authority, "", "")
-    )
+    host, _, port = authority.rpartition(":") if not authority.endswith("]") else (authority, "", "")
     host, port = (host, port) if host else (authority, "")
     return (
         tuple(reversed(host.split("."))),

@@ -155,9 +155,7 @@ class ReportService:
                 day,
             )
 
-    def do(
-        self, act: ReportAction, url: str, addresses: str, *, reach: ReportReach, address: str
-    ) -> None:
+    def do(self, act: ReportAction, url: str, addresses: str, *, reach: ReportReach, address: str) -> None:
         """Perform an action for a reader; `address`: the replacement, or the prefix of that reach.
 
         The class of an InputError tells what is wrong; TransientError: too often, or the registry is away.
@@ -239,9 +237,7 @@ _TAKEN = noop("There is already a replacement. Remove it first if it is wrong.")
 _LOCKED = noop("This page changes constantly, so no copy can be selected for it.")
 _BAD_URL = noop("This is not a valid address.")
 _BAD_INPUT = noop("This scope is too large or does not include the link. Choose a smaller one.")
-_EVERYBODYS = noop(
-    "The daily limit of reports has been reached. Please try again after midnight (UTC)."
-)
+_EVERYBODYS = noop("The daily limit of reports has been reached. Please try again after midnight (UTC).")
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +324,7 @@ class ReportPages:
                 return self._form(request, wanted, url_reports, 403, error=translate(STALE_FORM))
             if wanted.act is ReportAction.REPLACE and not wanted.address.strip():
                 raise BadUrlError("", reason=UrlFault.EMPTY)
-            self._acts.do(
-                wanted.act, wanted.url, addresses, reach=wanted.reach, address=wanted.address
-            )
+            self._acts.do(wanted.act, wanted.url, addresses, reach=wanted.reach, address=wanted.address)
         except (InputError, TransientError, UnavailableError) as error:
             return self._failed(error, wanted, url_reports, request)
         done = {"url": url_reports.url, "done": wanted.act.value}
@@ -438,8 +432,6 @@ def _wanted(act: str, parameters: Mapping[str, str]) -> _ReportRequest:
         _act(act),
         parameters.get("url", "")[:_LONGEST].strip(),
         ReportReach(reach) if reach in set(ReportReach) else ReportReach.URL,
-        parameters.get("prefix" if reach == ReportReach.PREFIX else "address", "")[
-            : _LONGEST + 1
-        ].strip(),
+        parameters.get("prefix" if reach == ReportReach.PREFIX else "address", "")[: _LONGEST + 1].strip(),
         parameters.get("token", ""),
     )

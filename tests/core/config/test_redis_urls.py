@@ -9,9 +9,7 @@ from core.errors import ConfigError
 
 def test_an_address_is_shown_without_its_secrets() -> None:
     """Neither `str` nor `repr` holds user or password."""
-    address = parse_redis_url(
-        "rediss://us%40er:p%2Fss@example.org:7000/3?index=wiki&ca=/ca.pem", RedisUse.DEDUP
-    )
+    address = parse_redis_url("rediss://us%40er:p%2Fss@example.org:7000/3?index=wiki&ca=/ca.pem", RedisUse.DEDUP)
 
     assert (address.username, address.password) == ("us@er", "p/ss")
     assert str(address) == "rediss://example.org:7000/3"

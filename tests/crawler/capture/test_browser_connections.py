@@ -48,9 +48,7 @@ def http2(certificate: Path) -> Iterator[Http2Origin]:
 
 
 @pytest_asyncio.fixture
-async def take(
-    http2: Http2Origin, layout: Layout, settings: Settings, tmp_path: Path
-) -> AsyncIterator[Take]:
+async def take(http2: Http2Origin, layout: Layout, settings: Settings, tmp_path: Path) -> AsyncIterator[Take]:
     """Captures a path of the origin as the worker does; the manifest."""
     egress = replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"})
     chosen = replace(settings, egress=egress, visit=QUICK, behaviours=BehaviourSettings(run=()))
@@ -131,9 +129,7 @@ async def test_an_origin_that_wants_chromiums_hello_gets_it(take: Take, http2: H
     assert http2.refused >= 1
 
 
-async def test_a_clearance_cookie_that_a_script_sets_is_sent(
-    take: Take, http2: Http2Origin, layout: Layout
-) -> None:
+async def test_a_clearance_cookie_that_a_script_sets_is_sent(take: Take, http2: Http2Origin, layout: Layout) -> None:
     """The check and the page behind it are both recorded."""
     check_page = b"<!doctype html><script>document.cookie='clear=1';location.reload()</script>"
 

@@ -85,9 +85,7 @@ async def make_collection(root: Path) -> None:
         pass
 
 
-def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
-    members: Any, tmp_path: Path
-) -> None:
+def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(members: Any, tmp_path: Path) -> None:
     """The manifest names the login; other pages, other hosts and the WARC get nothing of it."""
     weboid = weboid_for(
         members,
@@ -109,11 +107,7 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
         assert headers["X-Archive"] == "weboid"
         assert headers["User-Agent"].endswith(" (+a@example.org)")
     kept = records(weboid.collection)
-    manifests = {
-        target: json.loads(payload)
-        for kind, target, _, payload in kept
-        if target.startswith("urn:pageinfo:")
-    }
+    manifests = {target: json.loads(payload) for kind, target, _, payload in kept if target.startswith("urn:pageinfo:")}
     assert manifests["urn:pageinfo:http://members.test/private"]["login"] == "club"
     assert manifests["urn:pageinfo:http://members.test/private"]["title"] == "Welcome back"
     assert manifests["urn:pageinfo:http://other.test/private"]["login"] == ""
@@ -121,10 +115,7 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
     text = b"".join(gzip.decompress(path.read_bytes()) for path in warcs)
     assert b"Cookie: sid=(withheld)" in text
     assert SECRET.encode() not in text
-    assert [
-        each[0]
-        for each in index(weboid.collection, "SELECT DISTINCT bucket FROM payloads ORDER BY 1")
-    ] == [
+    assert [each[0] for each in index(weboid.collection, "SELECT DISTINCT bucket FROM payloads ORDER BY 1")] == [
         "default",
         "default/login:club",
     ]
@@ -145,9 +136,7 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
     assert weboid.call(*archive).code == 2, "what is named must be there"
 
 
-def test_a_login_reaches_no_server_whose_certificate_does_not_verify(
-    members: Any, tmp_path: Path
-) -> None:
+def test_a_login_reaches_no_server_whose_certificate_does_not_verify(members: Any, tmp_path: Path) -> None:
     """The page fails and says why, unless the login was made with --unverified-tls."""
     write_leaf(tmp_path / "leaf.pem", "members.test", None)
     context = server_context(tmp_path / "leaf.pem", None)
@@ -155,8 +144,7 @@ def test_a_login_reaches_no_server_whose_certificate_does_not_verify(
     weboid = weboid_for(
         members,
         tmp_path,
-        f'login = {{ names = ["club", "lax"], key_file = "{tmp_path / "key"}" }}\n'
-        "frontier = { attempts = 1 }\n",
+        f'login = {{ names = ["club", "lax"], key_file = "{tmp_path / "key"}" }}\nfrontier = {{ attempts = 1 }}\n',
     )
     asyncio.run(make_collection(weboid.collection))
     key = make_key_file(tmp_path / "key")

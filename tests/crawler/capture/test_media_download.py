@@ -158,9 +158,7 @@ attempt("shell", lambda: os.system("true"))
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         port = proxy.getsockname()[1]
         (tmp_path / "tries.py").write_text(tries.replace("PORT", str(port)))
-        source = bootstrap(
-            MediaSettings(), ProxyEndpoint("127.0.0.1", port, "", ""), module="tries"
-        )
+        source = bootstrap(MediaSettings(), ProxyEndpoint("127.0.0.1", port, "", ""), module="tries")
         command = [sys.executable, "-c", source]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
 
@@ -168,9 +166,7 @@ attempt("shell", lambda: os.system("true"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("limit_s", "reason"), [(30.0, "yt-dlp: ERROR"), (0.0, "deadline: 0 s")], ids=["gone", "slow"]
-)
+@pytest.mark.parametrize(("limit_s", "reason"), [(30.0, "yt-dlp: ERROR"), (0.0, "deadline: 0 s")], ids=["gone", "slow"])
 async def test_a_failure_is_told(limit_s: float, reason: str) -> None:
     """A proxy that is gone, a time that is up: no error is raised, nothing is left running."""
     through = MediaRoute(ProxyEndpoint("127.0.0.1", 9, "visit", "x"), "")
@@ -260,9 +256,7 @@ _NAMES = st.sampled_from(["url", "manifest_url", "title", "id", "duration", "hei
 
 
 @settings(max_examples=examples(30))
-@given(
-    st.lists(st.dictionaries(_NAMES, _VALUES).map(json.dumps) | st.text(max_size=20), max_size=6)
-)
+@given(st.lists(st.dictionaries(_NAMES, _VALUES).map(json.dumps) | st.text(max_size=20), max_size=6))
 def test_whatever_it_says_the_manifest_holds(lines: list[str]) -> None:
     """Hostile words become bounded text, and go through a manifest unharmed."""
     played = _parse_output("\n".join(lines).encode(errors="replace"), "", seconds=1.0)
@@ -277,11 +271,8 @@ def test_whatever_it_says_the_manifest_holds(lines: list[str]) -> None:
 def test_a_manifest_with_media_reads_back() -> None:
     """What was written is what is read."""
     page = parse_pageinfo(
-        b'{"version": 1, "page_id": "p", "url": "u", "final_url": "u", "captured_at": "c",'
-        b' "outcome": "complete"}'
+        b'{"version": 1, "page_id": "p", "url": "u", "final_url": "u", "captured_at": "c", "outcome": "complete"}'
     )
-    page = replace(
-        page, media=PlayerMedia(urls=("https://a.example/v.mp4",), title="T", duration_s=1.5)
-    )
+    page = replace(page, media=PlayerMedia(urls=("https://a.example/v.mp4",), title="T", duration_s=1.5))
 
     assert parse_pageinfo(page.to_json()) == page

@@ -76,9 +76,7 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
             thumbnail=False,
             refetch_s=6.0,
         )
-        chosen = replace(
-            settings, visit=replace(quick, **changes), behaviours=BehaviourSettings(run=())
-        )
+        chosen = replace(settings, visit=replace(quick, **changes), behaviours=BehaviourSettings(run=()))
 
         async def nothing(_page: PageInfo) -> None:
             return None
@@ -97,9 +95,7 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
 
 def asked(origin: Origin, path: str) -> list[bytes]:
     """The heads of the requests for that path."""
-    return [
-        head for head in origin.requests if head.split(b" ")[1].partition(b"?")[0] == path.encode()
-    ]
+    return [head for head in origin.requests if head.split(b" ")[1].partition(b"?")[0] == path.encode()]
 
 
 def kept(layout: Layout, path: str) -> list[Record]:
@@ -139,16 +135,12 @@ TYPES = [
 ]  # fmt: skip
 
 
-async def test_the_first_response_decides_and_is_the_only_one(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
+async def test_the_first_response_decides_and_is_the_only_one(take: Take, origin: Origin, layout: Layout) -> None:
     """Shown or not: asked for once, kept whole, with its type by its own bytes (W66)."""
     for number, (mime, body, disposition, _, _) in enumerate(TYPES):
         more = f"Content-Disposition: {disposition}\r\n" if disposition else ""
         answer = ok(body, mime=mime, more=more)
-        origin.answers[f"/{number}"] = (
-            answer if mime else answer.replace(b"Content-Type: \r\n", b"")
-        )
+        origin.answers[f"/{number}"] = answer if mime else answer.replace(b"Content-Type: \r\n", b"")
     pages = await asyncio.gather(*(take(f"/{number}") for number in range(len(TYPES))))
     payloads = {each.url: each.payload for each in records(layout) if each.kind == "response"}
     found = {
@@ -157,17 +149,13 @@ async def test_the_first_response_decides_and_is_the_only_one(
         if len(asked(origin, f"/{number}")) == 1 and (page.status, page.reason) == (200, "")
     }
 
-    assert found == {
-        number: (true, name, len(body)) for number, (_, body, _, true, name) in enumerate(TYPES)
-    }
+    assert found == {number: (true, name, len(body)) for number, (_, body, _, true, name) in enumerate(TYPES)}
     assert [payloads.get(page.url) for page in pages] == [body for _, body, *_ in TYPES]
     assert [page.filename for page in pages if page.filename] == ["a b.txt", "€.html"]
     assert [page.title for page in pages if page.filename] == ["a b.txt", "€.html"]
 
 
-async def test_the_record_says_what_the_payload_is(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
+async def test_the_record_says_what_the_payload_is(take: Take, origin: Origin, layout: Layout) -> None:
     """WARC-Identified-Payload-Type, also through a content coding; not where nothing is known."""
     origin.answers["/it"] = ok(b"<link rel=stylesheet href=/a.css><img src=/b.png>")
     origin.answers["/a.css"] = ok(b"p { color: red }", mime="text/css")
@@ -206,9 +194,7 @@ PAGES = {
 }
 
 
-async def test_a_download_by_any_way_is_fetched_once_and_whole(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
+async def test_a_download_by_any_way_is_fetched_once_and_whole(take: Take, origin: Origin, layout: Layout) -> None:
     """The browser turns it down; the proxy fetches the rest from the same response, however slow."""
     resting = threading.Event()
 
@@ -226,9 +212,7 @@ async def test_a_download_by_any_way_is_fetched_once_and_whole(
 
     assert [len(asked(origin, f"/fil{number}")) for number in range(len(PAGES))] == [1] * len(PAGES)
     assert [[each.payload == PDF for each in one] for one in found] == [[True]] * len(PAGES)
-    assert [(page.outcome, page.reason) for page in pages] == [(VisitOutcome.COMPLETE, "")] * len(
-        PAGES
-    )
+    assert [(page.outcome, page.reason) for page in pages] == [(VisitOutcome.COMPLETE, "")] * len(PAGES)
     assert (pages[0].final_url, pages[0].format) == (f"{SITE}/fil0", "pdf")
 
 
@@ -267,9 +251,7 @@ async def test_what_broke_is_asked_for_again(take: Take, origin: Origin, layout:
     assert resource.refetched.startswith("disconnected:")
 
 
-async def test_a_download_that_broke_is_asked_for_again(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
+async def test_a_download_that_broke_is_asked_for_again(take: Take, origin: Origin, layout: Layout) -> None:
     """Nobody has seen it, so its second answer is as good as the first."""
     answer = ok(PDF, mime="application/pdf")
     origin.answers["/it"] = once_broken(answer, cut_at=5_000)
@@ -279,9 +261,7 @@ async def test_a_download_that_broke_is_asked_for_again(
     assert [len(each.payload) == len(PDF) for each in kept(layout, "/it")] == [False, True]
 
 
-async def test_what_stays_missing_is_listed_and_makes_the_page_partial(
-    take: Take, origin: Origin
-) -> None:
+async def test_what_stays_missing_is_listed_and_makes_the_page_partial(take: Take, origin: Origin) -> None:
     """Once more, and no more; the reason is the last one."""
     origin.answers["/it"] = ok(b"<img src=/a.png>")
     origin.answers["/a.png"] = never
@@ -301,18 +281,14 @@ async def test_the_origins_own_errors_are_answers(take: Take, origin: Origin) ->
     """They are kept as they came, and not asked for again."""
     for status in (403, 404, 410, 500, 503):
         origin.answers[f"/{status}.png"] = ok(b"no", status=f"{status} No")
-    origin.answers["/it"] = ok(
-        b"".join(b"<img src=/%d.png>" % s for s in (403, 404, 410, 500, 503))
-    )
+    origin.answers["/it"] = ok(b"".join(b"<img src=/%d.png>" % s for s in (403, 404, 410, 500, 503)))
     page = await take("/it")
 
     assert [len(asked(origin, f"/{status}.png")) for status in (403, 404, 410, 500, 503)] == [1] * 5
     assert (page.outcome, page.refetched, page.missing) == (VisitOutcome.COMPLETE, (), ())
 
 
-async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(
-    take: Take, origin: Origin
-) -> None:
+async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(take: Take, origin: Origin) -> None:
     """An image whose answer the page did not wait for is wanted; a call of its script is not."""
 
     def late(connection: socket.socket, head: bytes) -> None:
@@ -381,9 +357,7 @@ async def test_no_more_bytes_come_of_asking_again_than_allowed(take: Take, origi
     assert [gap.reason for gap in page.missing] == ["limit: refetch_limit_bytes"]
 
 
-async def test_redirects_of_what_is_asked_again_are_followed(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
+async def test_redirects_of_what_is_asked_again_are_followed(take: Take, origin: Origin, layout: Layout) -> None:
     """As the browser would have done."""
     origin.answers["/it"] = ok(b"<img src=/a.png>")
     moved = ok(b"", status="302 Found", more="Location: /b.png\r\n")
@@ -420,9 +394,7 @@ async def test_what_the_deadline_left_unasked_is_asked_for_and_the_rest_named(
     (again,) = (each for each in page.refetched if each.url.endswith("good.png"))
 
     assert page.outcome is VisitOutcome.PARTIAL
-    assert {gap.url: gap.reason for gap in page.missing} == dict.fromkeys(
-        [SITE + name for name in names], "unfinished"
-    )
+    assert {gap.url: gap.reason for gap in page.missing} == dict.fromkeys([SITE + name for name in names], "unfinished")
     assert (again.url, again.reason, again.kept) == (f"{SITE}/good.png", "unasked", "response")
     assert [each.payload for each in kept(layout, "/good.png")] == [PNG]
     assert f"Referer: {SITE}/it\r\n".encode() in head
@@ -519,14 +491,8 @@ async def test_what_a_service_worker_makes_is_a_resource_that_hides_no_response(
     page = await take("/it", site)
 
     assert (page.outcome, page.reason) == (VisitOutcome.COMPLETE, "")
-    made = {
-        (each.url, each.kept, each.digest) for each in page.resources if each.url[-4:] == ".txt"
-    }
-    stored = {
-        each.url: each
-        for each in records(layout)
-        if each.url[-4:] == ".txt" and each.kind != "request"
-    }
+    made = {(each.url, each.kept, each.digest) for each in page.resources if each.url[-4:] == ".txt"}
+    stored = {each.url: each for each in records(layout) if each.url[-4:] == ".txt" and each.kind != "request"}
     assert made == {
         (f"{site}/made.txt", "synthesised", sha256_digest(b"made")),
         (f"{site}/sent.txt", "response", sha256_digest(b"sent")),
@@ -536,7 +502,7 @@ async def test_what_a_service_worker_makes_is_a_resource_that_hides_no_response(
         f"{site}/made.txt": ("resource", b"made"),
         f"{site}/sent.txt": ("response", b"sent"),
     }
-    assert rows(
-        layout, "SELECT url FROM captures WHERE record_type = 'resource' AND url LIKE 'http%.txt'"
-    ) == [(f"{site}/made.txt",)]
+    assert rows(layout, "SELECT url FROM captures WHERE record_type = 'resource' AND url LIKE 'http%.txt'") == [
+        (f"{site}/made.txt",)
+    ]
     check(layout)

@@ -111,9 +111,7 @@ def test_a_manifest_of_another_version_is_read() -> None:
     """One without a class, or with one that is not known here, was not judged."""
     page = json.loads(build_page_info("p", VISIT, [MAIN], []).to_json())
     unknown = page | {"page_class": "from tomorrow"}
-    older = {
-        name: value for name, value in page.items() if not name.startswith(("page_c", "class"))
-    }
+    older = {name: value for name, value in page.items() if not name.startswith(("page_c", "class"))}
 
     for document in (unknown, older):
         assert parse_pageinfo(json.dumps(document).encode()).page_class is PageClass.UNJUDGED
@@ -197,12 +195,8 @@ def test_what_only_the_proxy_saw_is_listed_too() -> None:
 def test_what_a_limit_of_ours_cut_makes_the_page_partial() -> None:
     """Blocked or truncated by a limit: the page is not what a visitor saw, and says why."""
     image = RequestLog("https://example.org/a.png", status=403, resource_type="Image")
-    entry = RequestLogEntry(
-        image.url, "GET", 0, RequestOutcome.BLOCKED, reason="limit: visit_limit_bytes"
-    )
-    page = build_page_info(
-        "p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN, entry], []
-    )
+    entry = RequestLogEntry(image.url, "GET", 0, RequestOutcome.BLOCKED, reason="limit: visit_limit_bytes")
+    page = build_page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN, entry], [])
 
     assert (page.outcome, page.reason) == (VisitOutcome.PARTIAL, "limit: 1 of 2 resources")
     assert page.resources[1].reason == "limit: visit_limit_bytes"

@@ -54,6 +54,4 @@ def test_a_document_is_judged_by_its_source() -> None:
 
     assert page.traits is not None
     assert page.traits.headings == ("404 Not Found",)
-    assert (
-        classify_plain("https://a.test/x", document, "text/html", page).kind is PageClass.SOFT_404
-    )
+    assert classify_plain("https://a.test/x", document, "text/html", page).kind is PageClass.SOFT_404

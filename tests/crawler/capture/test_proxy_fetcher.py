@@ -41,9 +41,7 @@ async def test_a_file_is_read_and_lies_in_the_warc(
     fetcher: ProxyFetcher, origin: Origin, proxy: Proxy, layout: Layout
 ) -> None:
     """What the crawl read is in the archive, with a page id of its own, and whole."""
-    origin.answers["/robots.txt"] = ok(
-        b"User-agent: *\n", mime="text/plain", more="X-A: 1\r\nX-A: 2\r\n"
-    )
+    origin.answers["/robots.txt"] = ok(b"User-agent: *\n", mime="text/plain", more="X-A: 1\r\nX-A: 2\r\n")
     found = await fetcher.get(URL, limit_bytes=1000, timeout_s=60)
     assert (found.status, found.body, found.error, found.truncated) == (
         200,
@@ -60,18 +58,14 @@ async def test_a_file_is_read_and_lies_in_the_warc(
     assert kept[0].headers["WARC-Page-ID"]
 
 
-async def test_https_is_trusted_by_the_proxys_authority(
-    fetcher: ProxyFetcher, secure_origin: Origin
-) -> None:
+async def test_https_is_trusted_by_the_proxys_authority(fetcher: ProxyFetcher, secure_origin: Origin) -> None:
     """The client trusts the proxy's certificates and reads what the origin said."""
     secure_origin.answers["/robots.txt"] = ok(b"Disallow:")
     found = await fetcher.get("https://secure.example/robots.txt", limit_bytes=99, timeout_s=60)
     assert (found.status, found.body) == (200, b"Disallow:")
 
 
-async def test_the_request_is_spelled_as_the_fetch_key(
-    fetcher: ProxyFetcher, origin: Origin
-) -> None:
+async def test_the_request_is_spelled_as_the_fetch_key(fetcher: ProxyFetcher, origin: Origin) -> None:
     """The target is sent byte by byte, with the page's User-Agent and nothing that names a robot."""
     await fetcher.get("http://origin.example/a|b?c=[d]^%7e", limit_bytes=99, timeout_s=60)
     head = origin.requests[0]
@@ -103,9 +97,7 @@ async def test_a_redirect_loop_ends(fetcher: ProxyFetcher, origin: Origin) -> No
 
 
 @pytest.mark.parametrize("to", ["ftp://origin.example/", "http://[", "javascript:1", "http://a b/"])
-async def test_a_redirect_to_nowhere_is_an_error(
-    fetcher: ProxyFetcher, origin: Origin, to: str
-) -> None:
+async def test_a_redirect_to_nowhere_is_an_error(fetcher: ProxyFetcher, origin: Origin, to: str) -> None:
     """A Location that is no web URL is named, and not followed."""
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=f"Location: {to}\r\n")
     found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
@@ -124,9 +116,7 @@ def endless(piece: bytes, head: str = "") -> Callable[[socket.socket, bytes], No
     return answer
 
 
-async def test_a_body_without_end_is_cut_at_the_limit(
-    fetcher: ProxyFetcher, origin: Origin
-) -> None:
+async def test_a_body_without_end_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: Origin) -> None:
     """No more than the limit is read, and what was read counts."""
     origin.answers["/robots.txt"] = endless(b"x" * 65536)
     found = await fetcher.get(URL, limit_bytes=500_000, timeout_s=60)
@@ -179,9 +169,7 @@ async def test_a_drip_ends_at_the_deadline(fetcher: ProxyFetcher, origin: Origin
     ("url", "constant"),
     [("http://refused.example/robots.txt", "connect"), ("http://private.example/", "address")],
 )
-async def test_no_answer_is_told_in_the_proxys_words(
-    fetcher: ProxyFetcher, url: str, constant: str
-) -> None:
+async def test_no_answer_is_told_in_the_proxys_words(fetcher: ProxyFetcher, url: str, constant: str) -> None:
     """A host that does not answer, or may not be asked, has no status but a reason."""
     found = await fetcher.get(url, limit_bytes=99, timeout_s=60)
     assert found.status == 0

@@ -22,9 +22,7 @@ from tests.crawler.capture.test_page_manifest import MAIN, VISIT
 URL = "https://example.org/a.png"
 IMAGE = RequestLog(URL, status=200, resource_type="Image")
 GOOD = RequestLogEntry(URL, "GET", 0, status=200)
-CUT = RequestLogEntry(
-    URL, "GET", 0, status=200, truncated="disconnect", reason="disconnected: early"
-)
+CUT = RequestLogEntry(URL, "GET", 0, status=200, truncated="disconnect", reason="disconnected: early")
 RESET = RequestLogEntry(URL, "GET", 0, reason="disconnected: reset")
 
 
@@ -59,9 +57,7 @@ def reason(
         ([], "unrecorded"),
     ],
 )
-def test_what_may_come_the_next_time_is_a_gap(
-    entries: list[RequestLogEntry], expected: str
-) -> None:
+def test_what_may_come_the_next_time_is_a_gap(entries: list[RequestLogEntry], expected: str) -> None:
     """An answer of the origin's is an answer; a limit, a block and a dead host stay what they are."""
     assert reason(IMAGE, *entries) == expected
 
@@ -81,9 +77,7 @@ def test_what_may_come_the_next_time_is_a_gap(
         ("net::ERR_ABORTED", "Ping", ""),
     ],
 )
-def test_what_the_proxy_never_heard_of_is_a_gap_when_it_is_a_part(
-    failed: str, kind: str, expected: str
-) -> None:
+def test_what_the_proxy_never_heard_of_is_a_gap_when_it_is_a_part(failed: str, kind: str, expected: str) -> None:
     """What a page gave up is wanted only if a reader would see it; what a browser refuses is not."""
     assert reason(RequestLog(URL, resource_type=kind, failed=failed)) == expected
 
@@ -119,9 +113,7 @@ def test_without_a_browser_the_ledger_names_the_parts() -> None:
 
 def test_a_filled_gap_leaves_the_page_complete() -> None:
     """The resource is kept as the second answer was, with the reason of asking twice."""
-    second = replace(
-        GOOD, kept=RequestOutcome.RESPONSE, digest="sha256:bb", again="disconnected: reset"
-    )
+    second = replace(GOOD, kept=RequestOutcome.RESPONSE, digest="sha256:bb", again="disconnected: reset")
     visit = replace(VISIT, requests=(*VISIT.requests, IMAGE))
     gaps = [MissingResource(URL, "disconnected: reset")]
     page = build_page_info("p", visit, [MAIN, RESET, second], [], gaps=gaps)

@@ -36,9 +36,7 @@ LOGIN = Login(
 )
 
 
-def opened(
-    folder: Path, *names: str, key: LoginKey = KEY, said: list[str] | None = None
-) -> SiteLogins:
+def opened(folder: Path, *names: str, key: LoginKey = KEY, said: list[str] | None = None) -> SiteLogins:
     """The logins of a folder, as a run opens them."""
     warned = [] if said is None else said
     settings = LoginSettings(names, "" if key.kind == "passphrase" else str(folder / "key"))
@@ -51,9 +49,7 @@ def opened(
         strategies.text(), strategies.dictionaries(strategies.text(), strategies.text(), max_size=2)
     ),
 )
-def test_what_was_sealed_is_what_is_opened(
-    cookies: list[dict[str, str]], storage: dict[str, dict[str, str]]
-) -> None:
+def test_what_was_sealed_is_what_is_opened(cookies: list[dict[str, str]], storage: dict[str, dict[str, str]]) -> None:
     """Whatever a site had stored, lone surrogates as well."""
     login = Login("a", ("a.example",), NOW, session=SiteSession(tuple(cookies), storage))
     found = unseal_login(seal_login(login, KEY), KEY)
@@ -151,8 +147,7 @@ def test_expired_cookies_are_left_out_and_told(tmp_path: Path) -> None:
     old, new = NOW - timedelta(days=1), NOW + timedelta(days=1)
     for name, dates in (("some", (old, new)), ("none", (old,))):
         cookies = tuple(
-            {**COOKIE, "name": str(number), "expires": date.timestamp()}
-            for number, date in enumerate(dates)
+            {**COOKIE, "name": str(number), "expires": date.timestamp()} for number, date in enumerate(dates)
         )
         login = Login(name, LOGIN.hosts, NOW, session=SiteSession(cookies))
         write_login(tmp_path, login, passphrase_key("correct horse"))

@@ -63,9 +63,7 @@ def test_wiki_of_a_page_is_that_with_the_longest_address(page: str, wiki: str) -
     assert wiki_of(page, WIKIS) == wiki
 
 
-def test_stored_level_is_that_of_the_wiki_that_cites_the_link(
-    frontier: Frontier, tmp_path: Path
-) -> None:
+def test_stored_level_is_that_of_the_wiki_that_cites_the_link(frontier: Frontier, tmp_path: Path) -> None:
     """Decided when the visit begins, so a decision counts for what waits already."""
     layout = Layout(tmp_path / "collection")
     layout.root.mkdir()
@@ -83,9 +81,7 @@ def test_stored_level_is_that_of_the_wiki_that_cites_the_link(
 
         assert levels.of(item, Settings()) is StoredLevel.TEXT
         assert levels.of(replace(item, via=""), Settings()) is StoredLevel.EVERYTHING
-        assert levels.of(replace(item, via="https://wiki.example/A"), Settings()) is (
-            StoredLevel.EVERYTHING
-        )
+        assert levels.of(replace(item, via="https://wiki.example/A"), Settings()) is (StoredLevel.EVERYTHING)
         own = with_store(Settings(), "no-media")
         assert levels.of(item, own) is StoredLevel.NO_MEDIA
 
@@ -115,9 +111,7 @@ def test_the_profile_of_texts_records_texts() -> None:
 
 def test_what_was_left_out_is_no_part_that_a_copy_lacks() -> None:
     """QA: the copy asks for the image and gets none, and that is no fault of the copy."""
-    image = PageResource(
-        "https://a.example/i.png", "GET", 403, "text/plain", "Image", "left-out", "level: image"
-    )
+    image = PageResource("https://a.example/i.png", "GET", 403, "text/plain", "Image", "left-out", "level: image")
     seen = part_at_capture(image)
     compared = compare_resources([seen], [replace(seen, status=404)])
     assert (compared.seen, compared.lost, compared.score) == (0, (), 1.0)

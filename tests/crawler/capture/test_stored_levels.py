@@ -133,9 +133,7 @@ async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
 
     for (site, path, level), page in zip(visits, pages, strict=True):
         own = [each for each in archived if each.headers.get("WARC-Page-ID") == page.page_id]
-        written = {
-            each.url.removeprefix(site) for each in own if each.kind in {"response", "revisit"}
-        }
+        written = {each.url.removeprefix(site) for each in own if each.kind in {"response", "revisit"}}
         assert page.stored == str(level)
         if path != "/":
             assert page.outcome is VisitOutcome.SKIPPED

@@ -48,9 +48,7 @@ def open_frontier(new_place: NewPlace) -> Iterator[OpenFrontier]:
     place = new_place()
     with ExitStack() as stack:
 
-        def opened(
-            politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None
-        ) -> Frontier:
+        def opened(politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None) -> Frontier:
             return stack.enter_context(place.open(politeness, settings))
 
         yield opened

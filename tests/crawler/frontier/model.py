@@ -139,9 +139,7 @@ class Model:
         slot = self.slots[host]
         slot.rest = max(slot.rest, up(min(until, now + self.longest_rest)))
 
-    def free(
-        self, book: Book, finished: Moment, duration: timedelta | None, delay: timedelta | None
-    ) -> bool:
+    def free(self, book: Book, finished: Moment, duration: timedelta | None, delay: timedelta | None) -> bool:
         """End a claim; False when the host was not asked."""
         if delay == timedelta(0):
             return False
@@ -153,9 +151,7 @@ class Model:
         self.rested(book.host, finished + delay, finished)
         return True
 
-    def finish(
-        self, book: Book, now: Moment, duration: timedelta | None, delay: timedelta | None
-    ) -> bool:
+    def finish(self, book: Book, now: Moment, duration: timedelta | None, delay: timedelta | None) -> bool:
         """End a visit; False when the host was not asked."""
         book.attempts += 1
         if not self.free(book, now, duration, delay):
@@ -164,9 +160,7 @@ class Model:
         took = now - book.claimed if duration is None else duration
         milliseconds = max(took // timedelta(milliseconds=1), 0)
         slot.busy += timedelta(milliseconds=milliseconds)
-        slot.mean = (
-            milliseconds if slot.mean is None else slot.mean + (milliseconds - slot.mean) / 5
-        )
+        slot.mean = milliseconds if slot.mean is None else slot.mean + (milliseconds - slot.mean) / 5
         return True
 
     def tidy(self, now: Moment) -> None:

@@ -30,9 +30,7 @@ class RedisPlace:
         settings: FrontierSettings | None = None,
     ) -> Frontier:
         """See `Place`."""
-        return RedisFrontier(
-            self._address, politeness=politeness, settings=settings, server_time=False
-        )
+        return RedisFrontier(self._address, politeness=politeness, settings=settings, server_time=False)
 
     def age(self, items: int) -> None:
         """See `Place`."""

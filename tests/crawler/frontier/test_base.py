@@ -29,9 +29,7 @@ from tests.crawler.frontier.support import (
 OpenFrontier = Callable[..., Frontier]
 
 
-def test_an_added_url_can_be_claimed_with_all_that_was_said(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_an_added_url_can_be_claimed_with_all_that_was_said(frontier: Frontier, now: datetime) -> None:
     """Nothing is lost between add and claim."""
     added = NewItem("https://a.example.org/", Lane.HIGH, hops=2, via="https://b.example.org/")
     assert frontier.add([added], now=now) == AddResult(added=1)
@@ -66,15 +64,11 @@ def test_a_claimed_url_is_not_claimed_twice(frontier: Frontier, now: datetime) -
     assert frontier.claim(now=now, worker="other") == []
 
 
-def test_a_known_url_is_a_duplicate_however_it_is_spelled(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_known_url_is_a_duplicate_however_it_is_spelled(frontier: Frontier, now: datetime) -> None:
     """The identity key decides (core.urls)."""
     frontier.add([NewItem("http://example.org/~a")], now=now)
 
-    result = frontier.add(
-        [NewItem("http://example.org/%7Ea"), NewItem("http://example.org/~a?")], now=now
-    )
+    result = frontier.add([NewItem("http://example.org/%7Ea"), NewItem("http://example.org/~a?")], now=now)
 
     assert result == AddResult(duplicates=2)
     assert frontier.stats(now).duplicates == 2
@@ -115,9 +109,7 @@ def test_a_host_is_visited_once_at_a_time(frontier: Frontier, now: datetime) -> 
     assert claimed_urls(frontier, now + 10 * SECOND) == []
 
 
-def test_a_host_may_be_visited_as_often_at_once_as_allowed(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_host_may_be_visited_as_often_at_once_as_allowed(open_frontier: OpenFrontier, now: datetime) -> None:
     """`visits_per_host` is a setting."""
     frontier = open_frontier(PolitenessSettings(visits_per_host=2))
     frontier.add([A1, A2, A3], now=now)
@@ -125,9 +117,7 @@ def test_a_host_may_be_visited_as_often_at_once_as_allowed(
     assert claimed_urls(frontier, now) == [A1.url, A2.url]
 
 
-def test_a_host_rests_in_proportion_to_the_visit(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_host_rests_in_proportion_to_the_visit(open_frontier: OpenFrontier, now: datetime) -> None:
     """Heritrix's rule: a factor times the duration, within bounds."""
     frontier = open_frontier(PolitenessSettings(delay_factor=2, min_delay_s=1, max_delay_s=30))
     frontier.add([A1, A2], now=now)
@@ -140,9 +130,7 @@ def test_a_host_rests_in_proportion_to_the_visit(
     assert claimed_urls(frontier, now + 13 * SECOND) == [A2.url]
 
 
-def test_without_a_duration_the_host_was_busy_since_the_claim(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_without_a_duration_the_host_was_busy_since_the_claim(frontier: Frontier, now: datetime) -> None:
     """The claim's age is what the frontier knows by itself."""
     frontier.add([A1, A2], now=now)
     frontier.complete(claim_one(frontier, now), now=now + 7 * SECOND, outcome="ok")
@@ -150,9 +138,7 @@ def test_without_a_duration_the_host_was_busy_since_the_claim(
     assert frontier.next_wakeup(now + 7 * SECOND) == now + 14 * SECOND
 
 
-def test_a_short_visit_does_not_cut_the_rest_after_a_long_one_short(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_short_visit_does_not_cut_the_rest_after_a_long_one_short(open_frontier: OpenFrontier, now: datetime) -> None:
     """With several visits at once the longest rest counts."""
     frontier = open_frontier(PolitenessSettings(visits_per_host=2))
     frontier.add([A1, A2, A3], now=now)
@@ -182,9 +168,7 @@ def test_the_host_that_waits_longest_is_first(frontier: Frontier, now: datetime)
     assert claimed_urls(frontier, now + 10 * SECOND, limit=1) == [B2.url]
 
 
-def test_items_of_a_host_come_in_the_order_they_were_added(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_items_of_a_host_come_in_the_order_they_were_added(frontier: Frontier, now: datetime) -> None:
     """A list is archived from its top."""
     urls = [f"https://a.example.org/{page}" for page in (5, 3, 9, 1)]
     frontier.add(map(NewItem, urls), now=now)
@@ -241,9 +225,7 @@ def test_a_completed_url_stays_done(frontier: Frontier, now: datetime) -> None:
     assert frontier.counts()[ItemState.DONE] == 1
 
 
-def test_a_completed_url_is_visited_again_when_that_is_asked_for(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_completed_url_is_visited_again_when_that_is_asked_for(frontier: Frontier, now: datetime) -> None:
     """A new visit is a new page, with attempts of its own."""
     frontier.add([A1], now=now)
     first = claim_one(frontier, now)
@@ -273,9 +255,7 @@ def test_again_leaves_a_claimed_url_alone(frontier: Frontier, now: datetime) -> 
     assert frontier.unfinished(now) == 0
 
 
-def test_a_lease_that_ran_out_is_claimable_while_other_work_waits(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_lease_that_ran_out_is_claimable_while_other_work_waits(frontier: Frontier, now: datetime) -> None:
     """A dead worker's item comes back at once, not when the queue is empty."""
     frontier.add([A1, B1, B2], now=now)
     dead = frontier.claim(now=now, worker="dead", limit=1)[0]
@@ -313,9 +293,7 @@ def test_a_claimed_item_says_since_when_and_until_when(frontier: Frontier, now: 
     assert (free.claimed_at, free.lease_until) == (None, None)
 
 
-def test_a_lease_does_not_survive_a_clock_that_is_put_back(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_lease_does_not_survive_a_clock_that_is_put_back(frontier: Frontier, now: datetime) -> None:
     """A dead worker's item and its host's others are handed out a lease later, not a year later."""
     frontier.add([A1, A2], now=now)
     frontier.claim(now=now, worker="dies")
@@ -365,9 +343,7 @@ def test_a_claim_ends_once(frontier: Frontier, now: datetime) -> None:
     assert frontier.counts()[ItemState.DONE] == 1
 
 
-def test_a_lease_that_ran_out_unnoticed_is_still_the_holders(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_lease_that_ran_out_unnoticed_is_still_the_holders(frontier: Frontier, now: datetime) -> None:
     """Work that is done and durable counts as long as nobody else was given it."""
     frontier.add([A1], now=now)
     item = claim_one(frontier, now)
@@ -402,9 +378,7 @@ def test_retries_back_off(frontier: Frontier, now: datetime) -> None:
     assert frontier.next_wakeup(now) == now + 2 * delay
 
 
-def test_used_up_attempts_end_in_the_dead_letters_with_every_reason(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_used_up_attempts_end_in_the_dead_letters_with_every_reason(frontier: Frontier, now: datetime) -> None:
     """Nothing leaves the books (A04, A11)."""
     frontier.add([A1], now=now)
     states = []
@@ -421,9 +395,7 @@ def test_used_up_attempts_end_in_the_dead_letters_with_every_reason(
     assert frontier.unfinished(now) == 0
 
 
-def test_a_failure_for_good_goes_to_the_dead_letters_at_once(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_failure_for_good_goes_to_the_dead_letters_at_once(frontier: Frontier, now: datetime) -> None:
     """No host, no scope: a second attempt would not help."""
     frontier.add([A1], now=now)
 
@@ -445,9 +417,7 @@ def test_a_dead_letter_can_be_tried_again(frontier: Frontier, now: datetime) -> 
     assert frontier.counts()[ItemState.DEAD] == 0
 
 
-def test_a_page_that_kills_its_workers_is_not_handed_out_for_ever(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_page_that_kills_its_workers_is_not_handed_out_for_ever(frontier: Frontier, now: datetime) -> None:
     """Leases that keep running out end in the dead letters too, after more claims."""
     frontier.add([A1], now=now)
     claims = 0
@@ -483,9 +453,7 @@ def test_a_blocked_host_is_left_alone_until_then(frontier: Frontier, now: dateti
     assert claimed_urls(frontier, until) == [A1.url]
 
 
-def test_a_block_holds_for_hosts_and_urls_that_come_later(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_block_holds_for_hosts_and_urls_that_come_later(frontier: Frontier, now: datetime) -> None:
     """robots.txt may be asked before the first URL is added."""
     frontier.block_until("a.example.org", now + 60 * SECOND, "robots.txt: 503", now=now)
     frontier.add([A1], now=now)
@@ -495,9 +463,7 @@ def test_a_block_holds_for_hosts_and_urls_that_come_later(
     assert claimed_urls(frontier, now + 60 * SECOND) == [A1.url]
 
 
-def test_an_earlier_moment_does_not_shorten_a_block_but_a_past_one_lifts_it(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_an_earlier_moment_does_not_shorten_a_block_but_a_past_one_lifts_it(frontier: Frontier, now: datetime) -> None:
     """Two answers of one host may disagree; an operator may overrule both."""
     frontier.add([A1], now=now)
     long = now + timedelta(hours=2)
@@ -512,9 +478,7 @@ def test_an_earlier_moment_does_not_shorten_a_block_but_a_past_one_lifts_it(
     assert claimed_urls(frontier, now) == [A1.url]
 
 
-def test_a_block_is_lifted_at_a_moment_between_two_milliseconds(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_block_is_lifted_at_a_moment_between_two_milliseconds(frontier: Frontier, now: datetime) -> None:
     """Clocks are finer than the books; rounding must not make a past moment a later one."""
     fine = now + timedelta(microseconds=1)
     frontier.add([A1], now=fine)
@@ -524,9 +488,7 @@ def test_a_block_is_lifted_at_a_moment_between_two_milliseconds(
     assert claimed_urls(frontier, fine) == [A1.url]
 
 
-def test_a_paused_frontier_hands_out_nothing_and_takes_everything(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_paused_frontier_hands_out_nothing_and_takes_everything(frontier: Frontier, now: datetime) -> None:
     """A full disk stops visits, not what is under way."""
     frontier.add([A1, B1], now=now)
     item = frontier.claim(now=now, worker="w")[0]
@@ -591,9 +553,7 @@ def test_many_urls_are_found_as_one_is(frontier: Frontier, now: datetime) -> Non
 
 def test_items_are_listed_by_state(frontier: Frontier, now: datetime) -> None:
     """Status shows what is in each state, a few at a time."""
-    frontier.add(
-        [A1, A2, B1, NewItem("https://c.example.org/"), NewItem("https://d.test/")], now=now
-    )
+    frontier.add([A1, A2, B1, NewItem("https://c.example.org/"), NewItem("https://d.test/")], now=now)
     items = {item.url: item for item in frontier.claim(now=now, worker="w", limit=10)}
     frontier.complete(items[A1.url], now=now, outcome="complete")
     frontier.fail(items[B1.url], now=now, reason="no such host")
@@ -610,9 +570,7 @@ def test_items_are_listed_by_state(frontier: Frontier, now: datetime) -> None:
     }
     assert frontier.counts() == {state: len(urls) for state, urls in listed.items()}
     assert [r.item.url for r in frontier.ls(ItemState.QUEUED, limit=1)] == [A2.url]
-    assert {r.state for state in ItemState for r in frontier.ls(state)} == set(ItemState) - {
-        ItemState.SKIPPED
-    }
+    assert {r.state for state in ItemState for r in frontier.ls(state)} == set(ItemState) - {ItemState.SKIPPED}
 
 
 def test_statistics_add_up(frontier: Frontier, now: datetime) -> None:

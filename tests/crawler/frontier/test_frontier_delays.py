@@ -23,9 +23,7 @@ from tests.crawler.frontier.support import (
 )
 
 NOT_ASKED = timedelta(0)
-POLITENESS = PolitenessSettings(
-    host_retry_s=60, host_retry_limit_s=600, host_failures=3, host_down_s=3600
-)
+POLITENESS = PolitenessSettings(host_retry_s=60, host_retry_limit_s=600, host_failures=3, host_down_s=3600)
 
 
 def take_down(frontier: Frontier, host: str, now: datetime) -> datetime:
@@ -91,9 +89,7 @@ def test_a_host_that_was_not_asked_stays_as_it_is(frontier: Frontier, now: datet
     assert frontier.stats(now).bytes == 5
 
 
-def test_a_host_that_was_not_asked_keeps_the_rest_it_had(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_host_that_was_not_asked_keeps_the_rest_it_had(open_frontier: OpenFrontier, now: datetime) -> None:
     """Two visits at once: one asked the host, the other did not."""
     frontier = open_frontier(PolitenessSettings(visits_per_host=2))
     frontier.add([A1, A2, A3], now=now)
@@ -132,9 +128,7 @@ def test_a_host_that_was_asked_by_the_way_rests(frontier: Frontier, now: datetim
     assert frontier.host("unknown.test", now=now) is None
 
 
-def test_a_block_doubles_with_each_refusal_up_to_a_limit(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_block_doubles_with_each_refusal_up_to_a_limit(open_frontier: OpenFrontier, now: datetime) -> None:
     """429, 429, 429: one, two, four minutes, and ten at most (`host_retry_limit_s`)."""
     frontier = open_frontier(POLITENESS)
     frontier.add([A1], now=now)
@@ -154,9 +148,7 @@ def test_a_block_doubles_with_each_refusal_up_to_a_limit(
     assert claimed_urls(frontier, now) == [A1.url]
 
 
-def test_a_moment_that_the_host_named_holds_when_it_is_later(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_moment_that_the_host_named_holds_when_it_is_later(open_frontier: OpenFrontier, now: datetime) -> None:
     """Retry-After may ask for more than we would give, never for less."""
     frontier = open_frontier(POLITENESS)
 
@@ -172,9 +164,7 @@ def test_a_refusal_never_shortens_a_block(open_frontier: OpenFrontier, now: date
     assert frontier.back_off(A, "429", now=now) == now + DAY
 
 
-def test_a_completed_visit_ends_a_row_of_failures(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_completed_visit_ends_a_row_of_failures(open_frontier: OpenFrontier, now: datetime) -> None:
     """The next refusal begins from the start; other endings do not count as an answer."""
     frontier = open_frontier(POLITENESS)
     frontier.add([A1, A2, A3], now=now)
@@ -215,9 +205,7 @@ def test_now_lifts_a_block_whatever_fraction_of_a_millisecond_it_has(
     assert claimed_urls(frontier, odd) == [A1.url]
 
 
-def test_a_host_out_of_reach_is_given_up_for_a_while(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_host_out_of_reach_is_given_up_for_a_while(open_frontier: OpenFrontier, now: datetime) -> None:
     """Its items come at once, with the reason, and can end without a delay (W46)."""
     frontier = open_frontier(POLITENESS)
     frontier.add([A1, A2, A3, B1], now=now)
@@ -229,9 +217,7 @@ def test_a_host_out_of_reach_is_given_up_for_a_while(
     assert frontier.next_wakeup(now) == now
     for url in (A2.url, A3.url):
         (item,) = [
-            item
-            for item in frontier.claim(now=now, worker="w", limit=5)
-            if item.url != B1.url or item.host_down
+            item for item in frontier.claim(now=now, worker="w", limit=5) if item.url != B1.url or item.host_down
         ]
         assert (item.url, item.host_down) == (url, "no route")
         assert frontier.fail(item, now=now, reason=item.host_down, delay=NOT_ASKED)
@@ -283,9 +269,7 @@ def test_when_down_ends_the_rest_holds(open_frontier: OpenFrontier, now: datetim
     assert claimed_urls(frontier, now + 20 * SECOND) == [A3.url]
 
 
-def test_a_host_that_answers_with_refusals_is_never_down(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_host_that_answers_with_refusals_is_never_down(open_frontier: OpenFrontier, now: datetime) -> None:
     """503 for a week is a block for a week, not a loss of its URLs."""
     frontier = open_frontier(POLITENESS)
     frontier.add([A1], now=now)
@@ -372,9 +356,7 @@ def test_a_host_without_a_slot_gets_one(open_frontier: OpenFrontier, now: dateti
     assert claimed_urls(frontier, now + MINUTE) == [A1.url]
 
 
-def test_hosts_that_share_a_turn_are_visited_one_at_a_time(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_hosts_that_share_a_turn_are_visited_one_at_a_time(frontier: Frontier, now: datetime) -> None:
     """`NewItem.host`: two names, one address."""
     frontier.add([NewItem(A1.url, host="192.0.2.1"), NewItem(B1.url, host="192.0.2.1")], now=now)
 

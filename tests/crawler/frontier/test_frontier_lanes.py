@@ -57,9 +57,7 @@ def test_each_lane_has_its_share_of_the_claims(frontier: Frontier, now: datetime
     assert Counter(item.lane for item in claimed) == {Lane.NOW: 16, Lane.HIGH: 2, Lane.STANDARD: 2}
 
 
-def test_a_batch_of_claims_shares_lanes_as_single_claims_do(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_batch_of_claims_shares_lanes_as_single_claims_do(open_frontier: OpenFrontier, now: datetime) -> None:
     """Every item has a token of its own."""
     frontier = open_frontier(settings=FrontierSettings(high_every=2, standard_every=3))
     fill_lanes(frontier, now)
@@ -80,9 +78,7 @@ def test_without_shares_a_lower_lane_waits(open_frontier: OpenFrontier, now: dat
     assert lanes == [Lane.NOW] * 30 + [Lane.HIGH] * 30 + [Lane.STANDARD] * 10
 
 
-def test_an_empty_lane_gives_its_share_to_the_next(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_an_empty_lane_gives_its_share_to_the_next(open_frontier: OpenFrontier, now: datetime) -> None:
     """No claim goes empty because of the order it looks in."""
     frontier = open_frontier(settings=FrontierSettings(high_every=2, standard_every=3))
     frontier.add([NewItem(f"https://h{n}.test/", Lane.NOW) for n in range(12)], now=now)
@@ -90,9 +86,7 @@ def test_an_empty_lane_gives_its_share_to_the_next(
     assert len(frontier.claim(now=now, worker="w", limit=12)) == 12
 
 
-def test_a_flood_in_one_lane_starves_no_lane_of_the_same_host(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_flood_in_one_lane_starves_no_lane_of_the_same_host(open_frontier: OpenFrontier, now: datetime) -> None:
     """The order of the claim also says which of the host's own lanes gives."""
     frontier = open_frontier(NO_DELAY)
     frontier.add([A1, NewItem(A2.url, Lane.HIGH)], now=now)
@@ -128,9 +122,7 @@ def test_in_random_order_items_come_in_no_order(open_frontier: OpenFrontier, now
     assert min(order.index(url) for url in urls[20:]) < 20, "later ones are not after all others"
 
 
-def test_in_random_order_hosts_take_turns_in_no_order(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_in_random_order_hosts_take_turns_in_no_order(open_frontier: OpenFrontier, now: datetime) -> None:
     """The hosts of a list do not come as they stand there."""
     frontier = open_frontier(settings=FrontierSettings(order="random"))
     urls = [f"https://h{number:02}.test/" for number in range(40)]
@@ -142,9 +134,7 @@ def test_in_random_order_hosts_take_turns_in_no_order(
     assert sorted(order) == urls
 
 
-def test_in_random_order_a_host_rests_and_lanes_hold(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_in_random_order_a_host_rests_and_lanes_hold(open_frontier: OpenFrontier, now: datetime) -> None:
     """Only places are drawn; politeness and lanes are not."""
     frontier = open_frontier(settings=FrontierSettings(order="random"))
     frontier.add([A1, A2, NewItem(A3.url, Lane.NOW)], now=now)
@@ -154,9 +144,7 @@ def test_in_random_order_a_host_rests_and_lanes_hold(
     assert len(claimed_urls(frontier, now + 5 * SECOND)) == 1
 
 
-def test_in_random_order_a_released_item_keeps_its_place(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_in_random_order_a_released_item_keeps_its_place(open_frontier: OpenFrontier, now: datetime) -> None:
     """Its place was drawn when it was added."""
     frontier = open_frontier(settings=FrontierSettings(order="random"))
     frontier.add([NewItem(f"https://a.example.org/{n}") for n in range(30)], now=now)
@@ -179,9 +167,7 @@ def test_an_order_may_change_between_two_runs(open_frontier: OpenFrontier, now: 
 
 
 @pytest.mark.slow
-def test_a_host_with_many_items_delays_no_host_with_one(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_host_with_many_items_delays_no_host_with_one(open_frontier: OpenFrontier, now: datetime) -> None:
     """5,000 items of one host and 500 hosts with one: each has its turn."""
     frontier = open_frontier(NO_DELAY)
     giant, items, hosts = "https://giant.test/", 5_000, 500
@@ -219,9 +205,7 @@ def test_a_very_long_url_is_kept_whole(frontier: Frontier, now: datetime) -> Non
     assert [len(each.item.url) for each in scanned] == [MAX_URL_LENGTH - 1]
 
 
-def test_a_clock_that_is_put_back_lets_no_host_rest_for_long(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_clock_that_is_put_back_lets_no_host_rest_for_long(frontier: Frontier, now: datetime) -> None:
     """A year back: no host waits for a year, and none is asked at once."""
     longest = timedelta(seconds=PolitenessSettings().crawl_delay_limit_s)
     frontier.add([A1, A2, B1, B2], now=now)
@@ -236,9 +220,7 @@ def test_a_clock_that_is_put_back_lets_no_host_rest_for_long(
     assert sorted(claimed_urls(frontier, now + longest)) == [A2.url, B2.url]
 
 
-def test_a_clock_that_is_put_back_lifts_no_block_and_loses_no_item(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_clock_that_is_put_back_lifts_no_block_and_loses_no_item(frontier: Frontier, now: datetime) -> None:
     """What was decided with a moment holds until that moment."""
     frontier.add([A1, B1], now=now)
     frontier.block_until("a.example.org", now + MINUTE, "Retry-After", now=now)
@@ -275,9 +257,7 @@ def test_block_by_an_operator_outlasts_any_clock(frontier: Frontier, now: dateti
     assert [each.until for each in frontier.blocks(now=now)] == [until, until]
 
 
-def test_block_of_an_operator_that_was_lifted_leaves_back_offs_cut(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_block_of_an_operator_that_was_lifted_leaves_back_offs_cut(frontier: Frontier, now: datetime) -> None:
     """What the clock did is noticed for a back-off that follows an operator's block."""
     frontier.add([A1], now=now)
     ahead = now + 365 * DAY
@@ -289,9 +269,7 @@ def test_block_of_an_operator_that_was_lifted_leaves_back_offs_cut(
     assert claimed_urls(frontier, now + LONGEST_BACK_OFF) == [A1.url]
 
 
-def test_retry_and_release_given_while_the_clock_was_ahead_are_cut(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_retry_and_release_given_while_the_clock_was_ahead_are_cut(frontier: Frontier, now: datetime) -> None:
     """No item waits for longer than its longest wait, whatever its not-before moment."""
     frontier.add([A1, B1], now=now)
     ahead = now + 365 * DAY
@@ -314,9 +292,7 @@ def test_wait_beyond_the_longest_is_cut_when_it_begins(frontier: Frontier, now: 
     assert record.due_at == now + LONGEST_WAIT
 
 
-def test_host_down_since_the_clock_was_ahead_comes_up_again(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_host_down_since_the_clock_was_ahead_comes_up_again(frontier: Frontier, now: datetime) -> None:
     """Its items do not end unvisited for a year."""
     frontier.add([A1, A2], now=now)
     ahead = now + 365 * DAY
@@ -329,9 +305,7 @@ def test_host_down_since_the_clock_was_ahead_comes_up_again(
     assert not later.host_down
 
 
-def test_page_that_ended_while_the_clock_was_ahead_is_old(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_page_that_ended_while_the_clock_was_ahead_is_old(frontier: Frontier, now: datetime) -> None:
     """Asked for again, it is not refused for a year as just archived."""
     frontier.add([A1], now=now)
     visit(frontier, now + 365 * DAY)
@@ -364,9 +338,7 @@ def test_a_clock_that_jumps_ahead_loses_no_item(frontier: Frontier, now: datetim
     assert frontier.unfinished(now + SECOND) == 0
 
 
-def test_a_lease_renewed_before_the_clock_went_back_is_not_cut(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_lease_renewed_before_the_clock_went_back_is_not_cut(frontier: Frontier, now: datetime) -> None:
     """A sign of life never counts less than an earlier one."""
     frontier.add([A1], now=now)
     item = claim_one(frontier, now)

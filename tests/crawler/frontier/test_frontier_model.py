@@ -57,9 +57,7 @@ whiches = st.integers(0, 5)
 maybe_spans = st.one_of(st.none(), spans)
 # A host that was not asked at all has delay zero, which is worth more tests than chance gives it.
 delays = st.one_of(st.none(), st.just(ZERO), spans)
-ages = st.one_of(
-    st.none(), st.just(ZERO), st.just(ZERO), st.integers(0, 15_000).map(lambda ms: ms * MS)
-)
+ages = st.one_of(st.none(), st.just(ZERO), st.just(ZERO), st.integers(0, 15_000).map(lambda ms: ms * MS))
 
 
 @dataclass(frozen=True)
@@ -251,11 +249,9 @@ class FrontierMachine(RuleBasedStateMachine):
         longest = min(model.slots[host].ready(self.now) for host in rivals)
         assert slot.ready(self.now) == longest, "the host that may be asked for longest is first"
         waiting = model.waiting(book.host)
-        assert (
-            item.lane
-            is book.lane
-            is next(each for each in order if any(other.lane is each for other in waiting))
-        ), "the host gives of the first lane where something waits"
+        assert item.lane is book.lane is next(each for each in order if any(other.lane is each for other in waiting)), (
+            "the host gives of the first lane where something waits"
+        )
         assert book.number == min(each.number for each in waiting if each.lane is book.lane)
         assert all(item.token > earlier.token for earlier in self.handed_out)
         assert item.attempts == book.attempts + 1
@@ -303,9 +299,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.complete_book(book, duration, delay, size)
             book.due, book.memo = None if due_at is None else up(due_at), memo
 
-    def complete_book(
-        self, book: Book, duration: timedelta | None, delay: timedelta | None, size: int
-    ) -> None:
+    def complete_book(self, book: Book, duration: timedelta | None, delay: timedelta | None, size: int) -> None:
         """Write a completion into the model."""
         slot = self.model.slots[book.host]
         if self.model.finish(book, self.now, duration, delay):

@@ -40,9 +40,7 @@ def test_an_order_that_is_taken_back_is_gone(frontier: Frontier, now: datetime) 
     assert frontier.stats(now).version == taken_back
 
 
-def test_orders_and_notes_reach_other_processes_and_outlive_them(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_orders_and_notes_reach_other_processes_and_outlive_them(open_frontier: OpenFrontier, now: datetime) -> None:
     """That is what they are for."""
     one, other = open_frontier(), open_frontier()
     version = one.give_order("stop", "", "now")

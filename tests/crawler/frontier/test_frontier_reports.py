@@ -65,9 +65,7 @@ def test_a_job_begins_with_its_first_item(frontier: Frontier, now: datetime) -> 
     assert (counts.began_at, counts.queued) == (now, 2)
 
 
-def test_a_url_that_another_job_queues_again_counts_there(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_url_that_another_job_queues_again_counts_there(frontier: Frontier, now: datetime) -> None:
     """An item belongs to one job; what the first one stored it has stored."""
     frontier.add([NewItem(A1.url, job="one")], now=now)
     visit(frontier, now, stored_bytes=9)
@@ -253,9 +251,7 @@ def test_a_scan_tells_what_ended_and_what_is_claimed(frontier: Frontier, now: da
     assert sorted(everything(frontier, ItemState.CLAIMED)) == sorted(urls[3 * count :])
 
 
-def test_a_scan_misses_nothing_that_stays_while_others_come_and_go(
-    open_frontier: OpenFrontier, now: datetime
-) -> None:
+def test_a_scan_misses_nothing_that_stays_while_others_come_and_go(open_frontier: OpenFrontier, now: datetime) -> None:
     """Between two calls items are claimed, added, moved up, and return from their waits."""
     frontier = open_frontier(NO_DELAY)
     staying = [f"https://stay-{n}.test/" for n in range(30)]
@@ -282,9 +278,7 @@ def test_a_scan_misses_nothing_that_stays_while_others_come_and_go(
     assert seen >= {*staying, *moving}
 
 
-def test_a_scan_of_what_ended_misses_nothing_while_more_ends(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_scan_of_what_ended_misses_nothing_while_more_ends(frontier: Frontier, now: datetime) -> None:
     """A long purge or export runs beside the crawl."""
     frontier.add([NewItem(f"https://h{n}.test/") for n in range(60)], now=now)
     items = frontier.claim(now=now, worker="w", limit=60)

@@ -82,9 +82,7 @@ def test_items_with_a_place_of_their_own_share_an_epoch() -> None:
     assert epoch_of(5 << EPOCH_BITS, place=7) == 0
 
 
-@pytest.mark.parametrize(
-    ("token", "first"), [(1, Lane.NOW), (5, Lane.HIGH), (10, Lane.STANDARD), (11, Lane.NOW)]
-)
+@pytest.mark.parametrize(("token", "first"), [(1, Lane.NOW), (5, Lane.HIGH), (10, Lane.STANDARD), (11, Lane.NOW)])
 def test_tokens_share_the_claims_among_the_lanes(token: int, first: Lane) -> None:
     """Every order has every lane."""
     order = lane_order(token, high_every=5, standard_every=10)

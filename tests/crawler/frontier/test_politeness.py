@@ -13,9 +13,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SETTINGS = PolitenessSettings(delay_factor=2.0, min_delay_s=1.0, max_delay_s=30.0)
 
 
-@pytest.mark.parametrize(
-    ("duration", "delay"), [(0, 1), (0.4, 1), (3, 6), (15, 30), (600, 30), (-5, 1)]
-)
+@pytest.mark.parametrize(("duration", "delay"), [(0, 1), (0.4, 1), (3, 6), (15, 30), (600, 30), (-5, 1)])
 def test_a_host_rests_in_proportion_within_bounds(duration: float, delay: float) -> None:
     """A slow host is asked more slowly; none is hammered, none forgotten."""
     rested = host_delay(timedelta(seconds=duration), SETTINGS)

@@ -74,9 +74,7 @@ def test_a_bad_address_is_refused_with_the_profile() -> None:
             parse_settings(f'[frontier]\nurl = "{bad}"')
 
 
-def test_frontiers_of_other_names_do_not_meet(
-    redis_server: RedisServer, connect: Open, now: datetime
-) -> None:
+def test_frontiers_of_other_names_do_not_meet(redis_server: RedisServer, connect: Open, now: datetime) -> None:
     """Nor does the dedup index of that name, whatever the name."""
     connect(f"{redis_server.url}?frontier=one").add([A1], now=now)
 
@@ -86,9 +84,7 @@ def test_frontiers_of_other_names_do_not_meet(
 
 
 @pytest.mark.parametrize("made", [b"weboid-frontier 999 00", b"", None])
-def test_another_versions_data_is_refused(
-    redis_server: RedisServer, connect: Open, made: bytes | None
-) -> None:
+def test_another_versions_data_is_refused(redis_server: RedisServer, connect: Open, made: bytes | None) -> None:
     """The text says what to do; nothing is changed."""
     address = redis_address(redis_server)
     with redis_server.client() as client:
@@ -104,9 +100,7 @@ def test_another_versions_data_is_refused(
         assert client.dump(address.tag) == before
 
 
-def test_a_frontier_that_was_lost_is_told_so(
-    redis_server: RedisServer, connect: Open, now: datetime
-) -> None:
+def test_a_frontier_that_was_lost_is_told_so(redis_server: RedisServer, connect: Open, now: datetime) -> None:
     """Its workers must not go on in an empty one, nor in one that somebody else made since."""
     address = redis_address(redis_server)
     frontier = connect(address)
@@ -121,9 +115,7 @@ def test_a_frontier_that_was_lost_is_told_so(
         frontier.claim(now=now, worker="w")
 
 
-def test_books_that_contradict_are_reported(
-    redis_server: RedisServer, connect: Open, now: datetime
-) -> None:
+def test_books_that_contradict_are_reported(redis_server: RedisServer, connect: Open, now: datetime) -> None:
     """Redis was allowed to throw keys away."""
     address = redis_address(redis_server)
     frontier = connect(address)
@@ -138,9 +130,7 @@ def test_books_that_contradict_are_reported(
 # ------------------------------------------------------------------------------- clocks
 
 
-def test_machines_whose_clocks_differ_by_an_hour_agree(
-    redis_server: RedisServer, connect: Open
-) -> None:
+def test_machines_whose_clocks_differ_by_an_hour_agree(redis_server: RedisServer, connect: Open) -> None:
     """All reckon in the server's time, and are answered in their own."""
     address = redis_address(redis_server)
     right, ahead = (connect(address, server_time=True) for _ in range(2))
@@ -225,10 +215,7 @@ class Crawl:
         self.added: set[str] = set()
         self.tokens: list[int] = []
         self.completed: list[str] = []
-        self._frontiers = [
-            connect(url, politeness=NO_DELAY, settings=FrontierSettings(attempts=100))
-            for _ in range(3)
-        ]
+        self._frontiers = [connect(url, politeness=NO_DELAY, settings=FrontierSettings(attempts=100)) for _ in range(3)]
         self._now = now
         self._wounds: list[Exception] = []
         self._threads: list[threading.Thread] = []
@@ -251,9 +238,7 @@ class Crawl:
         frontier = self._frontiers[number]
         try:
             while self._again(lambda: frontier.unfinished(self._now)):
-                items = self._again(
-                    lambda: frontier.claim(now=self._now, worker=str(number), limit=3)
-                )
+                items = self._again(lambda: frontier.claim(now=self._now, worker=str(number), limit=3))
                 if not items:
                     self._now += SECOND  # what a lost answer claimed comes back with its lease
                 for item in items:
@@ -296,9 +281,7 @@ class Crawl:
         (b"", TransientError),
     ],
 )
-def test_what_a_server_says_becomes_one_of_our_errors(
-    connect: Open, answer: bytes, error: type[Exception]
-) -> None:
+def test_what_a_server_says_becomes_one_of_our_errors(connect: Open, answer: bytes, error: type[Exception]) -> None:
     """Wait, make room, or mend it: the class says which."""
     with saying(answer) as port, pytest.raises(error) as raised:
         connect(f"redis://:hunter2@127.0.0.1:{port}/0" if b"NO" in answer else _at(port))
@@ -456,9 +439,7 @@ def test_a_claim_whose_answer_was_lost_runs_out_of_its_lease(
 
 
 @pytest.mark.slow
-def test_a_cluster_is_found_by_any_of_its_nodes(
-    tmp_path: Path, connect: Open, now: datetime
-) -> None:
+def test_a_cluster_is_found_by_any_of_its_nodes(tmp_path: Path, connect: Open, now: datetime) -> None:
     """All keys lie in one slot; a node that has it not names the one that has."""
     with two_nodes(tmp_path) as nodes:
         without, having = (connect(f"{node.url}?frontier=ours", server_time=True) for node in nodes)
@@ -510,15 +491,11 @@ def everything(frontier: RedisFrontier, now: datetime) -> None:
     frontier.erase_note("k", "key")
 
 
-def test_a_user_with_few_rights_is_enough(
-    redis_server: RedisServer, connect: Open, now: datetime
-) -> None:
+def test_a_user_with_few_rights_is_enough(redis_server: RedisServer, connect: Open, now: datetime) -> None:
     """The rights that docs/explanation/frontier.md names, on keys of frontiers alone."""
     with redis_server.client() as client:
         rights = RIGHTS.split()
-        client.execute_command(
-            "ACL", "SETUSER", "crawler", "reset", "on", ">pw", "~{weboid:*", *rights
-        )
+        client.execute_command("ACL", "SETUSER", "crawler", "reset", "on", ">pw", "~{weboid:*", *rights)
     address = redis_server.url.replace("//", "//crawler:pw@")
 
     everything(connect(f"{address}?frontier=rights"), now)
@@ -568,9 +545,7 @@ def test_large_additions_are_split(redis_server: RedisServer, connect: Open, now
     assert frontier.next_wakeup(now) is None
 
 
-def test_an_item_behind_many_that_moved_away_is_found(
-    redis_server: RedisServer, connect: Open, now: datetime
-) -> None:
+def test_an_item_behind_many_that_moved_away_is_found(redis_server: RedisServer, connect: Open, now: datetime) -> None:
     """Dead entries are passed over a thousand at a time, and never hide a live one."""
     frontier = connect(redis_address(redis_server), politeness=NO_DELAY)
     urls = [f"https://a.org/{number}" for number in range(3_000)]
@@ -583,9 +558,7 @@ def test_an_item_behind_many_that_moved_away_is_found(
     assert frontier.next_wakeup(now) is None
 
 
-def test_a_change_of_the_order_loses_nothing(
-    redis_server: RedisServer, connect: Open, now: datetime
-) -> None:
+def test_a_change_of_the_order_loses_nothing(redis_server: RedisServer, connect: Open, now: datetime) -> None:
     """Items queued in one order are claimed in the other."""
     address = redis_address(redis_server)
     urls = [f"https://a.org/{number}" for number in range(30)]
@@ -603,9 +576,7 @@ def test_a_change_of_the_order_loses_nothing(
     assert left == set()
 
 
-def test_whatever_it_is_told_comes_back(
-    redis_server: RedisServer, connect: Open, now: datetime
-) -> None:
+def test_whatever_it_is_told_comes_back(redis_server: RedisServer, connect: Open, now: datetime) -> None:
     """URLs of 64 KiB, long hosts, reasons with NUL and lone surrogates."""
     frontier = connect(redis_address(redis_server))
     url = "https://a.org/" + "x" * 65_000

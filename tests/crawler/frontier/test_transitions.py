@@ -46,9 +46,7 @@ def test_a_due_item_comes_back_as_a_new_one_in_lane_high(frontier: Frontier, now
     assert (record.added_at, record.attempts, record.due_at) == (due, (), None)
 
 
-def test_a_due_item_wakes_the_worker_but_is_no_unfinished_work(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_due_item_wakes_the_worker_but_is_no_unfinished_work(frontier: Frontier, now: datetime) -> None:
     """A crawl may end although pages will be due; one that stays sleeps until then."""
     frontier.add([A1], now=now)
     visit(frontier, now, due=now + DAY)
@@ -111,9 +109,7 @@ def test_many_due_items_are_queued_by_and_by(frontier: Frontier, now: datetime) 
     assert len(urls) == count
 
 
-def test_a_known_url_is_queued_again_when_it_ended_long_enough_ago(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_known_url_is_queued_again_when_it_ended_long_enough_ago(frontier: Frontier, now: datetime) -> None:
     """Archived "in a reasonable time" is archived (A02)."""
     frontier.add([A1], now=now)
     visit(frontier, now)
@@ -124,9 +120,7 @@ def test_a_known_url_is_queued_again_when_it_ended_long_enough_ago(
     assert frontier.add([A1], now=now + DAY, again=HOUR) == AddResult(duplicates=1)
 
 
-def test_again_with_no_age_takes_all_that_ended_whatever_the_clock_says(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_again_with_no_age_takes_all_that_ended_whatever_the_clock_says(frontier: Frontier, now: datetime) -> None:
     """An operator who says "again" means it."""
     frontier.add([A1], now=now)
     visit(frontier, now)
@@ -155,9 +149,7 @@ def test_a_url_queued_again_is_as_the_new_item_says(frontier: Frontier, now: dat
     )
 
 
-def test_a_memo_outlives_failures_and_is_replaced_by_the_next_completion(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_memo_outlives_failures_and_is_replaced_by_the_next_completion(frontier: Frontier, now: datetime) -> None:
     """It is what the last completion wanted to be remembered."""
     frontier.add([A1], now=now)
     visit(frontier, now, memo="one")
@@ -217,9 +209,7 @@ def test_a_skipped_item_can_be_queued_again(frontier: Frontier, now: datetime) -
     assert frontier.counts()[ItemState.SKIPPED] == 0
 
 
-def test_a_discarded_item_that_is_queued_again_is_the_last_one(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_discarded_item_that_is_queued_again_is_the_last_one(frontier: Frontier, now: datetime) -> None:
     """It comes after those that were queued meanwhile, not in the place that it had."""
     frontier.add([A1, A2, A3], now=now)
     frontier.discard([A1.url], now=now, reason="not wanted")
@@ -286,9 +276,7 @@ def test_discarded_items_are_skipped_without_a_visit(frontier: Frontier, now: da
     assert frontier.discard([A2.url], now=now, reason="purge") == 0
 
 
-def test_items_that_wait_for_their_moment_are_discarded_too(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_items_that_wait_for_their_moment_are_discarded_too(frontier: Frontier, now: datetime) -> None:
     """A retry that nobody wants."""
     frontier.add([A1], now=now)
     frontier.retry(claim_one(frontier, now), now=now, reason="503")
@@ -311,9 +299,7 @@ def test_a_discard_leaves_claimed_and_ended_items_alone(frontier: Frontier, now:
     assert frontier.counts()[ItemState.DONE] == 2
 
 
-def test_a_discarded_due_item_stays_done_and_comes_no_more(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_discarded_due_item_stays_done_and_comes_no_more(frontier: Frontier, now: datetime) -> None:
     """Its captures are there; only the future is discarded."""
     frontier.add([A1], now=now)
     visit(frontier, now, due=now + HOUR)
@@ -326,9 +312,7 @@ def test_a_discarded_due_item_stays_done_and_comes_no_more(
     assert frontier.claim(now=now + DAY, worker="w") == []
 
 
-def test_a_discard_finds_a_url_however_it_is_spelled_or_discards_nothing(
-    frontier: Frontier, now: datetime
-) -> None:
+def test_a_discard_finds_a_url_however_it_is_spelled_or_discards_nothing(frontier: Frontier, now: datetime) -> None:
     """The identity key decides; a text that is no URL is a mistake."""
     frontier.add([NewItem("http://example.org/~a"), A1], now=now)
 

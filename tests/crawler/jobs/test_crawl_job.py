@@ -97,8 +97,7 @@ def test_a_job_survives_the_way_through_the_frontier(settings: Settings, lane: L
 def test_only_what_belongs_to_the_crawl_travels() -> None:
     """Where the proxy may connect to is each machine's own."""
     settings = parse_settings(
-        '[egress]\nallow = ["10.0.0.0/8"]\n[visit]\ntimeout_s = 5\n'
-        '[[sheet]]\nmatch = "b.example"\nscope.depth = 1\n'
+        '[egress]\nallow = ["10.0.0.0/8"]\n[visit]\ntimeout_s = 5\n[[sheet]]\nmatch = "b.example"\nscope.depth = 1\n'
     )
 
     text = settings_text(settings)
@@ -106,9 +105,7 @@ def test_only_what_belongs_to_the_crawl_travels() -> None:
     assert parse_settings(text) == replace(settings, egress=Settings().egress)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "3", "[]", "{}", '{"version": 99}', '{"version": 1, "seeds": 3}']
-)
+@pytest.mark.parametrize("text", ["", "3", "[]", "{}", '{"version": 99}', '{"version": 1, "seeds": 3}'])
 def test_an_order_that_is_no_job_is_refused_by_name(text: str) -> None:
     """Of another version, or of another program."""
     with pytest.raises(ConfigError, match="job 'mine'"):
@@ -129,9 +126,7 @@ def test_names_are_short_and_plain_and_made_from_the_seeds() -> None:
     assert check_job_name(derive_job_name(["http://[::1]/"]))
 
 
-def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(
-    frontier: Frontier, clock: Hands
-) -> None:
+def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(frontier: Frontier, clock: Hands) -> None:
     """Proxy, egress, browser and frontier stay the machine's."""
     local = parse_settings("[visit]\ntimeout_s = 7\n[proxy]\nprocesses = 3\n")
     job = job_of("[visit]\ntimeout_s = 9\n[proxy]\nprocesses = 8\n")
@@ -144,9 +139,7 @@ def test_a_job_s_settings_hold_for_its_pages_and_the_machine_s_for_lists(
     assert jobs.settings_for(SEED, "mine").proxy.processes == 3
 
 
-def test_a_sheet_holds_below_its_prefix_within_half_a_second(
-    frontier: Frontier, clock: Hands
-) -> None:
+def test_a_sheet_holds_below_its_prefix_within_half_a_second(frontier: Frontier, clock: Hands) -> None:
     """Set while workers run; the longest prefix holds, a live one beats the profile's."""
     job = job_of('[[sheet]]\nmatch = "a.example"\nvisit.timeout_s = 1\nvisit.language = "de"\n')
     frontier.give_order(JOB_ORDER, "mine", job.to_json())
@@ -184,9 +177,7 @@ def test_what_cannot_be_read_is_left_out_and_told(frontier: Frontier, clock: Han
         parse_live_sheet("example,", '{"future": {"x": 1}}')
 
 
-def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(
-    frontier: Frontier, clock: Hands
-) -> None:
+def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(frontier: Frontier, clock: Hands) -> None:
     """Only of a seed; telling it twice changes nothing."""
     frontier.give_order(JOB_ORDER, "mine", job_of("[scope]\nkind = 'host'\n").to_json())
     here, there = (JobSettings(frontier, Settings(), clock=clock) for _ in range(2))
@@ -205,16 +196,12 @@ def test_where_a_seed_redirects_to_is_in_scope_on_all_machines(
         assert not jobs.scope_for(SEED, "mine").holds("https://no.example/")
 
 
-async def test_a_crawl_given_again_goes_on_and_other_seeds_join_it(
-    frontier: Frontier, clock: Hands
-) -> None:
+async def test_a_crawl_given_again_goes_on_and_other_seeds_join_it(frontier: Frontier, clock: Hands) -> None:
     """The order is given once; what is known is left alone."""
     first = await submit_job(job_of(), frontier, local=Settings(), clock=clock)
     version = frontier.stats(NOW).version
     again = await submit_job(job_of(), frontier, local=Settings(), clock=clock)
-    more = await submit_job(
-        job_of(seeds=("https://b.example/",)), frontier, local=Settings(), clock=clock
-    )
+    more = await submit_job(job_of(seeds=("https://b.example/",)), frontier, local=Settings(), clock=clock)
 
     assert (first.is_new, first.added.added) == (True, 1)
     assert (again.is_new, again.changed, again.added.duplicates) == (False, False, 1)
@@ -231,9 +218,7 @@ async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
     links = {"https://a.example/docs/x": 1, "https://a.example/y": 1, "https://a.example/docs/z": 3}
     frontier.add((NewItem(url, hops=hops, job="mine") for url, hops in links.items()), now=NOW)
 
-    narrow = await submit_job(
-        job_of("[scope]\nkind = 'prefix'\ndepth = 2\n"), frontier, local=Settings(), clock=clock
-    )
+    narrow = await submit_job(job_of("[scope]\nkind = 'prefix'\ndepth = 2\n"), frontier, local=Settings(), clock=clock)
     assert narrow.dropped == 2
     assert {record.outcome for record in frontier.ls(ItemState.SKIPPED)} == {
         "scope: outside",
@@ -248,9 +233,7 @@ async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
     )
     assert (excluding.revived, excluding.dropped) == (1, 1)
 
-    wide = await submit_job(
-        job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock
-    )
+    wide = await submit_job(job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock)
     assert wide.revived == 2
     assert {record.item.url: record.item.hops for record in frontier.ls(ItemState.QUEUED)} == {
         SEED: 0,
@@ -258,9 +241,7 @@ async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
     }
 
 
-async def test_a_crawl_takes_its_seeds_over_from_lists_and_other_crawls(
-    frontier: Frontier, clock: Hands
-) -> None:
+async def test_a_crawl_takes_its_seeds_over_from_lists_and_other_crawls(frontier: Frontier, clock: Hands) -> None:
     """Queued or done, in whatever job; or it would end before it began."""
     done = "https://b.example/"
     frontier.add([NewItem(SEED), NewItem(done, job="other")], now=NOW)

@@ -63,8 +63,7 @@ def test_a_hidden_character_ends_no_line_and_is_refused(tmp_path: Path) -> None:
     """A line separator inside a URL makes neither two URLs nor a wrong line number."""
     path = tmp_path / "urls.txt"
     path.write_bytes(
-        "https://a.example/x\u2028https://b.example/\nhttps://c.example/\n".encode()
-        + b"https://d.example/\x81\n"
+        "https://a.example/x\u2028https://b.example/\nhttps://c.example/\n".encode() + b"https://d.example/\x81\n"
     )
 
     first, url, last = read_file(path)

@@ -72,9 +72,7 @@ def test_exclude_beats_include_and_scope_and_names_its_pattern() -> None:
     assert why("host", "https://a.org/", "https://b.org/x", **patterns) == "include: x"
 
 
-@pytest.mark.parametrize(
-    ("depth", "hops", "followed"), [(-1, 999, True), (0, 1, False), (2, 2, True), (2, 3, False)]
-)
+@pytest.mark.parametrize(("depth", "hops", "followed"), [(-1, 999, True), (0, 1, False), (2, 2, True), (2, 3, False)])
 def test_depth_counts_links_from_a_seed(depth: int, hops: int, followed: bool) -> None:
     """Minus one is any number."""
     scope = Scope(SeedTerritory("any", []), ScopeSettings(kind="any", depth=depth))
@@ -84,9 +82,7 @@ def test_depth_counts_links_from_a_seed(depth: int, hops: int, followed: bool) -
 
 def test_extra_hops_lead_so_far_beyond_the_scope_and_start_again_inside() -> None:
     """A link back into the scope counts no hop."""
-    scope = Scope(
-        SeedTerritory("host", ["https://a.org/"]), ScopeSettings(kind="host", extra_hops=2)
-    )
+    scope = Scope(SeedTerritory("host", ["https://a.org/"]), ScopeSettings(kind="host", extra_hops=2))
 
     first = scope.decide("https://b.org/", hops=1, hops_off=0)
     second = scope.decide("https://c.org/", hops=2, hops_off=first.hops_off)
@@ -148,9 +144,7 @@ def test_a_link_that_is_too_long_is_refused() -> None:
 
 def test_the_scope_is_said_in_words() -> None:
     """For the dry run."""
-    settings = ScopeSettings(
-        kind="domain", depth=1, extra_hops=2, include=("a", "b"), exclude=tuple("cdefghi")
-    )
+    settings = ScopeSettings(kind="domain", depth=1, extra_hops=2, include=("a", "b"), exclude=tuple("cdefghi"))
 
     assert describe_scope(settings, 3) == (
         "Pages of the host of any of the 3 seeds and of all hosts below it, and those in which a or b "

@@ -21,9 +21,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 BLACK_AND_WHITE = (PolicyKind.WHITELIST, PolicyKind.BLACKLIST)
 
 
-def entry(
-    kind: PolicyKind, pattern: str, *, key: str = "", value: str = "", days: int = 0
-) -> PolicyEntry:
+def entry(kind: PolicyKind, pattern: str, *, key: str = "", value: str = "", days: int = 0) -> PolicyEntry:
     """An entry that holds, for so many days, or for ever."""
     expires_at = NOW + timedelta(days=days) if days else None
     return PolicyEntry(kind, pattern, "because", "alice", NOW, expires_at, key, value)
@@ -124,9 +122,7 @@ _MOMENTS = st.timedeltas(timedelta(days=-9_000), timedelta(days=30_000)).map(lam
 _ENTRIES = st.builds(
     PolicyEntry,
     st.sampled_from([PolicyKind.BLACKLIST, PolicyKind.WHITELIST, PolicyKind.AUTOBLACKLIST]),
-    st.sampled_from(
-        ["example.org", "=example.org", "https://example.org/" + "x" * 20_000, "re:[a]"]
-    ),
+    st.sampled_from(["example.org", "=example.org", "https://example.org/" + "x" * 20_000, "re:[a]"]),
     st.text(max_size=300),
     st.text(max_size=50),
     _MOMENTS,
@@ -143,9 +139,7 @@ def test_an_entry_comes_back_as_it_was(made: PolicyEntry) -> None:
 def test_the_reason_names_pattern_why_who_and_until_when() -> None:
     """What is recorded with a skipped URL says all that is known."""
     text = str(entry(PolicyKind.BLACKLIST, "example.org", days=30))
-    assert (
-        text == "blacklist: example.org (because, by alice, 2026-11-21, until 2026-12-21 12:00 UTC)"
-    )
+    assert text == "blacklist: example.org (because, by alice, 2026-11-21, until 2026-12-21 12:00 UTC)"
 
 
 def test_the_same_decision_takes_the_place_of_the_earlier_one() -> None:

@@ -54,9 +54,7 @@ async def test_a_change_is_followed_within_a_second(world: World) -> None:
     assert (await world.before()).action is RuleAction.VISIT
 
 
-async def test_the_whitelist_overrides_lists_and_what_the_crawl_found(
-    world: World, tmp_path: Path
-) -> None:
+async def test_the_whitelist_overrides_lists_and_what_the_crawl_found(world: World, tmp_path: Path) -> None:
     """Also when they are more specific; a more specific blacklist entry it does not."""
     spam = tmp_path / "spam"
     spam.write_text(f"{SITE}/page\n")
@@ -84,9 +82,7 @@ async def test_the_whitelist_overrides_lists_and_what_the_crawl_found(
         ("http://origin.example:22", "port:"),
     ],
 )
-async def test_what_is_no_web_is_not_visited_whitelisted_or_not(
-    world: World, url: str, constant: str
-) -> None:
+async def test_what_is_no_web_is_not_visited_whitelisted_or_not(world: World, url: str, constant: str) -> None:
     """Private addresses, blocked hosts and ports of other services, as far as the URL shows them."""
     egress = EgressSettings(block=("blocked.example",), resolve={"given.example": "10.0.0.1"})
     world.settings = type(world.settings)(egress=egress)
@@ -178,9 +174,7 @@ async def test_a_ban_does_not_grow_with_each_page(world: World) -> None:
 
 async def test_pages_that_were_skipped_for_other_reasons_ban_nobody(world: World) -> None:
     """A redirect to a refused site is not the site's word."""
-    await world.after(
-        outcome=VisitOutcome.SKIPPED, reason="redirect: http://x.example/ (list: l, line 1)"
-    )
+    await world.after(outcome=VisitOutcome.SKIPPED, reason="redirect: http://x.example/ (list: l, line 1)")
     assert world.frontier.orders(POLICY_ORDER) == {}
 
 
@@ -195,17 +189,13 @@ async def test_without_a_time_nobody_is_banned(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [404, 410])
-async def test_a_link_that_is_gone_has_failed_and_is_not_asked_for_again(
-    world: World, status: int
-) -> None:
+async def test_a_link_that_is_gone_has_failed_and_is_not_asked_for_again(world: World, status: int) -> None:
     """For `ban_s`, whatever its spelling; the site's other pages go on (A06)."""
     world.set(ban_s=86_400.0)
     await world.after("/%7Egone", status=status)
     verdict = await world.before("/~gone")
     assert verdict.action is RuleAction.SKIP
-    assert verdict.reason == (
-        f"failed link: status {status} on 2026-11-21; not asked for again before 2026-11-22"
-    )
+    assert verdict.reason == (f"failed link: status {status} on 2026-11-21; not asked for again before 2026-11-22")
     assert (await world.before("/other")).action is RuleAction.VISIT
     assert (await world.before("/~gone", lane=Lane.NOW)).action is RuleAction.VISIT
     world.clock.turn(days=1)

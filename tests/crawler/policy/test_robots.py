@@ -226,9 +226,7 @@ def test_groups_begin_with_their_names_and_end_with_the_next() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "between", ["Sitemap: https://foo.bar/map", "Unknown: line", "Crawl-delay: 3"]
-)
+@pytest.mark.parametrize("between", ["Sitemap: https://foo.bar/map", "Unknown: line", "Crawl-delay: 3"])
 def test_other_lines_end_no_group(between: str) -> None:
     """What is no rule does not part the names above and below it (2.2.4)."""
     text = lines("User-agent: BarBot", between, "User-agent: *", "Disallow: /")
@@ -266,9 +264,7 @@ def test_everybodys_group_is_for_those_without_their_own() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize(
-    "key", ["Disallow:", "DISALLOW :", "disallow", "Dissallow:", " disallow: "]
-)
+@pytest.mark.parametrize("key", ["Disallow:", "DISALLOW :", "disallow", "Dissallow:", " disallow: "])
 def test_lines_as_people_write_them(end: str, key: str) -> None:
     """Every line end, any letter case, white space, a forgotten colon, a common misspelling."""
     text = end.join(["\ufeffUser-agent: FooBot # us", f"{key} /x # why", "# Allow: /x", ""])
@@ -307,9 +303,7 @@ def test_what_lies_beyond_the_limit_is_not_read() -> None:
 
 def test_utf16_and_other_charsets_are_read_as_far_as_they_go() -> None:
     """A file in UTF-16 is read; a byte of an old encoding stands for itself."""
-    assert not parse_robots("\ufeffUser-agent: *\nDisallow: /x".encode("utf-16"), "a").allows(
-        f"{SITE}/x"
-    )
+    assert not parse_robots("\ufeffUser-agent: *\nDisallow: /x".encode("utf-16"), "a").allows(f"{SITE}/x")
     old = parse_robots("User-agent: *\nDisallow: /stra\xdfe".encode("latin-1"), "a")
     assert not old.allows(f"{SITE}/stra%DFe")
 

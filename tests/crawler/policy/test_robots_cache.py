@@ -33,9 +33,7 @@ def says(origin: Origin, body: bytes = PRIVATE, **about: str) -> None:
     origin.answers["/robots.txt"] = ok(body, mime="text/plain", **about)
 
 
-async def test_what_is_disallowed_is_skipped_with_the_rule_as_the_reason(
-    obeying: World, origin: Origin
-) -> None:
+async def test_what_is_disallowed_is_skipped_with_the_rule_as_the_reason(obeying: World, origin: Origin) -> None:
     """The reason is the line of robots.txt; what it does not name is visited."""
     says(origin)
     verdict = await obeying.before("/private/x")
@@ -80,9 +78,7 @@ async def test_one_fetch_at_a_time(obeying: World, origin: Origin) -> None:
     assert len(origin.requests) == 1
 
 
-async def test_origins_are_told_apart(
-    obeying: World, origin: Origin, secure_origin: Origin
-) -> None:
+async def test_origins_are_told_apart(obeying: World, origin: Origin, secure_origin: Origin) -> None:
     """Scheme and host have a robots.txt of their own each (RFC 9309, 2.3)."""
     says(origin)
     says(secure_origin, b"User-agent: *\nDisallow: /")
@@ -93,9 +89,7 @@ async def test_origins_are_told_apart(
 
 
 @pytest.mark.parametrize("status", ["400", "401", "403", "404", "410", "451", "300", "304"])
-async def test_what_is_not_there_forbids_nothing(
-    obeying: World, origin: Origin, status: str
-) -> None:
+async def test_what_is_not_there_forbids_nothing(obeying: World, origin: Origin, status: str) -> None:
     """4xx, and 3xx that lead nowhere: unavailable, so everything is allowed (2.3.1.3)."""
     says(origin, status=f"{status} So")
     assert (await obeying.before("/private")).action is RuleAction.VISIT
@@ -146,16 +140,12 @@ async def test_a_host_that_cannot_be_reached_is_given_up_after_a_few_times(obeyi
         assert verdict.action is RuleAction.LATER
         assert verdict.until is not None
         obeying.clock.at = verdict.until
-    report = obeying.frontier.host(
-        "refused.example", now=obeying.clock.now() - timedelta(seconds=1)
-    )
+    report = obeying.frontier.host("refused.example", now=obeying.clock.now() - timedelta(seconds=1))
     assert report is not None
     assert report.down_until is not None
 
 
-async def test_after_thirty_days_what_was_known_holds_or_nothing_is_forbidden(
-    obeying: World, origin: Origin
-) -> None:
+async def test_after_thirty_days_what_was_known_holds_or_nothing_is_forbidden(obeying: World, origin: Origin) -> None:
     """A site cannot keep crawlers waiting for ever by a broken robots.txt (2.3.1.4)."""
     says(origin)
     await obeying.before()
@@ -175,14 +165,10 @@ async def test_after_thirty_days_what_was_known_holds_or_nothing_is_forbidden(
     obeying.clock.turn(days=2)
     assert (await obeying.before("/public")).action is RuleAction.VISIT
     assert (await obeying.before("/private")).action is RuleAction.SKIP
-    assert (
-        await obeying.before("/private", site="http://other.example")
-    ).action is RuleAction.VISIT
+    assert (await obeying.before("/private", site="http://other.example")).action is RuleAction.VISIT
 
 
-async def test_redirects_are_followed_to_other_hosts_and_loops_forbid_nothing(
-    obeying: World, origin: Origin
-) -> None:
+async def test_redirects_are_followed_to_other_hosts_and_loops_forbid_nothing(obeying: World, origin: Origin) -> None:
     """Five hops (2.3.1.2)."""
     target = "Location: http://other.example/moved\r\n"
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=target)
@@ -194,9 +180,7 @@ async def test_redirects_are_followed_to_other_hosts_and_loops_forbid_nothing(
     assert (await obeying.before("/private")).action is RuleAction.VISIT
 
 
-async def test_a_redirect_to_where_we_may_not_go_forbids_nothing(
-    obeying: World, origin: Origin
-) -> None:
+async def test_a_redirect_to_where_we_may_not_go_forbids_nothing(obeying: World, origin: Origin) -> None:
     """A private address is not asked, and does not keep the site from being visited."""
     target = "Location: http://private.example/robots.txt\r\n"
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=target)
@@ -222,9 +206,7 @@ async def test_a_compressed_bomb_is_read_to_its_limit(obeying: World, origin: Or
     assert (await obeying.before("/private")).action is RuleAction.SKIP
 
 
-async def test_a_file_that_drips_means_wait(
-    obeying: World, origin: Origin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_drips_means_wait(obeying: World, origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that does not end in time may still have forbidden everything."""
     monkeypatch.setattr(robots_cache, "TIMEOUT_S", 1.0)
     over = threading.Event()
@@ -257,17 +239,13 @@ async def test_a_file_that_breaks_off_means_wait(obeying: World, origin: Origin)
     "body",
     [b"\x00\xff\xfe" * 1_000, b"<!doctype html><p>Not found", b"", b"\x89PNG\r\n" + PRIVATE[:13]],
 )
-async def test_what_is_no_robots_txt_forbids_nothing(
-    obeying: World, origin: Origin, body: bytes
-) -> None:
+async def test_what_is_no_robots_txt_forbids_nothing(obeying: World, origin: Origin, body: bytes) -> None:
     """A page, a picture and noise have no rules."""
     says(origin, body)
     assert (await obeying.before("/private")).action is RuleAction.VISIT
 
 
-async def test_a_crawl_delay_is_wished_for_as_far_as_it_is_bearable(
-    obeying: World, origin: Origin
-) -> None:
+async def test_a_crawl_delay_is_wished_for_as_far_as_it_is_bearable(obeying: World, origin: Origin) -> None:
     """The host rests so long, but no longer than `crawl_delay_limit_s`."""
     says(origin, b"User-agent: *\nCrawl-delay: 12.5\n")
     await obeying.before()
@@ -279,9 +257,7 @@ async def test_a_crawl_delay_is_wished_for_as_far_as_it_is_bearable(
     assert (await obeying.after()).delay == timedelta(seconds=limit_s)
 
 
-async def test_the_host_rests_between_its_robots_txt_and_the_page(
-    obeying: World, origin: Origin
-) -> None:
+async def test_the_host_rests_between_its_robots_txt_and_the_page(obeying: World, origin: Origin) -> None:
     """Asking for the rules is asking: the item waits its turn, and so do others of the host."""
     obeying.settings = replace(obeying.settings, politeness=PolitenessSettings(min_delay_s=2.0))
     says(origin)
@@ -299,9 +275,7 @@ async def test_the_host_rests_between_its_robots_txt_and_the_page(
     assert len(origin.requests) == 1
 
 
-async def test_an_answer_that_is_not_kept_does_not_put_a_page_off_for_ever(
-    obeying: World, origin: Origin
-) -> None:
+async def test_an_answer_that_is_not_kept_does_not_put_a_page_off_for_ever(obeying: World, origin: Origin) -> None:
     """With a lifetime of nothing the file is asked for each time, and the page is visited."""
     obeying.settings = replace(obeying.settings, politeness=PolitenessSettings(min_delay_s=2.0))
     obeying.set(robots_lifetime_s=0.0)
@@ -321,9 +295,7 @@ async def test_rules_are_read_for_our_own_name(obeying: World, origin: Origin) -
     assert len(origin.requests) == 2
 
 
-async def test_a_site_that_is_closed_altogether_is_left_alone(
-    obeying: World, origin: Origin
-) -> None:
+async def test_a_site_that_is_closed_altogether_is_left_alone(obeying: World, origin: Origin) -> None:
     """``Disallow: /`` bans the site for a while, with the reason (A05)."""
     says(origin, b"User-agent: *\nDisallow: /\n")
     assert (await obeying.before("/x")).reason == "robots: Disallow: /"
@@ -341,9 +313,7 @@ async def test_a_site_that_is_closed_altogether_is_left_alone(
 async def test_large_rules_are_kept_for_other_machines(obeying: World, origin: Origin) -> None:
     """Half a megabyte of rules travels through the frontier and comes back as it was."""
     line = b"Disallow: /private/%06d\n"
-    body = b"User-agent: *\n" + b"".join(
-        line % number for number in range(ROBOTS_LIMIT_BYTES // 26)
-    )
+    body = b"User-agent: *\n" + b"".join(line % number for number in range(ROBOTS_LIMIT_BYTES // 26))
     says(origin, body)
     assert (await obeying.before("/private/000077")).action is RuleAction.SKIP
     obeying.another_process()

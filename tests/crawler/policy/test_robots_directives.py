@@ -119,6 +119,4 @@ def test_a_page_that_is_not_rendered_is_read_for_the_same_words() -> None:
 @given(st.text(max_size=300), st.text(max_size=20), st.text(max_size=300))
 def test_no_text_is_too_odd(value: str, name: str, content: str) -> None:
     """Whatever a site says is read without an error."""
-    forbidding_reason(
-        [value, f"unavailable_after: {value}"], [(name, content)], agent="Weboid", now=NOW
-    )
+    forbidding_reason([value, f"unavailable_after: {value}"], [(name, content)], agent="Weboid", now=NOW)

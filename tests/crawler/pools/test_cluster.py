@@ -44,18 +44,14 @@ pytestmark = pytest.mark.proxy
 
 CLOCK = SystemClock()
 SECRET = ClusterSecret.of("s" * 32)
-SETTINGS = Settings(
-    egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
-)
+SETTINGS = Settings(egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0))
 
 
 @pytest.fixture
 def frontier(tmp_path: Path) -> Iterator[SqliteFrontier]:
     """Where notes are kept."""
     settings = FrontierSettings()
-    with SqliteFrontier(
-        tmp_path / "frontier.sqlite", settings=settings, politeness=PolitenessSettings()
-    ) as opened:
+    with SqliteFrontier(tmp_path / "frontier.sqlite", settings=settings, politeness=PolitenessSettings()) as opened:
         yield opened
 
 
@@ -97,9 +93,7 @@ def note(name: str = "a:1", by: ClusterSecret = SECRET, **changed: Any) -> str:
 
 def signed(name: str, said: dict[str, Any], secret: ClusterSecret = SECRET) -> str:
     """A note as a proxy of the cluster with that secret puts it: as an `Announcer` writes it."""
-    message = json.dumps(
-        [PROXY_SERVICE, name, said], sort_keys=True, separators=(",", ":")
-    ).encode()
+    message = json.dumps([PROXY_SERVICE, name, said], sort_keys=True, separators=(",", ":")).encode()
     return json.dumps({**said, "signature": secret.signature(message)})
 
 
@@ -224,9 +218,7 @@ async def test_whoever_finds_no_proxy_waits_and_says_so_once(
     assert "PRIVATE" not in borrower.authority.read_text()
 
 
-async def test_nobody_waits_for_a_proxy_when_told_to_stop(
-    frontier: SqliteFrontier, tmp_path: Path
-) -> None:
+async def test_nobody_waits_for_a_proxy_when_told_to_stop(frontier: SqliteFrontier, tmp_path: Path) -> None:
     """The visit is given back instead."""
     borrower = Borrower(frontier, tmp_path)
     waiting = asyncio.create_task(borrower.proxies.start())
@@ -265,9 +257,7 @@ def test_a_note_is_there_while_its_process_lives_and_gone_after(frontier: Sqlite
         "[" * 100_000,
     ],
 )
-def test_a_note_that_says_nothing_useful_is_passed_over(
-    frontier: SqliteFrontier, text: str
-) -> None:
+def test_a_note_that_says_nothing_useful_is_passed_over(frontier: SqliteFrontier, text: str) -> None:
     """Another version wrote it, or somebody by hand."""
     now = datetime.now(UTC)
     frontier.put_note(PROXY_SERVICE, "x", text, now=now, until=now + timedelta(minutes=1))
@@ -326,9 +316,7 @@ def test_host_and_port_come_back_as_they_were(text: str) -> None:
     assert join_host_port(*split_host_port(text)) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a", "a:", ":1", "a:b", "a:99999", "::1:80", "a/b:1", "a:1\n"]
-)
+@pytest.mark.parametrize("text", ["", "a", "a:", ":1", "a:b", "a:99999", "::1:80", "a/b:1", "a:1\n"])
 def test_what_is_no_host_and_port_is_refused(text: str) -> None:
     """The text says what would be right."""
     with pytest.raises(ConfigError, match="write"):
@@ -365,10 +353,7 @@ def test_pages_survive_the_death_of_each_part_each_once() -> None:
         found = look(cluster)
         with cluster.frontier() as frontier:
             # Who ended took its announcement back; that of one who was killed runs out by itself.
-            notes = [
-                frontier.notes(kind, now=SystemClock().now())
-                for kind in (PROXY_SERVICE, WORKER_SERVICE)
-            ]
+            notes = [frontier.notes(kind, now=SystemClock().now()) for kind in (PROXY_SERVICE, WORKER_SERVICE)]
             pids = {json.loads(each)["pid"] for some in notes for each in some.values()}
 
     assert (stats.done, stats.dead, stats.skipped) == (PAGES, 0, 0)

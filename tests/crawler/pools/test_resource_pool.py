@@ -21,9 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio]
 @asynccontextmanager
 async def pool(**changes: Any) -> AsyncIterator[BrowserPool]:
     """A pool that has started."""
-    browsers = BrowserPool(
-        BrowserSettings(**changes), find_browser(), SystemClock(), needs=ProxyAccess
-    )
+    browsers = BrowserPool(BrowserSettings(**changes), find_browser(), SystemClock(), needs=ProxyAccess)
     try:
         await browsers.start()
         yield browsers

@@ -59,9 +59,7 @@ def take(
 
     async def take(path: str, key: ContextKey | None = KEY, **changes: Any) -> PageInfo:
         visit = VisitSettings(timeout_s=20.0, settle_s=0.2, full_page=False, favicon=False)
-        chosen = replace(
-            settings, visit=replace(visit, **changes), behaviours=BehaviourSettings(run=())
-        )
+        chosen = replace(settings, visit=replace(visit, **changes), behaviours=BehaviourSettings(run=()))
 
         async def nothing(_page: PageInfo) -> None:
             return None
@@ -91,11 +89,7 @@ def resource(page: PageInfo, path: str) -> PageResource:
 
 def records_of(layout: Layout, path: str) -> list[Record]:
     """Return its captures, in file order."""
-    return [
-        each
-        for each in records(layout)
-        if each.url == SITE + path and each.kind in ("response", "revisit")
-    ]
+    return [each for each in records(layout) if each.url == SITE + path and each.kind in ("response", "revisit")]
 
 
 def styled(name: str, *, more: str = "") -> bytes:
@@ -103,9 +97,7 @@ def styled(name: str, *, more: str = "") -> bytes:
     return ok(f"<link rel=stylesheet href=/style.css><p>Words of {name}{more}".encode())
 
 
-async def test_a_site_is_asked_for_a_resource_once(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
+async def test_a_site_is_asked_for_a_resource_once(take: Take, origin: Origin, layout: Layout) -> None:
     """The manifest of a later page names the record of an earlier visit that holds it."""
     origin.answers["/style.css"] = ok(b"p{color:red}", mime="text/css", more=CACHEABLE)
     origin.answers |= {"/a": styled("a"), "/b": styled("b")}
@@ -131,18 +123,12 @@ async def test_what_a_page_sends_when_it_is_left_is_its_own_or_refused(
     )
     origin.answers |= {"/a": styled("a", more=leaving), "/b": styled("b")}
     _, second = await take("/a"), await take("/b")
-    pages = {
-        each.headers["WARC-Page-ID"]
-        for path in ("/beacon", "/alive")
-        for each in records_of(layout, path)
-    }
+    pages = {each.headers["WARC-Page-ID"] for path in ("/beacon", "/alive") for each in records_of(layout, path)}
     assert pages <= {"page /a"}
     assert {each.url for each in second.resources} == {f"{SITE}/b", f"{SITE}/style.css"}
 
 
-async def test_a_revalidated_resource_refers_to_its_record(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
+async def test_a_revalidated_resource_refers_to_its_record(take: Take, origin: Origin, layout: Layout) -> None:
     """A 304 is a revisit of the profile server-not-modified that names the earlier visit's record."""
     again = 'ETag: "1"\r\nCache-Control: no-cache\r\n'
     whole = ok(b"p{color:red}", mime="text/css", more=again)
@@ -161,9 +147,7 @@ async def test_a_revalidated_resource_refers_to_its_record(
     assert second.outcome is VisitOutcome.COMPLETE
 
 
-async def test_a_framed_document_has_a_record_for_each_page(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
+async def test_a_framed_document_has_a_record_for_each_page(take: Take, origin: Origin, layout: Layout) -> None:
     """Take-downs find the pages that frame a document by the records of these pages."""
     framing = ok(b"<p>Words<iframe src=/frame></iframe>")
     origin.answers |= {"/a": framing, "/b": framing, "/frame": ok(b"framed", more=CACHEABLE)}
@@ -237,9 +221,7 @@ async def test_two_visits_at_once_have_two_contexts(
     await asyncio.gather(*map(take, paths))
     assert len(contexts) == len(paths)
     for path in paths:
-        assert [each.headers["WARC-Page-ID"] for each in records_of(layout, f"{path}.png")] == [
-            f"page {path}"
-        ]
+        assert [each.headers["WARC-Page-ID"] for each in records_of(layout, f"{path}.png")] == [f"page {path}"]
 
 
 LEAVING = """<!doctype html><p>Words of PAGE<script>
@@ -287,9 +269,7 @@ async def test_no_request_of_a_hostile_page_is_taken_for_another_page_s(
     assert [pair for pair in owners if f"page /{pair[0]}" != pair[1]] == []
 
 
-async def test_an_unchanged_page_is_shown_from_the_archive(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
+async def test_an_unchanged_page_is_shown_from_the_archive(take: Take, origin: Origin, layout: Layout) -> None:
     """In a later run the host confirms page and style sheet; the capture is as whole as the first."""
     times = 'ETag: "one"\r\nCache-Control: no-cache\r\n'
 

@@ -40,9 +40,7 @@ class Machine:
         self.frontier: Frontier = place.open(POLITENESS, FrontierSettings(lease_s=1e6))
         clock = SystemClock()
         self.jobs = JobSettings(self.frontier, Settings(), clock=clock)
-        self.rule = BudgetRule(
-            self.jobs, self.frontier, StoreRetry(clock, lambda _: None), sleep=at_once
-        )
+        self.rule = BudgetRule(self.jobs, self.frontier, StoreRetry(clock, lambda _: None), sleep=at_once)
 
 
 @pytest.fixture
@@ -62,9 +60,7 @@ def begin(frontier: Frontier, scope: str, urls: int = 10) -> None:
     frontier.add(items, now=NOW)
 
 
-async def work(
-    machine: Machine, chance: random.Random, done: list[str], *, dying: float = 0.2
-) -> None:
+async def work(machine: Machine, chance: random.Random, done: list[str], *, dying: float = 0.2) -> None:
     """One worker to its end: visits as the rule says, some of which have to be tried again."""
     now = NOW
     while True:

@@ -52,9 +52,7 @@ class Crawl:
         self, item: FrontierItem, *links: str, final: str = "", again: bool = False, **facts: object
     ) -> list[NewItem]:
         """What joins after a visit to a page with these links."""
-        page = PageInfo(
-            item.id, item.url, final or item.url, "2026-11-21T12:00:00Z", VisitOutcome.COMPLETE
-        )
+        page = PageInfo(item.id, item.url, final or item.url, "2026-11-21T12:00:00Z", VisitOutcome.COMPLETE)
         page = replace(page, outlinks=links, **facts)  # type: ignore[arg-type]
         follow_up = FollowUp()
         await self.rule.after(item, CaptureResult(page, again=again), follow_up, now=NOW)
@@ -63,9 +61,7 @@ class Crawl:
 
 def item(url: str = SEED, *, hops: int = 0, hops_off: int = 0, job: str = "mine") -> FrontierItem:
     """An item as it is claimed."""
-    return FrontierItem(
-        "id", url, "a.example", Lane.STANDARD, hops, "", 1, 1, job=job, hops_off=hops_off
-    )
+    return FrontierItem("id", url, "a.example", Lane.STANDARD, hops, "", 1, 1, job=job, hops_off=hops_off)
 
 
 @pytest.fixture
@@ -81,9 +77,7 @@ async def test_a_link_in_scope_joins_once_with_its_way(crawl: Crawl) -> None:
     """Its hops, the page that has it, the job and the job's lane; the page itself does not."""
     crawl.begin()
 
-    links = await crawl.follow(
-        item(), f"{SEED}x", f"{SEED}x#part", "https://A.example:443/docs/x", SEED, f"{SEED}#top"
-    )
+    links = await crawl.follow(item(), f"{SEED}x", f"{SEED}x#part", "https://A.example:443/docs/x", SEED, f"{SEED}#top")
 
     assert links == [NewItem(f"{SEED}x", Lane.HIGH, hops=1, via=SEED, job="mine")]
 
@@ -101,9 +95,7 @@ async def test_a_link_in_scope_joins_once_with_its_way(crawl: Crawl) -> None:
         ({"page_class": PageClass.PARKED}, 0),
     ],
 )
-async def test_links_of_pages_that_were_kept_are_followed(
-    crawl: Crawl, facts: dict[str, object], joined: int
-) -> None:
+async def test_links_of_pages_that_were_kept_are_followed(crawl: Crawl, facts: dict[str, object], joined: int) -> None:
     """Also of those that are not whole; not of one that will be tried again."""
     crawl.begin()
 
@@ -124,9 +116,7 @@ async def test_a_page_that_redirects_out_of_scope_is_one_hop_off(crawl: Crawl) -
     page = item(f"{SEED}x", hops=1)
 
     links = await crawl.follow(page, f"{SEED}y", "https://b.example/", final="https://b.example/z")
-    far = await crawl.follow(
-        item("https://b.example/", hops=2, hops_off=2), f"{SEED}z", "https://c.example/"
-    )
+    far = await crawl.follow(item("https://b.example/", hops=2, hops_off=2), f"{SEED}z", "https://c.example/")
 
     assert {link.url: link.hops_off for link in links} == {f"{SEED}y": 0, "https://b.example/": 2}
     assert {link.url: link.hops_off for link in far} == {f"{SEED}z": 0}
@@ -139,17 +129,13 @@ async def test_only_a_seed_that_leads_to_a_page_moves_the_scope(
     """Any other page that redirects elsewhere leads nowhere else."""
     crawl.begin("kind = 'host'")
 
-    links = await crawl.follow(
-        item(hops=hops), "https://b.example/x", final="https://b.example/", status=status
-    )
+    links = await crawl.follow(item(hops=hops), "https://b.example/x", final="https://b.example/", status=status)
 
     assert len(links) == joined
 
 
 @pytest.mark.parametrize("page_class", sorted(WALLS))
-async def test_a_seed_that_leads_to_a_wall_moves_nothing(
-    crawl: Crawl, page_class: PageClass
-) -> None:
+async def test_a_seed_that_leads_to_a_wall_moves_nothing(crawl: Crawl, page_class: PageClass) -> None:
     """The site of the login, or of who asks for consent, is not the seed's."""
     crawl.begin("kind = 'host'")
     links = await crawl.follow(
@@ -163,12 +149,8 @@ async def test_what_is_no_link_is_counted_and_nothing_more(crawl: Crawl) -> None
     """A page may say anything; and no more than so many links."""
     crawl.begin("kind = 'any'")
 
-    links = await crawl.follow(
-        item(), "http://", "http://x" + "x" * 300, "https://b.example/" + "y" * 9_000
-    )
-    many = await crawl.follow(
-        item(), *(f"https://b.example/{number}" for number in range(LINKS_LIMIT + 50))
-    )
+    links = await crawl.follow(item(), "http://", "http://x" + "x" * 300, "https://b.example/" + "y" * 9_000)
+    many = await crawl.follow(item(), *(f"https://b.example/{number}" for number in range(LINKS_LIMIT + 50)))
 
     assert links == []
     assert len(many) == LINKS_LIMIT
@@ -233,10 +215,7 @@ async def test_each_decision_is_logged_where_the_crawl_says_so(crawl: Crawl) -> 
     crawl.begin("link_decisions = true")
     await crawl.follow(item(), f"{SEED}x", "https://b.example/", "http://[")
 
-    lines = [
-        json.loads(line)
-        for line in (crawl.folder / "decisions-mine.jsonl").read_text().splitlines()
-    ]
+    lines = [json.loads(line) for line in (crawl.folder / "decisions-mine.jsonl").read_text().splitlines()]
     assert [(each["url"], each["followed"]) for each in lines] == [
         (f"{SEED}x", True),
         ("https://b.example/", False),

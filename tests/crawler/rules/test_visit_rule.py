@@ -46,9 +46,7 @@ def page(**changes: object) -> PageInfo:
     return PageInfo(**(facts | changes))  # type: ignore[arg-type]
 
 
-async def after(
-    info: PageInfo, *, not_before: datetime | None = None, host: str = "www.a.test"
-) -> FollowUp:
+async def after(info: PageInfo, *, not_before: datetime | None = None, host: str = "www.a.test") -> FollowUp:
     rule = PolitenessRule(lambda _: Settings(politeness=POLITENESS))
     item, follow_up = FrontierItem("id", URL, host, Lane.NOW, 0, "", 1, 1), FollowUp()
     captured = CaptureResult(info, again=not_before is not None, not_before=not_before)
@@ -122,9 +120,7 @@ async def test_a_host_that_cannot_be_reached_counts_as_down() -> None:
 
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-SETTINGS = RecrawlSettings(
-    enabled=True, first_s=100, min_s=10, max_s=1000, changed_factor=0.5, unchanged_factor=2
-)
+SETTINGS = RecrawlSettings(enabled=True, first_s=100, min_s=10, max_s=1000, changed_factor=0.5, unchanged_factor=2)
 intervals = st.floats(0, 1e9, allow_nan=False)
 digests = st.sampled_from(["", "text:1", "text:2"])
 
@@ -149,9 +145,7 @@ async def visited(
     page_class: PageClass = PageClass.OK,
 ) -> FollowUp:
     rule, follow_up = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), FollowUp()
-    await rule.after(
-        item(memo), CaptureResult(digested(digest, outcome, page_class)), follow_up, now=NOW
-    )
+    await rule.after(item(memo), CaptureResult(digested(digest, outcome, page_class)), follow_up, now=NOW)
     return follow_up
 
 
@@ -255,9 +249,7 @@ async def test_captures_again_have_a_share_of_each_hour() -> None:
     rule = RecrawlRule(lambda _: Settings(recrawl=RecrawlSettings(every="90d", per_hour=2)))
     due = replace(item(str(RecrawlState(100, "text:1"))), lane=Lane.HIGH)
     for minutes in (0, 1):
-        assert (
-            await rule.before(due, now=NOW + timedelta(minutes=minutes))
-        ).action is RuleAction.VISIT
+        assert (await rule.before(due, now=NOW + timedelta(minutes=minutes))).action is RuleAction.VISIT
     verdict = await rule.before(due, now=NOW + timedelta(minutes=2))
     assert (verdict.action, verdict.until) == (RuleAction.LATER, NOW + timedelta(hours=1))
     new = replace(due, memo="")

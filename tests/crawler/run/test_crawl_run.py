@@ -57,9 +57,7 @@ SEAMS = {
 BROKEN = {name: f"http://{hosts.RULES}/page/plain?{at}" for at, name in enumerate(SEAMS, start=10)}
 
 
-def break_seam(
-    monkeypatch: pytest.MonkeyPatch, seam: Seam, is_broken: Callable[[str], bool]
-) -> None:
+def break_seam(monkeypatch: pytest.MonkeyPatch, seam: Seam, is_broken: Callable[[str], bool]) -> None:
     """Let the function raise when its arguments name a broken page."""
     real = getattr(seam.owner, seam.name)
 
@@ -75,9 +73,7 @@ def break_seam(
         check((args, kwargs))
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(
-        seam.owner, seam.name, asynchronous if seam.is_asynchronous else synchronous
-    )
+    monkeypatch.setattr(seam.owner, seam.name, asynchronous if seam.is_asynchronous else synchronous)
 
 
 async def test_internal_errors_cost_their_page_an_attempt_and_no_other_page_anything(
@@ -101,9 +97,7 @@ async def test_internal_errors_cost_their_page_an_attempt_and_no_other_page_anyt
 
     def breaks(*urls: str) -> Callable[[str], bool]:
         def is_broken(arguments: str) -> bool:
-            named = {
-                url for each, url in ids.items() if each in arguments or repr(url) in arguments
-            }
+            named = {url for each, url in ids.items() if each in arguments or repr(url) in arguments}
             hit = next((url for url in urls if url in named and left[url]), None)
             if hit is not None:
                 left[hit] -= 1
@@ -133,12 +127,8 @@ async def test_internal_errors_cost_their_page_an_attempt_and_no_other_page_anyt
 
     assert [url for url in BROKEN.values() if left[url]] == [], "every seam was met"
     done = dict.fromkeys((*BROKEN.values(), *WHOLE), ItemState.DONE)
-    assert {url: record.state for url, record in records.items()} == done | {
-        GIVEN_UP: ItemState.DEAD
-    }
-    assert sorted(each for each in retried if each[0] != GIVEN_UP) == [
-        (url, reason) for url in BROKEN.values()
-    ]
+    assert {url: record.state for url, record in records.items()} == done | {GIVEN_UP: ItemState.DEAD}
+    assert sorted(each for each in retried if each[0] != GIVEN_UP) == [(url, reason) for url in BROKEN.values()]
     assert {attempts[url] for url in BROKEN.values()} == {2}
     assert {attempts[url] for url in WHOLE} == {1}
     assert account.failed == [(GIVEN_UP, reason)]

@@ -54,9 +54,7 @@ class Asking:
         return added.added > 0
 
 
-async def test_a_crew_works_on_until_its_companion_has_nothing_more(
-    web: TestWeb, tmp_path: Path
-) -> None:
+async def test_a_crew_works_on_until_its_companion_has_nothing_more(web: TestWeb, tmp_path: Path) -> None:
     """Proxies and frontier are there from its beginning to its end."""
     companion = Asking()
     with LinkedSite({"site.example/": page(), "site.example/second": page()}) as site:

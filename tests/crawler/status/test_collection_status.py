@@ -223,9 +223,7 @@ def test_no_url_is_a_label(frontier: Frontier) -> None:
     for item in frontier.claim(now=NOW, worker="w", limit=3):
         frontier.fail(item, now=NOW, reason="broken")
 
-    text = exposition(
-        CollectionStatus(NOW, None, read_overview(frontier, now=NOW)), version="1"
-    ).decode()
+    text = exposition(CollectionStatus(NOW, None, read_overview(frontier, now=NOW)), version="1").decode()
 
     assert "https://" not in text
 

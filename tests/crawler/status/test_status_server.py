@@ -93,9 +93,7 @@ async def test_stats_and_metrics_tell_the_same_numbers(monitored: Monitored) -> 
     stats = await _get(monitored, "/stats.json")
     metrics = await _get(monitored, "/metrics")
     families = {each.name: each for each in text_string_to_metric_families(metrics.text)}
-    items = {
-        sample.labels["state"]: sample.value for sample in families["weboid_frontier_items"].samples
-    }
+    items = {sample.labels["state"]: sample.value for sample in families["weboid_frontier_items"].samples}
 
     check_response("/stats.json", stats.status_code, stats.json())
     check_response("/metrics", metrics.status_code)

@@ -185,9 +185,7 @@ def test_a_group_over_its_limit_has_nothing(system: Path) -> None:
 
 
 @given(text=st.text(max_size=80), path=st.text(max_size=40))
-def test_nonsense_is_unknown_not_an_error(
-    tmp_path_factory: pytest.TempPathFactory, text: str, path: str
-) -> None:
+def test_nonsense_is_unknown_not_an_error(tmp_path_factory: pytest.TempPathFactory, text: str, path: str) -> None:
     """Whatever the files hold."""
     folder = tmp_path_factory.mktemp("system")
     (folder / "self").mkdir()

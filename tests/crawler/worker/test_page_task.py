@@ -69,9 +69,7 @@ class Says(VisitRule):
             raise self.verdict
         return self.verdict
 
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
-    ) -> None:
+    async def after(self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime) -> None:
         """Nobody may ask."""
         raise AssertionError("nothing was visited")
 
@@ -79,9 +77,7 @@ class Says(VisitRule):
 class Desk:
     """A frontier and an index, with two URLs of one host; and no browser."""
 
-    def __init__(
-        self, frontier: SqliteFrontier, index: SqliteCaptureIndex, path: Path, settings: Settings
-    ) -> None:
+    def __init__(self, frontier: SqliteFrontier, index: SqliteCaptureIndex, path: Path, settings: Settings) -> None:
         self.frontier = frontier
         self.index = index
         self.events: list[Event] = []
@@ -208,19 +204,13 @@ async def test_a_page_that_ends_so_each_time_is_given_up(desk: Desk) -> None:
     """With that reason, after as many attempts as any page has."""
     await desk.run(Says(OverflowError("x")))
     for days in (1, 2):
-        items = [
-            item
-            for _ in (URL, OTHER)
-            for item in desk.frontier.claim(now=NOW + timedelta(days=days), worker="w")
-        ]
+        items = [item for _ in (URL, OTHER) for item in desk.frontier.claim(now=NOW + timedelta(days=days), worker="w")]
         await PageTask(next(item for item in items if item.url == URL), desk.context).run()
 
     assert desk.state() == (ItemState.DEAD, "internal error: OverflowError: x")
 
 
-async def test_page_after_page_that_ends_so_ends_the_run(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_page_after_page_that_ends_so_ends_the_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence says it; a page that ends well in between restarts the count."""
     monkeypatch.setattr(page_task, "MAX_INTERNAL_ERRORS", 2)
     broken, sound = Says(OverflowError("x")), Says(RuleDecision(RuleAction.SKIP, "no"))
@@ -323,9 +313,7 @@ async def test_a_run_that_was_called_for_does_not_wait_for_weeks(desk: Desk) -> 
     """What waits for its site is left in the queue; a worker that stays goes on with it."""
     for url in (URL, OTHER):
         item = desk.claim()
-        desk.frontier.retry(
-            item, now=NOW, reason=url, not_before=NOW + timedelta(days=7), delay=NO_REST
-        )
+        desk.frontier.retry(item, now=NOW, reason=url, not_before=NOW + timedelta(days=7), delay=NO_REST)
     async with asyncio.timeout(30):
         await WorkerPool(desk.context, lease_s=60, name="crew").run(1)
 
@@ -393,9 +381,7 @@ class Cancels:
         """Raise it."""
         raise asyncio.CancelledError
 
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
-    ) -> None:
+    async def after(self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime) -> None:
         """Nobody may ask."""
         raise AssertionError("nothing was visited")
 
@@ -451,9 +437,7 @@ async def test_internal_error_of_a_worker_ends_no_other(desk: Desk, verb: str) -
 
 
 @pytest.mark.usefixtures("no_pause")
-async def test_worker_that_fails_each_time_ends_the_run(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_worker_that_fails_each_time_ends_the_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash loop is broken, with one sentence."""
     monkeypatch.setattr(worker_pool, "MAX_INTERNAL_ERRORS", 3)
     with_faults(desk, "claim", *[OverflowError("x")] * 4)
@@ -534,9 +518,7 @@ async def test_a_host_that_refuses_a_kind_of_connection_is_noted(
 
     async def challenged(request: CaptureRequest, **_: object) -> CaptureResult:
         wanted.append(request)
-        page = PageInfo(
-            request.page_id, URL, URL, warc_date(NOW), VisitOutcome.COMPLETE, status=403
-        )
+        page = PageInfo(request.page_id, URL, URL, warc_date(NOW), VisitOutcome.COMPLETE, status=403)
         return CaptureResult(replace(page, page_class=PageClass.CHALLENGE), again=True)
 
     monkeypatch.setattr(page_task, "capture", challenged)

@@ -87,9 +87,7 @@ async def test_a_timemap_in_link_format(world: World, asker: ArchiveClient) -> N
     """archive.today's: each copy at its preferred address, what is of another page left out."""
     world.put("https://archive.ph/timemap/http://a.test/", LINK_TIMEMAP)
 
-    copies = await TimeMapAdapter(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"]).find(
-        A, AT
-    )
+    copies = await TimeMapAdapter(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"]).find(A, AT)
 
     assert [(each.service, each.address, each.timestamp) for each in copies] == [
         ("archive-today", TODAY_2012, "20120918092600"),
@@ -101,9 +99,9 @@ async def test_a_timemap_of_an_aggregator(world: World, asker: ArchiveClient) ->
     """MemGator's and another Weboid's JSON: copies of many archives, none of hosts that nobody knows."""
     world.put("https://aggregator.example/timemap/json/http://a.test/", json.dumps(JSON_TIMEMAP))
 
-    copies = await TimeMapAdapter(
-        asker, "aggregator.example", "https://aggregator.example/timemap/json/{url}"
-    ).find(A, AT)
+    copies = await TimeMapAdapter(asker, "aggregator.example", "https://aggregator.example/timemap/json/{url}").find(
+        A, AT
+    )
 
     assert [(each.service, each.address) for each in copies] == [
         ("wayback", WAYBACK_2013),
@@ -113,9 +111,7 @@ async def test_a_timemap_of_an_aggregator(world: World, asker: ArchiveClient) ->
     assert copies[2].timestamp == "20140101000000"
 
 
-async def test_a_long_timemap_is_read_where_the_moment_is(
-    world: World, asker: ArchiveClient
-) -> None:
+async def test_a_long_timemap_is_read_where_the_moment_is(world: World, asker: ArchiveClient) -> None:
     """Of an index of parts those that the moment lies in, and not all."""
     parts = [
         f'<https://other.example/timemap/link/{n}/{A}>; rel="timemap"; type="application/link-format";'
@@ -134,15 +130,9 @@ async def test_a_long_timemap_is_read_where_the_moment_is(
         f'<{A}>; rel="original",\n<https://other.example/c/20150301000000/{A}>; rel="memento"; datetime="Sun, 01 Mar 2015 00:00:00 GMT"',
     )
 
-    copies = await TimeMapAdapter(
-        asker, "other.example", "https://other.example/timemap/link/{url}"
-    ).find(A, AT)
+    copies = await TimeMapAdapter(asker, "other.example", "https://other.example/timemap/link/{url}").find(A, AT)
 
-    assert copies == [
-        ArchiveMemento(
-            "other.example", f"https://other.example/c/20150301000000/{A}", "20150301000000"
-        )
-    ]
+    assert copies == [ArchiveMemento("other.example", f"https://other.example/c/20150301000000/{A}", "20150301000000")]
     assert len(world.asked) == 4
     assert "other.example/timemap/link/10/http://a.test/" not in world.places
 
@@ -178,30 +168,22 @@ async def test_time_travel_tells_of_one_moment(world: World, asker: ArchiveClien
     }
     world.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(told))
 
-    copies = await TimeMapAdapter(asker, "memento", "http://tt.example/api/json/{ts}/{url}").find(
-        A, AT
-    )
+    copies = await TimeMapAdapter(asker, "memento", "http://tt.example/api/json/{ts}/{url}").find(A, AT)
 
     assert [each.service for each in copies] == ["wayback", "archive-today", "wayback"]
 
 
-async def test_availability_is_asked_for_many_urls_at_once(
-    world: World, asker: ArchiveClient
-) -> None:
+async def test_availability_is_asked_for_many_urls_at_once(world: World, asker: ArchiveClient) -> None:
     """Before the moment, and only for those without one after it; the version of the API is told."""
 
     def answer(asked: Asked) -> Answer:
         results = []
         for line in asked.body.split("\n"):
             values = {key: each[0] for key, each in parse_qs(line).items()}
-            is_there = values["url"] == A or (
-                values["url"] == "http://b.test/" and values["closest"] == "after"
-            )
+            is_there = values["url"] == A or (values["url"] == "http://b.test/" and values["closest"] == "after")
             url = f"http://web.archive.org/web/20130115102033/{values['url']}"
             closest = {"closest": {**AVAILABILITY["closest"], "url": url}} if is_there else {}
-            results.append(
-                {"url": values["url"], "tag": values["tag"], "archived_snapshots": closest}
-            )
+            results.append({"url": values["url"], "tag": values["tag"], "archived_snapshots": closest})
         return Answer(body=json.dumps({"results": results}))
 
     world.answers["archive.org/wayback/available"] = answer
@@ -219,9 +201,7 @@ async def test_availability_is_asked_for_many_urls_at_once(
 
 async def test_the_wayback_machine_by_its_own_addresses(world: World, asker: ArchiveClient) -> None:
     """A redirect names the copy; 404 says that there is none."""
-    world.put(
-        "https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013
-    )
+    world.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013)
 
     assert await WaybackRedirectAdapter(asker).find(A, AT) == [
         ArchiveMemento("wayback", WAYBACK_2013, "20130115102033")
@@ -233,9 +213,7 @@ async def test_captures_by_the_internet_archives_cdx(world: World, asker: Archiv
     """Statuses come along; captures of another page that the server merged are left out."""
     world.put("https://web.archive.org/cdx/search/cdx", json.dumps(IA_CDX))
 
-    copies = await CdxAdapter(asker, "wayback", "https://web.archive.org/cdx/search/cdx").find(
-        A, AT
-    )
+    copies = await CdxAdapter(asker, "wayback", "https://web.archive.org/cdx/search/cdx").find(A, AT)
 
     assert [(each.timestamp, each.status) for each in copies] == [
         ("20130115102033", 200), ("20140115102033", 301), ("20160115102033", None),
@@ -302,9 +280,7 @@ async def test_no_answer_is_told_from_no_copies(
         await adapter.find(A, AT)  # type: ignore[attr-defined]
 
     # Those that need no body do not read one.
-    assert caught.value.failure is trouble or (
-        way in ("timegate", "latest") and trouble is ArchiveFailure.TOO_LARGE
-    )
+    assert caught.value.failure is trouble or (way in ("timegate", "latest") and trouble is ArchiveFailure.TOO_LARGE)
 
 
 @pytest.mark.parametrize("way", ["timemap", "timegate", "time-travel", "latest", "cdx"])
@@ -359,17 +335,13 @@ async def test_a_copy_of_another_page_is_dropped(world: World, asker: ArchiveCli
     assert await WaybackRedirectAdapter(asker).find(A, AT) == []
 
 
-async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(
-    world: World, asker: ArchiveClient
-) -> None:
+async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(world: World, asker: ArchiveClient) -> None:
     """Availability is empty for pages that are there; what both ways fail at is a trouble."""
     world.put(
         "https://archive.org/wayback/available",
         json.dumps({"results": [{"tag": "0", "url": A, "archived_snapshots": {}}]}),
     )
-    world.put(
-        "https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013
-    )
+    world.put("https://web.archive.org/web/20150601120000/http://a.test/", "", 302, location=WAYBACK_2013)
     adapter = KNOWN_ADAPTERS["wayback"](asker)
 
     assert isinstance(adapter, FallbackAdapter)
@@ -390,9 +362,7 @@ async def test_the_wayback_machine_is_asked_another_way_when_one_is_silent(
         ("weboid https://x.example:8443 https://copies.example", "x.example:8443"),
     ],
 )
-def test_archives_are_named_in_a_setting(
-    asker: ArchiveClient, name: str, service: str | None
-) -> None:
+def test_archives_are_named_in_a_setting(asker: ArchiveClient, name: str, service: str | None) -> None:
     """Known ones by their names, others by their addresses."""
     (adapter,) = adapters_of([name], asker)
 

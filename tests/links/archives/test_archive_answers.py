@@ -75,9 +75,7 @@ def test_a_timemap_is_read_as_it_was_written(copies: list[tuple[str, str]]) -> N
     linked, listed = read_link_timemap(",\n".join(lines)), read_json_timemap(json.dumps(told))
 
     assert [(each.address, each.timestamp) for each in linked.entries] == copies
-    assert [(each.address, each.timestamp) for each in listed.entries] == list(
-        dict.fromkeys(copies)
-    )
+    assert [(each.address, each.timestamp) for each in listed.entries] == list(dict.fromkeys(copies))
     assert linked.original == listed.original == "http://a.test/"
 
 

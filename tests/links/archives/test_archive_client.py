@@ -70,9 +70,7 @@ async def test_one_question_at_a_time_with_a_pause(world: World) -> None:
     assert world.clock.slept == [5.0, 5.0]
 
 
-async def test_a_failed_capture_is_no_trouble_of_the_archive(
-    world: World, asker: ArchiveClient
-) -> None:
+async def test_a_failed_capture_is_no_trouble_of_the_archive(world: World, asker: ArchiveClient) -> None:
     """A copy of an error 503 has that status, and says when it was taken (RFC 7089, 4.5)."""
     world.put(PLACE, "", 500, Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT")
 
@@ -98,9 +96,7 @@ async def test_who_does_not_answer_is_told(world: World) -> None:
 
 async def test_a_bomb_ends_at_the_limit(world: World) -> None:
     """What unpacks to more than the limit is no answer."""
-    world.answers["x.example/a"] = Answer(
-        200, gzip.compress(bytes(50_000_000)), {"Content-Encoding": "gzip"}
-    )
+    world.answers["x.example/a"] = Answer(200, gzip.compress(bytes(50_000_000)), {"Content-Encoding": "gzip"})
     async with fetcher() as fetch:
         with pytest.raises(NoReplyError) as caught:
             await fetch(ArchiveRequest(f"{world.origin}/x.example/a"))
@@ -152,17 +148,11 @@ async def test_a_redirect_into_the_network_is_not_followed(world: World) -> None
 async def test_a_key_goes_to_nobody_else(world: World) -> None:
     """A redirect to another host is followed without the key."""
     port = world.origin.rpartition(":")[2]
-    egress = EgressSettings(
-        allow=("127.0.0.0/8",), resolve={"x.example": "127.0.0.1", "y.example": "127.0.0.1"}
-    )
+    egress = EgressSettings(allow=("127.0.0.0/8",), resolve={"x.example": "127.0.0.1", "y.example": "127.0.0.1"})
     world.answers["a"] = Answer(302, "", {"Location": f"http://y.example:{port}/b"})
     world.answers["b"] = Answer(200, "fine")
     async with fetcher(egress) as fetch:
-        reply = await fetch(
-            ArchiveRequest(
-                f"http://x.example:{port}/a", headers={"Authorization": "LOW k:s"}, hops=1
-            )
-        )
+        reply = await fetch(ArchiveRequest(f"http://x.example:{port}/a", headers={"Authorization": "LOW k:s"}, hops=1))
 
     assert reply.text == "fine"
     assert [each.headers.get("Authorization") for each in world.asked] == ["LOW k:s", None]

@@ -115,12 +115,8 @@ FAULTY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "service", "original", "timestamp", "fault"), FAULTY, ids=[f[0] for f in FAULTY]
-)
-def test_what_is_no_copy_is_told(
-    text: str, service: str, original: str, timestamp: str, fault: AddressFault
-) -> None:
+@pytest.mark.parametrize(("text", "service", "original", "timestamp", "fault"), FAULTY, ids=[f[0] for f in FAULTY])
+def test_what_is_no_copy_is_told(text: str, service: str, original: str, timestamp: str, fault: AddressFault) -> None:
     """Services that are gone, lists, and requests for copies are known, and nobody is led there."""
     found = recognise(text)
 

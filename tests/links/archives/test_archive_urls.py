@@ -84,12 +84,8 @@ FORMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "service", "original", "timestamp", "address"), FORMS, ids=[f[0] for f in FORMS]
-)
-def test_each_form_is_understood(
-    text: str, service: str, original: str, timestamp: str, address: str
-) -> None:
+@pytest.mark.parametrize(("text", "service", "original", "timestamp", "address"), FORMS, ids=[f[0] for f in FORMS])
+def test_each_form_is_understood(text: str, service: str, original: str, timestamp: str, address: str) -> None:
     """Service, original and moment are read from the address, and the best form is made of it."""
     found = recognise(text)
 

@@ -48,9 +48,7 @@ async def test_what_is_seen(world: World, asker: ArchiveClient, name: str) -> No
     assert (await check_copy(asker, COPY, A)).sight is sight
 
 
-async def test_an_archive_that_does_not_answer_says_nothing(
-    world: World, asker: ArchiveClient
-) -> None:
+async def test_an_archive_that_does_not_answer_says_nothing(world: World, asker: ArchiveClient) -> None:
     """Also when it was left alone before it was asked."""
     world.put(COPY, "", 500)
     await check_copy(asker, COPY, A)
@@ -83,9 +81,7 @@ async def test_another_spelling_is_the_same_version(world: World, asker: Archive
     assert (await check_copy(asker, COPY, A)).sight is CopyVerdict.GOOD
 
 
-async def test_archive_today_leads_to_another_of_its_hosts(
-    world: World, asker: ArchiveClient
-) -> None:
+async def test_archive_today_leads_to_another_of_its_hosts(world: World, asker: ArchiveClient) -> None:
     """Its names are one archive."""
     address = "https://archive.today/20120918092600/http://a.test/"
     world.put(address, "", 302, Location=address.replace("today", "ph"))
@@ -131,12 +127,8 @@ async def test_perma_says_what_its_copy_is_of(world: World, asker: ArchiveClient
 
     found = await _resolved(asker, "http://perma.cc/ab12-cd34")
 
-    assert found == ResolvedAddress(
-        "http://a.test/x", "20160614172251", "https://perma.cc/AB12-CD34"
-    )
-    assert await _resolved(asker, "https://perma.cc/AAAA-AAAA") == ResolvedAddress(
-        address="https://perma.cc/AAAA-AAAA"
-    )
+    assert found == ResolvedAddress("http://a.test/x", "20160614172251", "https://perma.cc/AB12-CD34")
+    assert await _resolved(asker, "https://perma.cc/AAAA-AAAA") == ResolvedAddress(address="https://perma.cc/AAAA-AAAA")
 
 
 async def test_archive_today_says_what_its_copy_is_of(world: World, asker: ArchiveClient) -> None:

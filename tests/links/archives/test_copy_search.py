@@ -26,9 +26,7 @@ def _copy(year: int, service: str = "wayback", status: int | None = 200) -> Arch
     return ArchiveMemento(service, f"https://{service}.example/{year}", f"{year}0101000000", status)
 
 
-OWN = ArchiveMemento(
-    WEBOID, "https://front.example/page/20200101000000/http://a.test/", "20200101000000"
-)
+OWN = ArchiveMemento(WEBOID, "https://front.example/page/20200101000000/http://a.test/", "20200101000000")
 
 
 def test_the_nearest_before_the_day_is_chosen() -> None:
@@ -54,9 +52,7 @@ def test_the_nearest_after_the_day_is_second() -> None:
 
 def test_without_a_day_the_newest_is_chosen() -> None:
     """Nobody knows when it was cited."""
-    assert choose_versions([_copy(2010), _copy(2019), _copy(2016)], None, NOW)["wayback"] == _copy(
-        2019
-    )
+    assert choose_versions([_copy(2010), _copy(2019), _copy(2016)], None, NOW)["wayback"] == _copy(2019)
 
 
 def test_each_archive_has_one() -> None:
@@ -108,9 +104,7 @@ _COPIES = st.lists(
     _COPIES,
     st.none() | st.datetimes(timezones=st.just(UTC)),
 )
-def test_no_copy_that_was_passed_over_is_better(
-    copies: list[ArchiveMemento], at: datetime | None
-) -> None:
+def test_no_copy_that_was_passed_over_is_better(copies: list[ArchiveMemento], at: datetime | None) -> None:
     """Whatever there is, in whatever order: none before the day is nearer, none after it is preferred."""
     chosen = choose_versions(copies, at, NOW)
 
@@ -162,9 +156,7 @@ def test_what_is_done(
     """B12, and that a dead link is given up only when everybody who was asked has answered."""
     chosen = choose_versions(found, AT, NOW)
 
-    decided, _ = plan_copies(
-        remembered, chosen, order=["wayback"], at=AT, is_dead=is_dead, is_sure=is_sure
-    )
+    decided, _ = plan_copies(remembered, chosen, order=["wayback"], at=AT, is_dead=is_dead, is_sure=is_sure)
 
     assert decided is step
 

@@ -40,9 +40,7 @@ DAY = day_of(NOW)
 W = "https://web.archive.org/web"
 TODAY = "https://archive.today"
 PAGE = "<title>A page</title>"
-OWN = ArchiveMemento(
-    WEBOID, "https://front.example/page/20200101000000/http://a.test/", "20200101000000"
-)
+OWN = ArchiveMemento(WEBOID, "https://front.example/page/20200101000000/http://a.test/", "20200101000000")
 
 
 @pytest.fixture
@@ -69,9 +67,7 @@ def _answers(world: World, *, wayback: str = "", today: tuple[str, ...] = ()) ->
     """What the two have of either link."""
     for url in (A, B):
         lines = [f'<{url}>; rel="original"']
-        lines += [
-            f'<{TODAY}/{stamp}/{url}>; rel="memento"; datetime="{_date(stamp)}"' for stamp in today
-        ]
+        lines += [f'<{TODAY}/{stamp}/{url}>; rel="memento"; datetime="{_date(stamp)}"' for stamp in today]
         if today:
             world.put(f"https://archive.ph/timemap/{url}", ",\n".join(lines))
     found = {
@@ -129,9 +125,7 @@ async def test_copies_of_a_dead_link_are_found_and_kept(
         CopySearchOutcome.FOUND,
         (),
     )
-    assert sought.best == ArchiveMemento(
-        "wayback", f"{W}/20130115102033/{A}", "20130115102033", 200
-    )
+    assert sought.best == ArchiveMemento("wayback", f"{W}/20130115102033/{A}", "20130115102033", 200)
     with sqlite_store.reading() as rows:
         kept = {each.service: each.address for each in copies_of_url(rows, links[A].id)}
     assert kept == {
@@ -184,16 +178,12 @@ async def test_our_own_capture_of_an_error_does_not_end_the_search(
     _answers(world, wayback="20130115102033")
     failed = replace(OWN, status=404)
 
-    sought, outcome = await _seek(
-        sqlite_store, _with(archives, own=lambda _url, _at: failed), links[A]
-    )
+    sought, outcome = await _seek(sqlite_store, _with(archives, own=lambda _url, _at: failed), links[A])
 
     assert (sought.step, outcome) == (SearchStep.FOUND, CopySearchOutcome.FOUND)
     assert sought.best is not None
     assert sought.best.service == "wayback"
-    thorough, _ = await _seek(
-        sqlite_store, _with(archives, own=lambda _url, _at: failed), links[A], is_thorough=True
-    )
+    thorough, _ = await _seek(sqlite_store, _with(archives, own=lambda _url, _at: failed), links[A], is_thorough=True)
     assert failed not in thorough.copies
 
 
@@ -330,9 +320,7 @@ async def test_an_archive_with_copies_of_errors_alone_has_none_chosen(
 
     assert (sought.step, outcome) == (SearchStep.UNFIXABLE, CopySearchOutcome.UNFIXABLE)
     with sqlite_store.reading() as rows:
-        assert [(each.service, each.address) for each in copies_of_url(rows, links[A].id)] == [
-            ("archive-today", "")
-        ]
+        assert [(each.service, each.address) for each in copies_of_url(rows, links[A].id)] == [("archive-today", "")]
 
 
 async def test_a_dead_link_is_given_up_only_when_all_have_answered(
@@ -421,9 +409,7 @@ def _many(store: RegistryStore, count: int, service: str = "wayback") -> None:
             put_copies(rows, require_observed(rows, url).id, [copy], DAY - VISIT_DAYS)
 
 
-async def test_a_visit_keeps_what_was_seen(
-    world: World, sqlite_store: RegistryStore, asker: ArchiveClient
-) -> None:
+async def test_a_visit_keeps_what_was_seen(world: World, sqlite_store: RegistryStore, asker: ArchiveClient) -> None:
     """W32: of copies that are due each is looked at, and what became of it is counts."""
     _many(sqlite_store, 3)
     seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
@@ -453,9 +439,7 @@ async def test_an_archive_that_lost_everything_has_lost_nothing(
     assert len(world.asked) == 4 * ALL_GONE
 
 
-async def test_a_copy_that_vanished_is_dropped(
-    world: World, sqlite_store: RegistryStore, asker: ArchiveClient
-) -> None:
+async def test_a_copy_that_vanished_is_dropped(world: World, sqlite_store: RegistryStore, asker: ArchiveClient) -> None:
     """W32: of several one is gone at two visits a week apart."""
     _many(sqlite_store, ALL_GONE)
     seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
@@ -467,6 +451,4 @@ async def test_a_copy_that_vanished_is_dropped(
 
     second = await check_due_copies(sqlite_store, asker, now=later, limit=100)
 
-    assert [(each.visit, each.copy.url.url) for each in second] == [
-        (CopyCheckEffect.DROPPED, "http://a.test/0")
-    ]
+    assert [(each.visit, each.copy.url.url) for each in second] == [(CopyCheckEffect.DROPPED, "http://a.test/0")]

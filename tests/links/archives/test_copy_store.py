@@ -48,15 +48,9 @@ from tests.support.services.registries import open_registry
 
 A, B = "http://a.test/", "http://b.test/"
 DAY = day_of(NOW)
-OLD = ArchiveMemento(
-    "wayback", "https://web.archive.org/web/20130115102033/http://a.test/", "20130115102033"
-)
-NEW = ArchiveMemento(
-    "wayback", "https://web.archive.org/web/20160115102033/http://a.test/", "20160115102033"
-)
-TODAY = ArchiveMemento(
-    "archive-today", "https://archive.today/20120918092600/http://a.test/", "20120918092600"
-)
+OLD = ArchiveMemento("wayback", "https://web.archive.org/web/20130115102033/http://a.test/", "20130115102033")
+NEW = ArchiveMemento("wayback", "https://web.archive.org/web/20160115102033/http://a.test/", "20160115102033")
+TODAY = ArchiveMemento("archive-today", "https://archive.today/20120918092600/http://a.test/", "20120918092600")
 BY = CopyChoice("ada", NEW.address)
 
 
@@ -87,9 +81,7 @@ def test_one_version_of_each_archive_is_kept(store: RegistryStore, url: UrlRow) 
     """W30: what is found takes the place of what was found; an archive without a good one has none."""
     with store.writing() as rows:
         assert put_copies(rows, url.id, [OLD, TODAY, ArchiveMemento("perma", "", "")], DAY) == 3
-        assert (
-            put_copies(rows, url.id, [NEW, ArchiveMemento("archive-today", "", "")], DAY + 5) == 1
-        )
+        assert put_copies(rows, url.id, [NEW, ArchiveMemento("archive-today", "", "")], DAY + 5) == 1
 
     found = {kept.service: kept for kept in _kept(store, url)}
     assert found["wayback"].copy == NEW
@@ -128,9 +120,7 @@ def test_no_version_can_be_chosen(store: RegistryStore, url: UrlRow) -> None:
         "no address",
     ],
 )
-def test_what_is_no_copy_of_the_page_is_not_chosen(
-    store: RegistryStore, url: UrlRow, address: str
-) -> None:
+def test_what_is_no_copy_of_the_page_is_not_chosen(store: RegistryStore, url: UrlRow, address: str) -> None:
     """B07, B13: another page's, a list, a dead archive's, nobody's."""
     with store.writing() as rows, pytest.raises(RefusedAddressError):
         choose_copy(rows, url, CopyChoice("ada", address), day=DAY)
@@ -152,9 +142,7 @@ def test_a_locked_page_has_no_choice_by_hand(store: RegistryStore, url: UrlRow) 
         with pytest.raises(CopyLockedError):
             lock_copies(rows, url, is_locked=False, is_admin=False)
         put_copies(rows, url.id, [TODAY], DAY)
-        assert choose_copy(
-            rows, url, CopyChoice("root", NEW.address, is_admin=True), day=DAY
-        ).is_locked
+        assert choose_copy(rows, url, CopyChoice("root", NEW.address, is_admin=True), day=DAY).is_locked
     assert all(kept.is_locked for kept in _kept(store, url))
 
     with store.writing() as rows:
@@ -201,18 +189,14 @@ def test_a_copy_is_looked_at_each_quarter(store: RegistryStore, url: UrlRow) -> 
     assert (waiting.url, waiting.kept.copy) == (url, OLD)
 
     with store.writing() as rows:
-        record_copy_check(
-            rows, url.id, waiting.kept, CopyCheckResult(CopyVerdict.GOOD), DAY + VISIT_DAYS
-        )
+        record_copy_check(rows, url.id, waiting.kept, CopyCheckResult(CopyVerdict.GOOD), DAY + VISIT_DAYS)
 
     assert _due(store, DAY + 2 * VISIT_DAYS - 1) == []
     assert len(_due(store, DAY + 2 * VISIT_DAYS)) == 1
 
 
 @pytest.mark.parametrize("sight", [CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHER_PAGE])
-def test_a_copy_is_dropped_at_the_second_look(
-    store: RegistryStore, url: UrlRow, sight: CopyVerdict
-) -> None:
+def test_a_copy_is_dropped_at_the_second_look(store: RegistryStore, url: UrlRow, sight: CopyVerdict) -> None:
     """W32: what is missed is looked at once more, a week later; what is back by then stays."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
@@ -220,9 +204,7 @@ def test_a_copy_is_dropped_at_the_second_look(
     assert _saw(store, url, sight, first) is CopyCheckEffect.MISSED
     assert _kept(store, url)[0].missed_day == first
     assert _due(store, first + SECOND_LOOK_DAYS - 1) == []
-    assert (
-        _saw(store, url, sight, first + 1) is CopyCheckEffect.MISSED
-    )  # too soon to be a second look
+    assert _saw(store, url, sight, first + 1) is CopyCheckEffect.MISSED  # too soon to be a second look
     assert _saw(store, url, CopyVerdict.GOOD, first + SECOND_LOOK_DAYS) is CopyCheckEffect.GOOD
     assert _saw(store, url, sight, first + 100) is CopyCheckEffect.MISSED
 
@@ -259,9 +241,7 @@ def test_another_version_takes_the_place(store: RegistryStore, url: UrlRow) -> N
 
 
 @pytest.mark.parametrize("outcome", list(CopySearchOutcome))
-def test_archives_are_left_in_peace(
-    store: RegistryStore, url: UrlRow, outcome: CopySearchOutcome
-) -> None:
+def test_archives_are_left_in_peace(store: RegistryStore, url: UrlRow, outcome: CopySearchOutcome) -> None:
     """What is unfixable is not asked about for half a year, what failed for a day (B12)."""
     with store.writing() as rows:
         note_search(rows, url.id, outcome, DAY, "why")
@@ -291,15 +271,9 @@ def test_a_link_that_was_never_alive_is_looked_up_at_once(
     store: RegistryStore, url: UrlRow, looks: tuple[int, ...], is_found: bool
 ) -> None:
     """It need not be dead yet: it may have been for years. One that lived until lately is waited for."""
-    history = pack_history(
-        tuple(HistoryRun(code, 100 + n, 100 + n) for n, code in enumerate(looks))
-    )
+    history = pack_history(tuple(HistoryRun(code, 100 + n, 100 + n) for n, code in enumerate(looks)))
     with store.writing() as rows:
-        rows.execute(
-            update(urls)
-            .where(urls.c.id == url.id)
-            .values(state=int(LinkState.DYING), history=history)
-        )
+        rows.execute(update(urls).where(urls.c.id == url.id).values(state=int(LinkState.DYING), history=history))
         assert (url.id in {each.id for each in urls_without_copy(rows, DAY, 10)}) is is_found
 
 
@@ -316,22 +290,14 @@ def test_versions_for_other_days_go_with_the_chosen_one(store: RegistryStore, ur
         assert [each.copy for each in citable_copies(rows, url.id)] == [OLD]
 
 
-def test_a_proposal_of_an_archives_address_goes_to_the_copies(
-    store: RegistryStore, url: UrlRow
-) -> None:
+def test_a_proposal_of_an_archives_address_goes_to_the_copies(store: RegistryStore, url: UrlRow) -> None:
     """W17: kept with its archive's name; any other address is none of ours."""
     takes = ArchiveCopies(own=["https://front.example"])
     with store.writing() as rows:
-        assert (
-            takes(rows, url, "http://archive.is/20120918092600/http://a.test/", NOW)
-            == "archive-today"
-        )
+        assert takes(rows, url, "http://archive.is/20120918092600/http://a.test/", NOW) == "archive-today"
         assert takes(rows, url, "http://c.test/", NOW) == ""
         assert takes(rows, url, "https://evil.example/20160115102033/http://a.test/", NOW) == ""
-        assert (
-            takes(rows, url, "https://front.example/page/20200101000000/http://a.test/", NOW)
-            == "weboid"
-        )
+        assert takes(rows, url, "https://front.example/page/20200101000000/http://a.test/", NOW) == "weboid"
 
     assert {kept.service for kept in _kept(store, url)} == {"archive-today", "weboid"}
 
@@ -353,9 +319,7 @@ def test_a_proposal_changes_no_version_that_is_there(store: RegistryStore, url: 
         "https://www.webcitation.org/query?url=http://a.test/&date=2009-01-31",
     ],
 )
-def test_a_proposal_of_a_wrong_copy_is_refused(
-    store: RegistryStore, url: UrlRow, address: str
-) -> None:
+def test_a_proposal_of_a_wrong_copy_is_refused(store: RegistryStore, url: UrlRow, address: str) -> None:
     """An archive's, but of another page, or none that can be read."""
     with store.writing() as rows, pytest.raises(RefusedAddressError):
         ArchiveCopies()(rows, url, address, NOW)
@@ -387,10 +351,7 @@ def test_no_question_walks_through_all_rows(
         raw.set_trace_callback(asked.append)
         reader(rows, DAY, 10)
         raw.set_trace_callback(None)
-        plans = [
-            [str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {each}")]
-            for each in asked
-        ]
+        plans = [[str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {each}")] for each in asked]
 
     for index, plan in zip(indexes, plans, strict=True):
         assert any(index in step for step in plan), plan
@@ -417,23 +378,17 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
             assert (chosen.copy, chosen.is_locked, chosen.chosen_by) == (OLD, True, "ada")
             (waiting,) = due_copies(rows, DAY + VISIT_DAYS, 10)
             assert (
-                record_copy_check(
-                    rows, url.id, waiting.kept, CopyCheckResult(CopyVerdict.UNCLEAR), DAY
-                )
+                record_copy_check(rows, url.id, waiting.kept, CopyCheckResult(CopyVerdict.UNCLEAR), DAY)
                 is CopyCheckEffect.UNCLEAR
             )
             assert (
-                record_copy_check(
-                    rows, url.id, waiting.kept, CopyCheckResult(CopyVerdict.GONE), DAY
-                )
+                record_copy_check(rows, url.id, waiting.kept, CopyCheckResult(CopyVerdict.GONE), DAY)
                 is CopyCheckEffect.MISSED
             )
             (missed,) = due_copies(rows, DAY + SECOND_LOOK_DAYS, 10)
             later = DAY + SECOND_LOOK_DAYS
             assert (
-                record_copy_check(
-                    rows, url.id, missed.kept, CopyCheckResult(CopyVerdict.GONE), later
-                )
+                record_copy_check(rows, url.id, missed.kept, CopyCheckResult(CopyVerdict.GONE), later)
                 is CopyCheckEffect.DROPPED
             )
             note_search(rows, url.id, CopySearchOutcome.UNFIXABLE, DAY)

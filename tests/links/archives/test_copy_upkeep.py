@@ -160,9 +160,7 @@ async def test_a_link_that_nobody_has_is_asked_about_again(
     first = await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED)
     assert isinstance(first, MirrorResult)
     assert first.done is done
-    assert (
-        await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED) is MirrorOutcome.LEFT
-    )
+    assert await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED) is MirrorOutcome.LEFT
     with sqlite_store.reading() as rows:
         last = last_search(rows, link.id)
     assert last is not None
@@ -176,12 +174,7 @@ async def test_a_mirror_is_renewed(
     _script(world)
     await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
     later = NOW + timedelta(days=YOUNG_DAYS + 1)
-    assert (
-        is_mirror_wanted(
-            sqlite_store, link, CaptureOutcome.GOOD, wanted=MirrorMode.ALWAYS, now=later
-        )
-        is None
-    )
+    assert is_mirror_wanted(sqlite_store, link, CaptureOutcome.GOOD, wanted=MirrorMode.ALWAYS, now=later) is None
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,7 @@ async def test_a_page_is_taken(world: World, service: SavePageNow) -> None:
 
 @pytest.mark.parametrize("code", sorted(TRANSIENT - {"user-session-limit"}))
 @pytest.mark.parametrize("when", ["asked", "waited"])
-async def test_what_passes_is_asked_for_again(
-    world: World, service: SavePageNow, code: str, when: str
-) -> None:
+async def test_what_passes_is_asked_for_again(world: World, service: SavePageNow, code: str, when: str) -> None:
     """Their own trouble, and limits of the day; also when it comes with status 200 and without a job."""
     _script(world, [_error(code) if when == "asked" else {"job_id": JOB}], _error(code))
 
@@ -107,9 +105,7 @@ async def test_what_does_not_pass_is_not(world: World, service: SavePageNow, cod
 
 async def test_a_full_line_is_waited_for(world: World, service: SavePageNow) -> None:
     """So many captures at a time and no more: it is tried again after two seconds."""
-    _script(
-        world, [_error("user-session-limit"), _error("user-session-limit"), {"job_id": JOB}], DONE
-    )
+    _script(world, [_error("user-session-limit"), _error("user-session-limit"), {"job_id": JOB}], DONE)
 
     assert (await service.take(A)).outcome is SaveOutcome.SAVED
     assert len(world.asked) == 4
@@ -166,9 +162,7 @@ async def test_a_capture_of_another_page_is_none(
     ],
     ids=["key", "busy", "down", "html"],
 )
-async def test_no_answer_is_told(
-    world: World, service: SavePageNow, answer: Answer, trouble: ArchiveFailure
-) -> None:
+async def test_no_answer_is_told(world: World, service: SavePageNow, answer: Answer, trouble: ArchiveFailure) -> None:
     """A wrong key, a service that is busy, down, or answers something else; the key is in no error."""
     world.answers["web.archive.org/save"] = answer
 

@@ -111,10 +111,7 @@ HEAD_LIES = (
 )
 
 STATUSES = (
-    *(
-        one(f"status-{status}", OK, always(reply(status)))
-        for status in (201, 202, 203, 206, 208, 226, 250)
-    ),
+    *(one(f"status-{status}", OK, always(reply(status))) for status in (201, 202, 203, 206, 208, 226, 250)),
     one("status-204", OK, always(b"HTTP/1.1 204 No Content\r\n\r\n")),
     one("status-205", OK, always(b"HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n")),
     one("status-304-unasked", OK, always(b'HTTP/1.1 304 Not Modified\r\nETag: "x"\r\n\r\n')),
@@ -126,10 +123,7 @@ STATUSES = (
     one(
         "status-line-of-a-radio",
         OK,
-        rawly(
-            b"ICY 200 OK\r\nicy-name: Radio\r\nContent-Type: audio/mpeg\r\n\r\n"
-            + b"\xff\xfb\x90" * 99
-        ),
+        rawly(b"ICY 200 OK\r\nicy-name: Radio\r\nContent-Type: audio/mpeg\r\n\r\n" + b"\xff\xfb\x90" * 99),
     ),
     one(
         "interim-answers-103-first",
@@ -143,9 +137,7 @@ FRAMING = (
     one("lines-end-with-lf-alone", OK, rawly(reply().replace(b"\r\n", b"\n"))),
     one("header-without-a-colon", OK, rawly(reply().replace(b"\r\n", b"\r\nnonsense here\r\n", 1))),
     one("header-with-raw-letters", OK, always(reply(Server="M\xfcnchen \xa9"))),
-    one(
-        "header-name-with-a-blank", OK, rawly(reply().replace(b"Content-Type:", b"Content-Type :"))
-    ),
+    one("header-name-with-a-blank", OK, rawly(reply().replace(b"Content-Type:", b"Content-Type :"))),
     one("header-folded-over-lines", OK, rawly(reply(X_Long="a\r\n\tb\r\n c"))),
     one("header-with-a-nul", OK, rawly(reply(X_Odd="a\x00b"))),
     one("headers-doubled-and-contradicting", OK, rawly(reply(Content_length="7, 7"))),
@@ -155,18 +147,14 @@ FRAMING = (
     one("answer-without-a-head", OK, rawly(PAGE)),
     one("length-too-long", OK, always(reply(length=99_999)), get_only=True),
     one("length-too-short", OK, rawly(reply(length=300)), get_only=True),
-    one(
-        "length-is-no-number", OK, rawly(reply().replace(b"Content-Length: ", b"Content-Length: x"))
-    ),
+    one("length-is-no-number", OK, rawly(reply().replace(b"Content-Length: ", b"Content-Length: x"))),
     one("length-is-negative", OK, rawly(reply(length=None, Content_Length="-1"))),
     one("length-beyond-64-bits", OK, rawly(reply(length=None, Content_Length="9" * 40))),
     one("chunks-in-order", OK, rawly(CHUNKED + _chunks(PAGE) + b"0\r\n\r\n"), get_only=True),
     one("chunks-then-garbage", OK, rawly(CHUNKED + _chunks(PAGE) + b"zzz\r\nwhat?"), get_only=True),
     one("chunks-without-an-end", OK, rawly(CHUNKED + _chunks(PAGE)), get_only=True),
     one("chunks-announced-and-not-sent", OK, rawly(CHUNKED + PAGE), get_only=True),
-    one(
-        "body-then-silence", OK, rawly(reply(length=99_999), Deed.KEEP), timeout_s=1, get_only=True
-    ),
+    one("body-then-silence", OK, rawly(reply(length=99_999), Deed.KEEP), timeout_s=1, get_only=True),
     one("kept-alive-then-silence", OK, rawly(reply(), Deed.KEEP)),
     one("body-without-end", OK, rawly(reply(length=None), PAGE * 50, Deed.ENDLESS), get_only=True),
     one(

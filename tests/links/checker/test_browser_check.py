@@ -73,9 +73,7 @@ def face(text: str, title: str = "") -> PageText:
         *("spam-in-comments", "too-short", "both-empty", "for-sale"),
     ],
 )
-def test_a_page_is_held_against_its_copy(
-    then: PageText, now: PageText, verdict: CheckVerdict
-) -> None:
+def test_a_page_is_held_against_its_copy(then: PageText, now: PageText, verdict: CheckVerdict) -> None:
     """The same words are the same page; another owner's words are told from another page's."""
     found, _ = compare_with_copy(FOUND, then, now)
 
@@ -84,17 +82,12 @@ def test_a_page_is_held_against_its_copy(
 
 def test_text_without_spaces_is_compared_too() -> None:
     """Chinese, Japanese and Thai set none between words."""
-    then = (
-        "灯台は一八七一年に三隻の船が一冬に失われた後に建てられ一九〇二年まで鯨油で灯りをともした"
-    )
+    then = "灯台は一八七一年に三隻の船が一冬に失われた後に建てられ一九〇二年まで鯨油で灯りをともした"
     changed = "当社はあらゆる規模の企業の税務計画を支援し三十年以上の経験を持つ専門家が電話で相談に応じます"
 
     assert page_likeness(face(then), face(then + "お知らせ")).text == 1.0
     assert page_likeness(face(then), face(changed)).verdict is CheckVerdict.DEVIATED
-    assert (
-        page_likeness(face(then), face("線上百家乐老虎机開戶娱乐城博彩網站")).verdict
-        is CheckVerdict.USURPED
-    )
+    assert page_likeness(face(then), face("線上百家乐老虎机開戶娱乐城博彩網站")).verdict is CheckVerdict.USURPED
 
 
 @pytest.mark.parametrize("verdict", [each for each in CheckVerdict if each is not CheckVerdict.OK])
@@ -151,9 +144,7 @@ def test_other_evidence_settles_what_runs_of_words_do_not(
         (face("Map"), face("Plan")),
     ],
 )
-def test_evidence_is_not_asked_for_where_it_would_change_nothing(
-    then: PageText, now: PageText
-) -> None:
+def test_evidence_is_not_asked_for_where_it_would_change_nothing(then: PageText, now: PageText) -> None:
     """Pictures cost a hundred times as much as words."""
 
     def ask() -> DriftEvidence:
@@ -187,9 +178,7 @@ def seen(
     status: int | None = 200,
     page_class: PageClass = PageClass.OK,
 ) -> VisitSummary:
-    return VisitSummary(
-        VISITED, VISITED, outcome, reason, status, "text/html", page_class, ("It says so.",)
-    )
+    return VisitSummary(VISITED, VISITED, outcome, reason, status, "text/html", page_class, ("It says so.",))
 
 
 @pytest.mark.parametrize(
@@ -242,9 +231,7 @@ def test_what_the_browser_saw_is_a_verdict(
         ("", CheckVerdict.UNDECIDED, False),
     ],
 )
-def test_a_visit_that_failed_tells_whose_fault_it_was(
-    reason: str, verdict: CheckVerdict, whole_host: bool
-) -> None:
+def test_a_visit_that_failed_tells_whose_fault_it_was(reason: str, verdict: CheckVerdict, whole_host: bool) -> None:
     """The site's failures count; ours, and what our rules forbid, are no opinion."""
     found = result_of_visit(seen(VisitOutcome.FAILED, reason, None, PageClass.UNJUDGED))
 
@@ -254,15 +241,11 @@ def test_a_visit_that_failed_tells_whose_fault_it_was(
 
 def test_a_page_that_was_not_visited_is_no_opinion() -> None:
     """Robots, a list or a person forbade it."""
-    found = result_of_visit(
-        seen(VisitOutcome.SKIPPED, "robots: disallowed", None, PageClass.UNJUDGED)
-    )
+    found = result_of_visit(seen(VisitOutcome.SKIPPED, "robots: disallowed", None, PageClass.UNJUDGED))
 
     assert found.verdict is CheckVerdict.UNDECIDED
 
 
 def test_what_came_before_the_deadline_counts() -> None:
     """A page that is partial was there."""
-    assert (
-        result_of_visit(seen(VisitOutcome.PARTIAL, "deadline: settle")).verdict is CheckVerdict.OK
-    )
+    assert result_of_visit(seen(VisitOutcome.PARTIAL, "deadline: settle")).verdict is CheckVerdict.OK

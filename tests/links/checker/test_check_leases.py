@@ -25,9 +25,7 @@ EVERY_PART = [HostShare(number, count) for count in range(1, 7) for number in ra
 
 def test_parts_overlap_when_a_bucket_is_in_both() -> None:
     """Found by arithmetic as by looking at each bucket."""
-    buckets = {
-        part: {bucket for bucket in range(BUCKETS) if part.has(bucket)} for part in EVERY_PART
-    }
+    buckets = {part: {bucket for bucket in range(BUCKETS) if part.has(bucket)} for part in EVERY_PART}
 
     for one, other in product(EVERY_PART, EVERY_PART):
         assert one.overlaps(other) == bool(buckets[one] & buckets[other]), (one, other)

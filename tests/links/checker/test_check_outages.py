@@ -164,9 +164,7 @@ async def test_results_that_wait_are_bounded(sqlite_store: RegistryStore, farm: 
     other.close()
 
 
-async def test_a_checker_whose_lease_was_taken_writes_nothing(
-    store: RegistryStore, farm: Farm
-) -> None:
+async def test_a_checker_whose_lease_was_taken_writes_nothing(store: RegistryStore, farm: Farm) -> None:
     """It ends, and says why; its URLs are still due."""
     days = Days()
     watch_urls(store, [f"http://{name}/" for name in NAMES[:8]], day=days.day)
@@ -188,9 +186,7 @@ async def test_a_checker_whose_lease_was_taken_writes_nothing(
 async def test_two_checkers_share_the_hosts(sqlite_store: RegistryStore, farm: Farm) -> None:
     """Each with a part: every URL is looked at once, by one of them."""
     days = Days()
-    ids = watch_urls(
-        sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in (1, 2)], day=days.day
-    )
+    ids = watch_urls(sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in (1, 2)], day=days.day)
 
     async def part(number: int) -> CheckTally:
         async with checking(
@@ -233,15 +229,11 @@ asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))
 """
 
 
-async def test_a_checker_that_is_killed_loses_nothing(
-    sqlite_store: RegistryStore, farm: Farm, tmp_path: Path
-) -> None:
+async def test_a_checker_that_is_killed_loses_nothing(sqlite_store: RegistryStore, farm: Farm, tmp_path: Path) -> None:
     """What it kept counts, what it had not kept is still due; the next one goes on with its pass."""
     days = Days()
     farm.hosts |= dict.fromkeys(NAMES, gone)
-    watch_urls(
-        sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in range(2)], day=days.day
-    )
+    watch_urls(sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in range(2)], day=days.day)
     command = [sys.executable, "-c", _CRASHING, str(tmp_path)]
     command += [str(number) for number in (farm.port, farm.dns_port, days.day, 20)]
     root = str(Path(__file__).parents[3])

@@ -36,19 +36,13 @@ def _row(part: str, seconds: int, done: int) -> CheckRunRow:
     ],
     ids=["none", "short", "long", "less-to-do", "parts", "slow"],
 )
-def test_the_rate_is_that_of_passes_that_had_much_to_do(
-    rows: list[CheckRunRow], rate: float | None
-) -> None:
+def test_the_rate_is_that_of_passes_that_had_much_to_do(rows: list[CheckRunRow], rate: float | None) -> None:
     """A short one waits for its hosts more than it works; parts add up."""
     assert checks_per_s(rows, now=NOW) == rate
 
 
-@pytest.mark.parametrize(
-    ("seconds", "fits"), [(100, True), (30 * 86_400, False)], ids=["fast", "slow"]
-)
-def test_a_pass_that_would_take_too_long_is_told(
-    sqlite_store: RegistryStore, seconds: int, fits: bool
-) -> None:
+@pytest.mark.parametrize(("seconds", "fits"), [(100, True), (30 * 86_400, False)], ids=["fast", "slow"])
+def test_a_pass_that_would_take_too_long_is_told(sqlite_store: RegistryStore, seconds: int, fits: bool) -> None:
     """With what would help; nothing is told before a rate was seen."""
     watch(sqlite_store, [f"http://h{number}.example/" for number in range(60)], day=3_000)
     settings = LinksSettings(pass_days=1)
@@ -57,9 +51,7 @@ def test_a_pass_that_would_take_too_long_is_told(
     with sqlite_store.writing() as rows:
         started = int(NOW.timestamp()) - seconds
         ended = int(NOW.timestamp())
-        rows.execute(
-            insert(table).values(part="1/1", started=started, ended=ended, due=1_000, done=1_000)
-        )
+        rows.execute(insert(table).values(part="1/1", started=started, ended=ended, due=1_000, done=1_000))
 
     with sqlite_store.reading() as rows:
         found = check_schedule.run_forecast(rows, settings, now=NOW)
@@ -73,9 +65,7 @@ def test_the_gap_of_the_largest_host_counts(sqlite_store: RegistryStore) -> None
     """As people set it: with a hundred seconds a thousand links take longer than a day (W38)."""
     watch(sqlite_store, [f"http://a.example/{number}" for number in range(1_000)], day=3_000)
     begun = int(NOW.timestamp()) - 100
-    gap = LinkMark(
-        0, MarkKind.SETTING, "a.example", "agreed", "me", begun, key="gap_s", value="100"
-    )
+    gap = LinkMark(0, MarkKind.SETTING, "a.example", "agreed", "me", begun, key="gap_s", value="100")
     with sqlite_store.writing() as rows:
         row = {"part": "1/1", "started": begun, "ended": begun + 100, "due": 2_000, "done": 2_000}
         rows.execute(insert(table).values(row))
@@ -99,9 +89,7 @@ def test_a_pass_that_was_broken_off_is_gone_on_with(sqlite_store: RegistryStore)
         other = check_schedule.begin_run(rows, HostShare(1, 2), horizon=1, now=NOW)
         again = check_schedule.begin_run(rows, ALL_HOSTS, horizon=1, now=NOW + timedelta(hours=1))
         check_schedule.end_run(rows, first.id, now=NOW + timedelta(hours=2))
-        following = check_schedule.begin_run(
-            rows, ALL_HOSTS, horizon=1, now=NOW + timedelta(hours=3)
-        )
+        following = check_schedule.begin_run(rows, ALL_HOSTS, horizon=1, now=NOW + timedelta(hours=3))
         check_schedule.begin_named_run(rows, 1, now=NOW + timedelta(hours=4))
 
     assert again.id == first.id

@@ -69,15 +69,11 @@ async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm
     assert {f"http://{each.host}{each.path}" for each in farm.asked} == set(urls)
 
 
-async def test_no_host_is_asked_closer_than_its_gap(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: RegistryStore, farm: Farm) -> None:
     """Measured where the requests arrive: HEAD, GET and redirects from other hosts among them."""
     days, gap_s = Days(), 0.05
     farm.hosts["get.example"] = no_head
-    farm.hosts["from.example"] = lambda _method, path: Reply(
-        302, headers={"Location": f"http://get.example{path}"}
-    )
+    farm.hosts["from.example"] = lambda _method, path: Reply(302, headers={"Location": f"http://get.example{path}"})
     names = ["get.example", "from.example", "other.example"]
     watch(sqlite_store, [f"http://{name}/{n}" for name in names for n in range(6)], day=days.day)
 
@@ -90,9 +86,7 @@ async def test_no_host_is_asked_closer_than_its_gap(
         assert all(after.began - before.ended >= gap_s for before, after in pairwise(asked)), name
 
 
-async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(sqlite_store: RegistryStore, farm: Farm) -> None:
     """What one URL showed serves all of the host's; then HEAD is tried again (W42)."""
     days = Days()
     farm.hosts["a.example"] = no_head
@@ -114,15 +108,11 @@ async def test_hosts_that_refuse_head_are_asked_by_get_for_200_days(
     assert methods[3][:2] == ["HEAD", "GET"]
 
 
-async def test_a_lost_name_is_inferred_for_all_of_the_host(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_a_lost_name_is_inferred_for_all_of_the_host(sqlite_store: RegistryStore, farm: Farm) -> None:
     """Marked as inferred; nobody asks again in the pass, and the next one asks again (W46)."""
     days = Days()
     farm.lost.add("lost.example")
-    ids = watch(
-        sqlite_store, [f"http://lost.example/{number}" for number in range(6)], day=days.day
-    )
+    ids = watch(sqlite_store, [f"http://lost.example/{number}" for number in range(6)], day=days.day)
 
     async with checking(sqlite_store, farm, [], days=days) as checker:
         tally = await checker.check()
@@ -131,19 +121,14 @@ async def test_a_lost_name_is_inferred_for_all_of_the_host(
         again = await checker.check()
 
     assert (tally.kept, tally.inferred) == (6, 5)
-    assert (
-        sorted(first) == [CheckMethod.HEAD] + [CheckMethod.INFERRED] * 5
-        or first.count(CheckMethod.INFERRED) == 5
-    )
+    assert sorted(first) == [CheckMethod.HEAD] + [CheckMethod.INFERRED] * 5 or first.count(CheckMethod.INFERRED) == 5
     assert again.kept == 6
     assert again.inferred < 6
     states = {row_of(sqlite_store, id_).state for id_ in ids.values()}
     assert states == {LinkState.DYING}
 
 
-async def test_what_was_inferred_is_undone_by_the_next_pass(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_what_was_inferred_is_undone_by_the_next_pass(sqlite_store: RegistryStore, farm: Farm) -> None:
     """One look at each URL itself, and all failures are forgotten (W46)."""
     days = Days()
     farm.hosts["a.example"] = broken
@@ -198,16 +183,12 @@ async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
     with store.writing() as rows:
         if is_ours:
             change = EditChange(url_id, "tagged", "", "{{dead link}}")
-            edit_id = record_intended_edit(
-                rows, 1, IntendedEdit(7, "job", 10, changes=(change,)), moment=1
-            )
+            edit_id = record_intended_edit(rows, 1, IntendedEdit(7, "job", 10, changes=(change,)), moment=1)
             move_edit(rows, edits_by_id(rows, [edit_id])[edit_id], EditState.MADE, moment=1, rev=11)
         put_citations(rows, [link.page], [tagged], day=days.day)
 
     preset = replace(DEFAULT, trusts_tags=trusts)
-    async with checking(
-        store, farm, ["kept.example"], days=days, marks=marks, preset=preset
-    ) as checker:
+    async with checking(store, farm, ["kept.example"], days=days, marks=marks, preset=preset) as checker:
         tally = await checker.check()
         assert (row_of(store, url_id).state, tally.kept) == (state, int(state is LinkState.ALIVE))
 
@@ -219,9 +200,7 @@ async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
     assert row_of(store, url_id).state == LinkState.PERMALIVE
 
 
-async def test_what_people_set_for_urls_is_followed(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_what_people_set_for_urls_is_followed(sqlite_store: RegistryStore, farm: Farm) -> None:
     """What they are asked with, how often, and what it takes (A16); what nobody understands, not."""
     days = Days()
     marks = Decided(settings={"method": "get", "every_days": "2", "preset": "none"})
@@ -234,17 +213,11 @@ async def test_what_people_set_for_urls_is_followed(
     assert row_of(sqlite_store, url_id).due_day == days.day + 2
 
 
-async def test_a_host_that_wants_to_be_left_alone_is_put_off(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_a_host_that_wants_to_be_left_alone_is_put_off(sqlite_store: RegistryStore, farm: Farm) -> None:
     """All its URLs, for as long as it says; nothing is held against them."""
     days = Days()
-    farm.hosts["busy.example"] = lambda _method, _path: Reply(
-        429, headers={"Retry-After": "172800"}
-    )
-    ids = watch(
-        sqlite_store, [f"http://busy.example/{number}" for number in range(20)], day=days.day
-    )
+    farm.hosts["busy.example"] = lambda _method, _path: Reply(429, headers={"Retry-After": "172800"})
+    ids = watch(sqlite_store, [f"http://busy.example/{number}" for number in range(20)], day=days.day)
 
     async with checking(sqlite_store, farm, ["busy.example"], days=days) as checker:
         tally = await checker.check()
@@ -256,9 +229,7 @@ async def test_a_host_that_wants_to_be_left_alone_is_put_off(
     assert {row.state for row in rows} == {LinkState.UNKNOWN}
 
 
-async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(sqlite_store: RegistryStore, farm: Farm) -> None:
     """A 429 slows its host down; the URL that got it is looked at all the same, and booked once."""
     days = Days()
     answers = iter([429])
@@ -267,9 +238,7 @@ async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
         return Reply(next(answers, 200), "<title>A page</title>There is something here.")
 
     farm.hosts["hurried.example"] = hurried
-    ids = watch(
-        sqlite_store, [f"http://hurried.example/{number}" for number in range(2)], day=days.day
-    )
+    ids = watch(sqlite_store, [f"http://hurried.example/{number}" for number in range(2)], day=days.day)
 
     async with checking(sqlite_store, farm, ["hurried.example"], days=days) as checker:
         tally = await checker.check()
@@ -278,9 +247,7 @@ async def test_a_url_that_came_too_soon_is_asked_again_in_the_pass(
     assert all(row_of(sqlite_store, id_).state == LinkState.ALIVE for id_ in ids.values())
 
 
-async def test_a_host_of_many_urls_is_read_on_by_itself(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_a_host_of_many_urls_is_read_on_by_itself(sqlite_store: RegistryStore, farm: Farm) -> None:
     """However few of them are held at a time, and whatever else is due."""
     days = Days()
     many = [f"http://many.example/{number}" for number in range(60)]
@@ -326,9 +293,7 @@ async def test_a_stop_keeps_what_was_begun(sqlite_store: RegistryStore, farm: Fa
     assert kept == {f"http://{host}/" for host in looked}
 
 
-async def test_named_urls_are_looked_at_whether_due_or_not(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_named_urls_are_looked_at_whether_due_or_not(sqlite_store: RegistryStore, farm: Farm) -> None:
     """And nothing else is."""
     from links.checker import due_urls
     from links.checker.check_run import CheckRun
@@ -348,9 +313,7 @@ async def test_named_urls_are_looked_at_whether_due_or_not(
 
 
 @pytest.mark.parametrize("fault", [gone, broken], ids=["gone", "broken"])
-async def test_a_link_that_dies_awaits_the_browser(
-    sqlite_store: RegistryStore, farm: Farm, fault: object
-) -> None:
+async def test_a_link_that_dies_awaits_the_browser(sqlite_store: RegistryStore, farm: Farm, fault: object) -> None:
     """It is dying, never dead, until a browser has looked; a good look resets it."""
     days = Days()
     farm.hosts["a.example"] = fault  # type: ignore[assignment]
@@ -373,9 +336,7 @@ async def test_a_link_that_dies_awaits_the_browser(
     assert (row.state, row.fails, row.opinion_day) == (LinkState.ALIVE, 0, None)
 
 
-async def test_without_a_browser_a_link_dies_by_itself(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_without_a_browser_a_link_dies_by_itself(sqlite_store: RegistryStore, farm: Farm) -> None:
     """Within four weeks of its last good look."""
     days = Days()
     farm.hosts["a.example"] = gone
@@ -389,9 +350,7 @@ async def test_without_a_browser_a_link_dies_by_itself(
             days.day = row_of(sqlite_store, url_id).due_day
 
 
-async def test_an_outage_of_two_weeks_kills_nothing(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_an_outage_of_two_weeks_kills_nothing(sqlite_store: RegistryStore, farm: Farm) -> None:
     """Whatever the host answers meanwhile."""
     days = Days()
     names = ["down.example", "error.example"]
@@ -424,9 +383,7 @@ async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm:
     urls = [f"http://{name}.example/d/page.html" for name in ("soft", "fine")]
     ids = watch(sqlite_store, urls, day=days.day)
 
-    async with checking(
-        sqlite_store, farm, ["soft.example", "fine.example"], days=days, closer=True
-    ) as checker:
+    async with checking(sqlite_store, farm, ["soft.example", "fine.example"], days=days, closer=True) as checker:
         await checker.check()
 
     awaits = [row_of(sqlite_store, ids[url]).opinion_day is not None for url in urls]
@@ -435,9 +392,7 @@ async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm:
     assert len(farm.asked) == 4  # each page once, and one beside it
 
 
-async def test_a_look_that_waits_for_its_host_lets_others_ask(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_a_look_that_waits_for_its_host_lets_others_ask(sqlite_store: RegistryStore, farm: Farm) -> None:
     """With one connection: the gap before a second request to a host is used for other hosts (W41)."""
     days = Days()
     farm.hosts["get.example"] = no_head
@@ -481,9 +436,7 @@ class _FewFiles(HttpProber):
     async def probe(self, url: str, **options: Any) -> CheckResult:
         if self.refused < 2:
             self.refused += 1
-            return CheckResult(
-                StatusCode.NONE, CheckVerdict.UNDECIDED, CheckMethod.HEAD, note="files: ours"
-            )
+            return CheckResult(StatusCode.NONE, CheckVerdict.UNDECIDED, CheckMethod.HEAD, note="files: ours")
         return await self._looks.probe(url, **options)
 
     async def probe_sibling(self, url: str) -> CheckResult:
@@ -501,9 +454,7 @@ async def test_result_that_cannot_be_kept_costs_no_other(
     ids = watch(sqlite_store, [f"http://a.example/{number}" for number in range(6)], day=days.day)
     bad = ids["http://a.example/3"]
 
-    def faulty(
-        rows: Any, results: Sequence[UrlCheckResult], rules: CheckRules
-    ) -> list[RecordedResult]:
+    def faulty(rows: Any, results: Sequence[UrlCheckResult], rules: CheckRules) -> list[RecordedResult]:
         if bad in [result.url_id for result in results]:
             raise OverflowError("int too large")
         return record_results(rows, results, rules)
@@ -525,9 +476,7 @@ async def test_results_that_can_never_be_kept_end_the_checks(
 ) -> None:
     """A crash loop is broken, with a sentence."""
 
-    def faulty(
-        _rows: Any, results: Sequence[UrlCheckResult], _rules: CheckRules
-    ) -> list[RecordedResult]:
+    def faulty(_rows: Any, results: Sequence[UrlCheckResult], _rules: CheckRules) -> list[RecordedResult]:
         if results:
             raise OverflowError("int too large")
         return []

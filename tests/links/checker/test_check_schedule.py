@@ -46,9 +46,7 @@ def test_what_is_imported_on_one_day_is_spread_over_the_week() -> None:
     for number in range(7000):
         counts[_days(LinkHealth(), _ALIVE, _OK, key=key_of(str(number)))] += 1
     assert min(counts.values()) > 800
-    assert {
-        _days(LinkHealth(), _ALIVE, _OK, IABOT, key_of(str(number))) for number in range(99)
-    } == {7}
+    assert {_days(LinkHealth(), _ALIVE, _OK, IABOT, key_of(str(number))) for number in range(99)} == {7}
 
 
 @pytest.mark.parametrize("before", [_ALIVE, _DYING, LinkHealth()])
@@ -78,9 +76,7 @@ def test_a_dead_link_is_looked_at_weekly_by_iabot() -> None:
     assert _days(replace(dead, last_fail=80), dead, _GONE, IABOT) == 7
 
 
-@pytest.mark.parametrize(
-    "state", [LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED]
-)
+@pytest.mark.parametrize("state", [LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED])
 def test_what_is_decided_is_never_looked_at(state: LinkState) -> None:
     """B10, B11, W48."""
     standing = LinkHealth(state)
@@ -93,9 +89,7 @@ def test_what_hardly_changes_is_due_within_a_month(state: LinkState) -> None:
     assert 7 <= _days(LinkHealth(state), LinkHealth(state), _OK) <= 29
 
 
-@pytest.mark.parametrize(
-    ("asked_s", "days"), [(1.0, 2), (4 * 86_400, 4), (4 * 86_400 + 1, 5), (1e12, 30)]
-)
+@pytest.mark.parametrize(("asked_s", "days"), [(1.0, 2), (4 * 86_400, 4), (4 * 86_400 + 1, 5), (1e12, 30)])
 def test_who_says_when_is_not_asked_before(asked_s: float, days: int) -> None:
     """Retry-After holds up to thirty days; a shorter one changes nothing."""
     assert _days(_ALIVE, _ALIVE, replace(_LIMITED, retry_after_s=asked_s)) == days

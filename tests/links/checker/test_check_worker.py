@@ -22,9 +22,7 @@ async def farm() -> AsyncIterator[Farm]:
         yield running
 
 
-async def test_a_watching_checker_looks_at_what_falls_due(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_a_watching_checker_looks_at_what_falls_due(sqlite_store: RegistryStore, farm: Farm) -> None:
     """Day after day, until it is stopped; what somebody adds meanwhile, too."""
     days = Days()
     watch_urls(sqlite_store, ["http://h0.example/"], day=days.day)
@@ -41,8 +39,6 @@ async def test_a_watching_checker_looks_at_what_falls_due(
             else:
                 checker.stop.set()
 
-        await check_continuously(
-            checker.means, checker.plan, checker.stop, between=between, idle_s=0.01
-        )
+        await check_continuously(checker.means, checker.plan, checker.stop, between=between, idle_s=0.01)
 
     assert passed == [1, 1, 2]

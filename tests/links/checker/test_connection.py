@@ -18,8 +18,6 @@ pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
         ("[SSL: SSLV3_ALERT_HANDSHAKE_FAILURE] sslv3 alert handshake failure", None),
     ],
 )
-def test_what_a_server_minds_about_us_is_told_apart(
-    words: str, trouble: FetchFailure | None
-) -> None:
+def test_what_a_server_minds_about_us_is_told_apart(words: str, trouble: FetchFailure | None) -> None:
     """A host that wants a certificate of ours, or another protocol, is there."""
     assert tls_refusal(ssl.SSLError(1, words)) is trouble

@@ -57,9 +57,7 @@ async def test_one_look_up_serves_all_who_wait() -> None:
 async def test_the_hosts_file_comes_first(tmp_path: Path) -> None:
     """What the machine's file says of a name is not asked for; its nonsense is passed over."""
     path = tmp_path / "hosts"
-    path.write_text(
-        "192.0.2.7 A.test alias # comment\n::1%lo zone\nnonsense\n\n2001:db8::7 a.test\n"
-    )
+    path.write_text("192.0.2.7 A.test alias # comment\n::1%lo zone\nnonsense\n\n2001:db8::7 a.test\n")
     async with naming({}) as server:
         names = DnsResolver(nameservers=[server.endpoint], hosts=read_hosts(path))
         found = await names.addresses("a.test")

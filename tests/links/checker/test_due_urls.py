@@ -138,9 +138,7 @@ def test_windows_are_read_by_an_index(sqlite_store: RegistryStore, only_new: boo
         due_urls.due_window(rows, ALL_HOSTS, 8, after=position, limit=5, only_new=only_new)
         raw.set_trace_callback(None)
         for statement in asked:
-            plans += [
-                str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")
-            ]
+            plans += [str(row[3]) for row in rows.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")]
 
     assert any("USING INDEX link_urls_" in plan for plan in plans), plans
     assert not any("SCAN" in plan or "TEMP B-TREE" in plan for plan in plans), plans

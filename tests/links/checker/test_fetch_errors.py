@@ -69,9 +69,7 @@ async def test_a_server_that_denies_names_without_ipv6_is_not_believed() -> None
         pytest.param(Records(garbage=b"\x00" * 7), id="garbage"),
     ],
 )
-async def test_silence_about_one_name_is_that_name_s(
-    records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_silence_about_one_name_is_that_name_s(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that answers for the root and not for a name tells of the name."""
     monkeypatch.setattr(module, "LOOKUP_S", 1.0)
     async with naming({"a.test": records}) as server:

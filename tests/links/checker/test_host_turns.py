@@ -58,9 +58,7 @@ async def test_looks_that_cross_do_not_wait_for_each_other() -> None:
             await met.wait()
             await turns.take(second)
 
-    await asyncio.wait_for(
-        asyncio.gather(look("a.example", "b.example"), look("b.example", "a.example")), 30
-    )
+    await asyncio.wait_for(asyncio.gather(look("a.example", "b.example"), look("b.example", "a.example")), 30)
 
 
 async def test_a_look_that_would_wait_too_long_is_ended() -> None:

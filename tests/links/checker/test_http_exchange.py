@@ -143,9 +143,7 @@ async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> N
     async with naming({"a.test": Records(["93.184.216.34"])}) as server:
         prober = prober_by(server)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                "links.checker.connection.aiohappyeyeballs.start_connection", without_a_route
-            )
+            patch.setattr("links.checker.connection.aiohappyeyeballs.start_connection", without_a_route)
             found = await prober.probe("http://a.test/")
     assert found.verdict is CheckVerdict.UNDECIDED
     assert found.code == StatusCode.OUR_NETWORK
@@ -234,9 +232,7 @@ async def test_cookies_go_to_no_other_site() -> None:
     ("links", "why"),
     [
         pytest.param(LinksSettings(user_agent="LinkBot/1"), "link", id="the-word-link"),
-        pytest.param(
-            LinksSettings(contact="https://a.test/deadlinks"), "link", id="in-the-contact"
-        ),
+        pytest.param(LinksSettings(contact="https://a.test/deadlinks"), "link", id="in-the-contact"),
         pytest.param(LinksSettings(user_agent="a\r\nX: y"), "ASCII", id="two-lines"),
         pytest.param(LinksSettings(user_agent="Prüfer"), "ASCII", id="letters"),
     ],
@@ -291,9 +287,7 @@ async def test_a_name_server_that_is_slower_than_head_may_be_is_waited_for(
         names = DnsResolver(nameservers=[server.endpoint], hosts={})
         prober = HttpProber(settings, is_own=lambda _: False, names=names)
         found = await prober.probe("http://a.test/")
-        hasty = HttpProber(
-            Settings(links=LinksSettings(timeout_s=0.2)), is_own=lambda _: False, names=names
-        )
+        hasty = HttpProber(Settings(links=LinksSettings(timeout_s=0.2)), is_own=lambda _: False, names=names)
         unfinished = await hasty.probe("http://b.test/")
     assert (found.verdict, found.note) == (CheckVerdict.FAILING, "dns: time-out")
     assert unfinished.verdict in (CheckVerdict.UNDECIDED, CheckVerdict.GONE)
@@ -365,6 +359,4 @@ async def test_no_more_files_is_no_word_on_any_host() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         await prober.close()
     assert [each.note.partition(",")[0] for each in found] == ["files: ours"] * 2
-    assert {(each.verdict, each.code) for each in found} == {
-        (CheckVerdict.UNDECIDED, StatusCode.NONE)
-    }
+    assert {(each.verdict, each.code) for each in found} == {(CheckVerdict.UNDECIDED, StatusCode.NONE)}

@@ -47,15 +47,9 @@ async def seen(behaviour: Behaviour, certificates: Certificates, nobody: int) ->
     def context(host: str):  # type: ignore[no-untyped-def]
         return None if behaviour.tls == "none" else certificates.context(behaviour.tls, host)
 
-    closed = {
-        f"{host}:{port}": f"127.0.0.1:{nobody}"
-        for host in ("site.test", "other.test")
-        for port in (80, 443)
-    }
+    closed = {f"{host}:{port}": f"127.0.0.1:{nobody}" for host in ("site.test", "other.test") for port in (80, 443)}
     async with serving(behaviour.servers, context) as resolve:
-        settings = settings_for(
-            closed | resolve, timeout_s=behaviour.timeout_s, ca_file=certificates.ca_file
-        )
+        settings = settings_for(closed | resolve, timeout_s=behaviour.timeout_s, ca_file=certificates.ca_file)
         async with prober_for(settings) as prober:
             return await prober.probe(behaviour.url, get_only=behaviour.get_only)
 
@@ -78,17 +72,13 @@ async def test_what_is_alive_is_never_held_against_a_link(
 
 
 @each(GONE)
-async def test_what_is_gone_is_seen_to_be_gone(
-    behaviour: Behaviour, certificates: Certificates, nobody: int
-) -> None:
+async def test_what_is_gone_is_seen_to_be_gone(behaviour: Behaviour, certificates: Certificates, nobody: int) -> None:
     """A page that the server denies is GONE, by the word of a GET."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)
 
 
 @each(TEMPORARY)
-async def test_what_may_pass_is_failing(
-    behaviour: Behaviour, certificates: Certificates, nobody: int
-) -> None:
+async def test_what_may_pass_is_failing(behaviour: Behaviour, certificates: Certificates, nobody: int) -> None:
     """No answer, or an error of the server, is FAILING and no more."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)
 
@@ -102,9 +92,7 @@ async def test_who_refuses_us_is_not_held_against_a_link(
 
 
 @each(UNDECIDED)
-async def test_what_says_nothing_decides_nothing(
-    behaviour: Behaviour, certificates: Certificates, nobody: int
-) -> None:
+async def test_what_says_nothing_decides_nothing(behaviour: Behaviour, certificates: Certificates, nobody: int) -> None:
     """A host that asks to wait, and what we ourselves refuse, is UNDECIDED."""
     agrees(await seen(behaviour, certificates, nobody), behaviour)
 

@@ -70,9 +70,7 @@ async def test_certificates_at_fault_are_told_and_not_held_against_a_link(
 async def test_pages_without_end_end_a_look_all_the_same(web: TestWeb) -> None:
     """A body that never ends is a page."""
     found = await seen(web, web.urls.endless_pages)
-    assert not {CheckVerdict.GONE, CheckVerdict.FAILING} & {
-        each.verdict for each in found.values()
-    }, found
+    assert not {CheckVerdict.GONE, CheckVerdict.FAILING} & {each.verdict for each in found.values()}, found
 
 
 async def test_a_port_without_a_listener_is_failing(web: TestWeb) -> None:

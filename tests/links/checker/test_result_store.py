@@ -41,9 +41,7 @@ URL = "http://a.example/x"
 
 def _book(store: RegistryStore, url_id: int, finding: CheckResult, day: int) -> RecordedResult:
     with store.writing() as rows:
-        return record_results(
-            rows, [UrlCheckResult(url_id, finding, Days(day).now())], WITH_BROWSER
-        )[0]
+        return record_results(rows, [UrlCheckResult(url_id, finding, Days(day).now())], WITH_BROWSER)[0]
 
 
 def _dying(store: RegistryStore, url_id: int) -> int:
@@ -71,9 +69,7 @@ def test_a_link_is_dead_when_the_browser_fails_at_it_too(store: RegistryStore) -
 
 
 @pytest.mark.parametrize(("api", "is_wanted"), [("https://w.example/api.php", True), ("", False)])
-def test_what_comes_to_life_is_to_be_archived(
-    store: RegistryStore, api: str, is_wanted: bool
-) -> None:
+def test_what_comes_to_life_is_to_be_archived(store: RegistryStore, api: str, is_wanted: bool) -> None:
     """Once each time, by the wiki whose page has it, when that is watched."""
     there = Rows(store)
     there.add_wiki()
@@ -137,9 +133,7 @@ def test_a_good_answer_takes_reports_away(sqlite_store: RegistryStore) -> None:
     with sqlite_store.writing() as rows:
         for number, url_id in enumerate(ids.values()):
             values: dict[str, Any] = {"host_id": 1, "moment": 1, "expires_day": 999}
-            rows.execute(
-                insert(reports).values(url_id=url_id, reporter=bytes([number]) * 16, **values)
-            )
+            rows.execute(insert(reports).values(url_id=url_id, reporter=bytes([number]) * 16, **values))
 
     _book(sqlite_store, ids[URL], GONE, 100)
     with sqlite_store.reading() as rows:
@@ -168,9 +162,7 @@ def test_unusual_types_are_kept_with_their_length(sqlite_store: RegistryStore) -
 
 
 @pytest.mark.parametrize("said", ["application/octet-stream", "application/zip", "text/html"])
-def test_a_head_changes_no_type_that_a_get_had_named(
-    sqlite_store: RegistryStore, said: str
-) -> None:
+def test_a_head_changes_no_type_that_a_get_had_named(sqlite_store: RegistryStore, said: str) -> None:
     """A GET names it by the first bytes, HEAD has but the server's word (W66)."""
     url_id = watch(sqlite_store, [URL])[URL]
     pdf = replace(FINE, how=CheckMethod.GET, mime="application/pdf", length=10_241)
@@ -200,15 +192,11 @@ def test_several_results_of_one_url_count_one_after_the_other(sqlite_store: Regi
     moments = [Days(100).now() + timedelta(days=3 * number) for number in range(3)]
 
     with sqlite_store.writing() as rows:
-        booked = record_results(
-            rows, [UrlCheckResult(url_id, GONE, each) for each in moments], WITH_BROWSER
-        )
+        booked = record_results(rows, [UrlCheckResult(url_id, GONE, each) for each in moments], WITH_BROWSER)
 
     assert len(booked) == 3
     assert row_of(sqlite_store, url_id).fails == 3
-    assert [
-        (run.first, run.last) for run in unpack_history(row_of(sqlite_store, url_id).history)
-    ] == [(100, 106)]
+    assert [(run.first, run.last) for run in unpack_history(row_of(sqlite_store, url_id).history)] == [(100, 106)]
 
 
 def test_what_people_decided_meanwhile_holds(sqlite_store: RegistryStore) -> None:
@@ -237,9 +225,7 @@ def test_a_url_that_is_watched_no_more_is_passed_over(sqlite_store: RegistryStor
 def test_whatever_a_server_says_can_be_kept(store: RegistryStore) -> None:
     """NUL, lone surrogates, a redirect of a million characters."""
     url_id = watch(store, [URL])[URL]
-    finding = replace(
-        GONE, note="a\x00b\ud800c" * 1000, final_url="http://b.example/" + "x" * 1_000_000, http=-5
-    )
+    finding = replace(GONE, note="a\x00b\ud800c" * 1000, final_url="http://b.example/" + "x" * 1_000_000, http=-5)
 
     _book(store, url_id, finding, 100)
 
@@ -252,18 +238,14 @@ _FINDINGS = st.builds(
     CheckResult,
     code=st.sampled_from(sorted(StatusCode)),
     verdict=st.sampled_from(list(CheckVerdict)),
-    how=st.sampled_from(
-        [CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER, CheckMethod.INFERRED]
-    ),
+    how=st.sampled_from([CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER, CheckMethod.INFERRED]),
     retry_after_s=st.none() | st.floats(0, 1e9),
 )
 
 
 @given(st.lists(st.tuples(_FINDINGS, st.integers(0, 40)), max_size=30))
 @pytest.mark.parametrize("preset", [DEFAULT, IABOT, DEWIKI], ids=lambda each: each.name)
-def test_whatever_is_found_a_url_is_due_later_or_never(
-    preset: Any, found: list[tuple[CheckResult, int]]
-) -> None:
+def test_whatever_is_found_a_url_is_due_later_or_never(preset: Any, found: list[tuple[CheckResult, int]]) -> None:
     """So that a pass meets it once, and no standing is lost on the way through the row."""
     kept = CheckedRow(key_of(URL), LinkHealth(), 0, None, None, None, True, None, 0)
     day = 100

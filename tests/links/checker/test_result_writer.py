@@ -54,9 +54,7 @@ async def test_an_outage_of_ours_is_nobodys_failure(
     assert all(row.verdict == "ok" for id_ in ids.values() for row in seen_of(sqlite_store, id_))
 
 
-async def test_hosts_that_are_down_while_others_answer_have_failed(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_hosts_that_are_down_while_others_answer_have_failed(sqlite_store: RegistryStore, farm: Farm) -> None:
     """However many they are: those that were alive lately still are."""
     days = Days()
     ids = _watched(sqlite_store, days)

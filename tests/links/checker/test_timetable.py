@@ -24,9 +24,7 @@ _NO_NAME = CheckResult(
     note="dns: NXDOMAIN",
     whole_host=True,
 )
-_CLOSED = CheckResult(
-    StatusCode.REFUSED, CheckVerdict.FAILING, CheckMethod.HEAD, note="tcp: refused", whole_host=True
-)
+_CLOSED = CheckResult(StatusCode.REFUSED, CheckVerdict.FAILING, CheckMethod.HEAD, note="tcp: refused", whole_host=True)
 _GATEWAY = CheckResult(StatusCode.BAD_GATEWAY, CheckVerdict.FAILING, CheckMethod.GET, http=502)
 _BROKEN = CheckResult(StatusCode.BAD_REQUEST, CheckVerdict.FAILING, CheckMethod.GET, http=500)
 
@@ -458,6 +456,4 @@ class TimetableModel(RuleBasedStateMachine):
 
 
 TestTimetableModel = TimetableModel.TestCase
-TestTimetableModel.settings = settings(
-    max_examples=examples(60), stateful_step_count=40, deadline=None
-)
+TestTimetableModel.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

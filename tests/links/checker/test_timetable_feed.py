@@ -12,9 +12,7 @@ from links.states import LinkHealth
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 
 
-@pytest.mark.parametrize(
-    ("each", "goes"), [(4, uses_get), (16, checks_sibling)], ids=["get", "beside"]
-)
+@pytest.mark.parametrize(("each", "goes"), [(4, uses_get), (16, checks_sibling)], ids=["get", "beside"])
 def test_about_so_many_looks_go_closer(each: int, goes: Callable[[DueUrl, int], bool]) -> None:
     """With seven or eight days between looks every link has its turn."""
     url = DueUrl(1, bytes(16), 1, "a.example", "http://a.example/", 0, LinkHealth(), is_new=False)

@@ -35,9 +35,7 @@ def _tested(store: RegistryStore) -> dict[str, int | None]:
         return {row.address: row.tested_day for row in rows.execute(asked)}
 
 
-async def test_proposed_replacements_are_looked_at_in_the_own_part(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_proposed_replacements_are_looked_at_in_the_own_part(sqlite_store: RegistryStore, farm: Farm) -> None:
     """Those of other parts are other checkers' (W17)."""
     days = Days()
     mine = "good.example"
@@ -78,14 +76,10 @@ async def test_the_registry_is_cleared_once_a_day(sqlite_store: RegistryStore, f
         assert rows.execute(select(urls.c.id)).all() == []
 
 
-async def test_marks_that_have_expired_are_taken_back(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
+async def test_marks_that_have_expired_are_taken_back(sqlite_store: RegistryStore, farm: Farm) -> None:
     """Once a day; their links are watched again (B10)."""
     days = Days()
-    ids = watch(
-        sqlite_store, ["http://kept.example/"], state=int(LinkState.PERMALIVE), due_day=None
-    )
+    ids = watch(sqlite_store, ["http://kept.example/"], state=int(LinkState.PERMALIVE), due_day=None)
     over = int(days.now().timestamp()) - 1
     mark = LinkMark(0, MarkKind.PERMALIVE, "kept.example", "because", "operator", 1, expires=over)
     with sqlite_store.writing() as rows:

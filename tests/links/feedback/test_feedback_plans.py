@@ -41,9 +41,7 @@ def noting(connection: Connection) -> Iterator[Asked]:
     """What the database is asked within the block."""
     asked: Asked = []
 
-    def note(
-        _connection: object, _cursor: object, text: str, given: Any, _context: object, many: bool
-    ) -> None:
+    def note(_connection: object, _cursor: object, text: str, given: Any, _context: object, many: bool) -> None:
         asked.append((text, given[0] if many and given else given))
 
     event.listen(connection, "before_cursor_execute", note)
@@ -85,9 +83,7 @@ def test_nothing_that_is_said_reads_a_table_as_a_whole(unknown_store: RegistrySt
             expire_reports(rows, TODAY, limit=9)
             propose_replacement(rows, f"{SITE}/a/1", "https://new.example.net/", ONE, NOW)
             (waiting,) = replacements_to_test(rows, TODAY, 9)
-            record_replacement_test(
-                rows, waiting, CheckResult(1, CheckVerdict.OK, CheckMethod.GET), TODAY
-            )
+            record_replacement_test(rows, waiting, CheckResult(1, CheckVerdict.OK, CheckMethod.GET), TODAY)
             replacements_to_test(rows, TODAY + 40, 9)
             replacements_of(rows, ids)
             remove_replacement(rows, f"{SITE}/a/1", ONE, NOW)

@@ -149,9 +149,7 @@ def test_what_is_no_mark_is_refused(wrong: LinkMark) -> None:
 def test_states_follow_marks_and_come_back(store: RegistryStore) -> None:
     """Applied in batches; lifted URLs are watched again within a week, others stay as they are."""
     with store.writing() as rows:
-        ids = watch(
-            rows, f"{SITE}/", f"{SITE}/docs/1", f"{SITE}/docs/2", "https://www.example.org/docs/3"
-        )
+        ids = watch(rows, f"{SITE}/", f"{SITE}/docs/1", f"{SITE}/docs/2", "https://www.example.org/docs/3")
         (other,) = watch(rows, "https://example.net/", state=LinkState.ALIVE)
     put(
         store,
@@ -200,9 +198,7 @@ def test_what_expired_is_taken_back(sqlite_store: RegistryStore) -> None:
         assert pending_marks(rows, clock.moment) == []
 
 
-def test_settling_goes_on_where_it_was_broken_off(
-    sqlite_store: RegistryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settling_goes_on_where_it_was_broken_off(sqlite_store: RegistryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done stays, and the rest is done next time."""
     monkeypatch.setattr(marks_module, "MOST", 2)
     clock = HandClock()
@@ -298,9 +294,7 @@ def test_a_mark_that_cannot_be_read_decides_nothing(sqlite_store: RegistryStore)
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(
-                ["org", "example.org", "a.example.org", "example.org/x", f"{SITE}/x/y"]
-            ),
+            st.sampled_from(["org", "example.org", "a.example.org", "example.org/x", f"{SITE}/x/y"]),
             st.sampled_from([kind for kind in MarkKind if kind is not MarkKind.SETTING]),
         ),
         max_size=6,

@@ -64,10 +64,7 @@ def test_a_replacement_is_shown_only_after_a_look_found_it(store: RegistryStore)
         done = propose_replacement(rows, OLD, "HTTPS://new.example.net:443/page#x", ONE, NOW)
         (waiting,) = replacements_to_test(rows, TODAY, 9)
         assert shown_replacement(waiting.address, waiting.stage, LinkState.DEAD) == ""
-        assert (
-            record_replacement_test(rows, waiting, found(CheckVerdict.OK), TODAY)
-            is ProposalStage.WORKS
-        )
+        assert record_replacement_test(rows, waiting, found(CheckVerdict.OK), TODAY) is ProposalStage.WORKS
     works = proposed(store, url_id)
 
     assert (done.address, done.is_new) == (NEW, True)
@@ -86,10 +83,7 @@ def test_there_is_one_place(store: RegistryStore) -> None:
         propose_replacement(rows, OLD, f"{NEW}/2", TWO, NOW + DAY)
     with store.writing() as rows:
         (waiting,) = replacements_to_test(rows, TODAY, 9)
-        assert (
-            record_replacement_test(rows, waiting, found(CheckVerdict.GONE), TODAY)
-            is ProposalStage.FAILED
-        )
+        assert record_replacement_test(rows, waiting, found(CheckVerdict.GONE), TODAY) is ProposalStage.FAILED
         assert propose_replacement(rows, OLD, f"{NEW}/2", TWO, NOW + DAY).is_new
         assert remove_replacement(rows, OLD, ONE, NOW) == f"{NEW}/2"
         assert propose_replacement(rows, OLD, f"{NEW}/3", TWO, NOW + 2 * DAY).is_new
@@ -129,9 +123,7 @@ def test_anybody_removes_what_anybody_proposed(sqlite_store: RegistryStore) -> N
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_can_be_no_replacement(
-    address: str, reason: AddressRefusal, sqlite_store: RegistryStore
-) -> None:
+def test_what_can_be_no_replacement(address: str, reason: AddressRefusal, sqlite_store: RegistryStore) -> None:
     """The URL itself, what leads off the public web, what policy refuses, what is dead as well."""
     around = ProposalContext(refuses=lambda url: "it is spam" if "spam" in url else "")
     with sqlite_store.writing() as rows:
@@ -141,9 +133,7 @@ def test_what_can_be_no_replacement(
     assert refused.value.reason is reason
 
 
-@pytest.mark.parametrize(
-    "address", ["", "javascript:alert(1)", "mailto:a@example.org", "http:///x"]
-)
+@pytest.mark.parametrize("address", ["", "javascript:alert(1)", "mailto:a@example.org", "http:///x"])
 def test_what_is_no_url_is_no_replacement(address: str, sqlite_store: RegistryStore) -> None:
     """Nobody is ever shown a link with another scheme."""
     with sqlite_store.writing() as rows:
@@ -182,9 +172,7 @@ def test_a_copy_in_an_archive_goes_to_the_copies(sqlite_store: RegistryStore) ->
     around = ProposalContext(archives=_Archive())
     with sqlite_store.writing() as rows:
         (url_id,) = watch(rows, OLD)
-        done = propose_replacement(
-            rows, OLD, f"https://archive.example.net/2020/{OLD}", ONE, NOW, around
-        )
+        done = propose_replacement(rows, OLD, f"https://archive.example.net/2020/{OLD}", ONE, NOW, around)
     assert done.archive == "some-archive"
     assert proposed(sqlite_store, url_id) is None
 
@@ -227,9 +215,7 @@ def test_a_test_of_what_was_removed_meanwhile_counts_for_nothing(
     assert after.stage is ProposalStage.WAITING
 
 
-@pytest.mark.parametrize(
-    "final", [OLD, "http://127.0.0.1/", "https://spam.example.net/x", "ftp://example.net/"]
-)
+@pytest.mark.parametrize("final", [OLD, "http://127.0.0.1/", "https://spam.example.net/x", "ftp://example.net/"])
 def test_what_leads_where_it_may_not_does_not_work(final: str, sqlite_store: RegistryStore) -> None:
     """Back to the dead URL, into somebody's network, to what policy refuses."""
     around = ProposalContext(refuses=lambda url: "it is spam" if "spam" in url else "")

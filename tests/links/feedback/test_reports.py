@@ -215,9 +215,7 @@ def say(rows: Connection, named: str, *readers: int, late: int = 1) -> list[bool
 
 
 @pytest.mark.parametrize(("watched", "reported"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
-def test_half_of_a_domain_makes_the_whole_presumed(
-    watched: int, reported: int, store: RegistryStore
-) -> None:
+def test_half_of_a_domain_makes_the_whole_presumed(watched: int, reported: int, store: RegistryStore) -> None:
     """Not before half is reached, then for six months, and for later URLs of it too (W16)."""
     named = [f"https://{'www.' * (n % 2)}example.org/{n}" for n in range(watched)]
     with store.writing() as rows:
@@ -242,9 +240,7 @@ def test_one_reader_cannot_decide_for_a_domain(store: RegistryStore) -> None:
         assert say(rows, "example.org", 1, late=0) == [False]
         assert say(rows, "https://example.org/0", 2, 3) == [False, False]
         assert say(rows, "example.org", 1) == [False]
-        assert all(
-            each.presumed_until is None for each in reachability_reports(rows, ids, TODAY).values()
-        )
+        assert all(each.presumed_until is None for each in reachability_reports(rows, ids, TODAY).values())
 
 
 def test_three_readers_of_a_site_make_it_presumed_on_a_second_day(store: RegistryStore) -> None:
@@ -269,9 +265,7 @@ def test_a_presumption_falls_when_what_it_stood_on_is_withdrawn(store: RegistryS
         add_report(rows, [named[0]], reporter(1), NOW + DAY + MINUTE)
         drop_reports(rows, ids)
         assert len(reachability_reports(rows, ids, TODAY)) == 4
-        assert withdraw_reports(
-            rows, ["example.org"], reporter(6), NOW + DAY, is_pattern=True
-        ).presumption
+        assert withdraw_reports(rows, ["example.org"], reporter(6), NOW + DAY, is_pattern=True).presumption
         assert rows.execute(select(host_quirks)).all() == []
 
 
@@ -285,9 +279,7 @@ def test_one_reporter_reports_once_a_minute(store: RegistryStore) -> None:
     with store.writing() as rows:
         add_report(rows, [f"{SITE}/b"], reporter(2), NOW)
         add_report(rows, [f"{SITE}/b"], reporter(1), NOW + MINUTE)
-        day = rows.execute(
-            select(acts.c.count).where(acts.c.act == int(LimitedAct.REPORT))
-        ).scalar_one()
+        day = rows.execute(select(acts.c.count).where(acts.c.act == int(LimitedAct.REPORT))).scalar_one()
 
     assert (refused.value.retry_after_s, refused.value.is_everybodys) == (1, False)
     assert day == 3
@@ -340,9 +332,7 @@ def test_who_said_something_is_forgotten_after_a_day(sqlite_store: RegistryStore
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def racing(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> Callable[[int, list[range]], list[int]]:
+def racing(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[int, list[range]], list[int]]:
     """Reports over several connections at once; how many each of them got through."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     with closing(open_registry(Layout(tmp_path), url)) as opened, opened.writing() as rows:

@@ -47,16 +47,12 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def _written(
-    store: RegistryStore, wiki: Wiki, *given: PutPage, day: int = 5
-) -> tuple[LinkRef, ...]:
+def _written(store: RegistryStore, wiki: Wiki, *given: PutPage, day: int = 5) -> tuple[LinkRef, ...]:
     with store.writing() as rows:
         return write_pages(rows, wiki.id, given, day=day).added
 
 
-def test_writing_pages_tells_each_link_that_is_new_back_or_gone(
-    store: RegistryStore, wiki: Wiki
-) -> None:
+def test_writing_pages_tells_each_link_that_is_new_back_or_gone(store: RegistryStore, wiki: Wiki) -> None:
     """A01: the differences are exact, also for a link that returns."""
     first = _written(store, wiki, page(1, "https://a.net/", "https://b.net/"))
     with store.writing() as rows:
@@ -68,9 +64,7 @@ def test_writing_pages_tells_each_link_that_is_new_back_or_gone(
     assert second.added == (LinkRef(number, second.ids["https://c.net/"]),)
     assert second.gone == (LinkRef(number, third.ids["https://a.net/"]),)
     assert third.added == second.gone
-    assert set(third.gone) == {
-        LinkRef(number, second.ids[url]) for url in ("https://b.net/", "https://c.net/")
-    }
+    assert set(third.gone) == {LinkRef(number, second.ids[url]) for url in ("https://b.net/", "https://c.net/")}
 
 
 def test_what_was_saved_is_due_before_what_was_swept(store: RegistryStore, wiki: Wiki) -> None:
@@ -105,15 +99,11 @@ def test_a_page_with_many_new_links_goes_behind_others(store: RegistryStore, wik
         few = due_links(rows, wiki.id, now=NOW + MINUTE, limit=AT_ONCE + 1)
 
     assert [row.page_id for row in due] == [1] * AT_ONCE + [2] + [1] * 3 + [3]
-    assert [row.priority for row in due[-4:]] == [ArchivePriority.CROWD] * 3 + [
-        ArchivePriority.SWEPT
-    ]
+    assert [row.priority for row in due[-4:]] == [ArchivePriority.CROWD] * 3 + [ArchivePriority.SWEPT]
     assert few == due[: AT_ONCE + 1]
 
 
-def test_a_link_that_waits_keeps_its_day_and_is_only_moved_up(
-    store: RegistryStore, wiki: Wiki
-) -> None:
+def test_a_link_that_waits_keeps_its_day_and_is_only_moved_up(store: RegistryStore, wiki: Wiki) -> None:
     """Being found again neither begins its grace period again nor makes it less urgent."""
     links = _written(store, wiki, page(1, "https://a.net/"))
     with store.writing() as rows:
@@ -150,9 +140,7 @@ def test_what_could_not_be_handed_on_is_put_off(store: RegistryStore, wiki: Wiki
         assert next_due(rows, wiki.id) is None
 
 
-def test_links_of_a_released_page_wait_until_it_is_observed_again(
-    store: RegistryStore, wiki: Wiki
-) -> None:
+def test_links_of_a_released_page_wait_until_it_is_observed_again(store: RegistryStore, wiki: Wiki) -> None:
     """Held back for longer than the page itself stays; let go with a new grace."""
     links = _written(store, wiki, page(1, "https://a.net/"))
     numbers = [number_of(wiki.id, 1)]
@@ -193,9 +181,7 @@ def test_of_two_citations_the_one_that_says_more_is_kept(store: RegistryStore, w
     """And what a page does not say any more is forgotten."""
     (link,) = _written(store, wiki, page(1, "https://a.net/"))
     plain = CitationRow(link, "bare")
-    full = CitationRow(
-        link, "citation", 1000, "https://web.archive.org/x", "2020", CitationFlag.DEAD
-    )
+    full = CitationRow(link, "citation", 1000, "https://web.archive.org/x", "2020", CitationFlag.DEAD)
     with store.writing() as rows:
         put_citations(rows, [link.page], [plain, full, plain], day=6)
         assert citations_of(rows, [link.page]) == {link: full}
@@ -246,9 +232,7 @@ def test_a_mark_can_be_taken_back(store: RegistryStore, wiki: Wiki) -> None:
         assert [row.page_id for row in next_stale(rows, wiki.id, limit=5)] == [2]
 
 
-def test_pages_that_the_feeder_did_not_see_are_told_in_order(
-    store: RegistryStore, wiki: Wiki
-) -> None:
+def test_pages_that_the_feeder_did_not_see_are_told_in_order(store: RegistryStore, wiki: Wiki) -> None:
     """W37: part after part, from the number on that was told last."""
     _written(store, wiki, page(1), page(2), page(4), day=5)
     _written(store, wiki, page(3), day=6)

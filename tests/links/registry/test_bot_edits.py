@@ -170,9 +170,7 @@ def test_what_certainly_was_not_made_is_forgotten(store: RegistryStore) -> None:
     """After a conflict the row goes with its changes; one that was made stays."""
     edit = made(store)
     with store.writing() as rows:
-        number = record_intended_edit(
-            rows, WIKI, IntendedEdit(7, "job", 10, changes=CHANGES), moment=1
-        )
+        number = record_intended_edit(rows, WIKI, IntendedEdit(7, "job", 10, changes=CHANGES), moment=1)
         forget_edit(rows, number)
         forget_edit(rows, edit.id)
         assert set(edits_by_id(rows, [number, edit.id])) == {edit.id}
@@ -226,9 +224,7 @@ def test_a_link_that_lives_again_is_found_by_its_page(store: RegistryStore) -> N
     """Of edits that stand, and of changes that were not undone."""
     book = Rows(store)
     book.add_wiki()
-    urls = book.add_urls(
-        {"https://a.example/": LinkState.ALIVE, "https://b.example/": LinkState.DEAD}
-    )
+    urls = book.add_urls({"https://a.example/": LinkState.ALIVE, "https://b.example/": LinkState.DEAD})
     live, dead = urls.values()
     edit = made(
         store,
@@ -251,9 +247,7 @@ def test_a_link_is_looked_at_today(store: RegistryStore) -> None:
     from links.registry.schema import urls
 
     book = Rows(store)
-    ids = list(
-        book.add_urls({f"https://{name}.example/": LinkState.DEAD for name in "abc"}).values()
-    )
+    ids = list(book.add_urls({f"https://{name}.example/": LinkState.DEAD for name in "abc"}).values())
     with store.writing() as rows:
         for number, due in zip(ids, (TODAY + 9, TODAY - 1, None), strict=True):
             rows.execute(update(urls).where(urls.c.id == number).values(due_day=due))
@@ -304,9 +298,7 @@ class BookMachine(RuleBasedStateMachine):
         self.moment += 1
         changes = tuple(EditChange(link, "archived", "a", f"b{link}") for link in links)
         with self.store.writing() as rows:
-            number = record_intended_edit(
-                rows, WIKI, IntendedEdit(page, "job", 1, changes=changes), moment=self.moment
-            )
+            number = record_intended_edit(rows, WIKI, IntendedEdit(page, "job", 1, changes=changes), moment=self.moment)
             self.edits[number] = edits_by_id(rows, [number])[number]
 
     @precondition(lambda self: any(MOVES[edit.state] for edit in self.edits.values()))
@@ -350,7 +342,5 @@ class BookMachine(RuleBasedStateMachine):
         assert held == wanted
 
 
-BookMachine.TestCase.settings = settings(
-    max_examples=examples(8), stateful_step_count=20, deadline=None
-)
+BookMachine.TestCase.settings = settings(max_examples=examples(8), stateful_step_count=20, deadline=None)
 TestBook = BookMachine.TestCase

@@ -54,9 +54,7 @@ async def test_a_checker_that_waits_ends_when_its_lease_is_taken(
     """Whatever it does between its passes is broken off, with the reason."""
     days = Days()
     with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
-        mine = LeaseHolder(
-            desk, [ALL_HOSTS], "mine", clock=days, length_s=0
-        )  # renewed all the time
+        mine = LeaseHolder(desk, [ALL_HOSTS], "mine", clock=days, length_s=0)  # renewed all the time
         await mine.take()
 
         async def wait() -> None:

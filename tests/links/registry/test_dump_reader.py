@@ -43,8 +43,7 @@ FULL = DumpLink("dewiki@WMF", 7, "Foo bar", 4, "https://a.net/x")
             DumpLink("", 7, "", 0, "https://a.net/x"),
         ),
         (
-            "\ufeffurl\tpage_id\ttitle\twiki\tnamespace\n"
-            "https://a.net/x\t7\tFoo bar\tdewiki@WMF\t4\n\n",
+            "\ufeffurl\tpage_id\ttitle\twiki\tnamespace\nhttps://a.net/x\t7\tFoo bar\tdewiki@WMF\t4\n\n",
             False,
             FULL,
         ),
@@ -130,9 +129,7 @@ def test_a_damaged_file_is_told_of() -> None:
         _read(data[: len(data) // 2], one_wiki=True)
 
 
-@pytest.mark.parametrize(
-    "data", [b"a\tb\tc\td\te\tf\n", b"just words\n", b"1\tA\t0\thttps://a.net/\n"]
-)
+@pytest.mark.parametrize("data", [b"a\tb\tc\td\te\tf\n", b"just words\n", b"1\tA\t0\thttps://a.net/\n"])
 def test_a_file_of_another_form_is_refused(data: bytes) -> None:
     """With the forms that are known."""
     with pytest.raises(InputError, match="columns"):
@@ -141,9 +138,7 @@ def test_a_file_of_another_form_is_refused(data: bytes) -> None:
 
 def test_bytes_that_are_no_text_make_no_url_and_no_error() -> None:
     """A dump may hold anything."""
-    assert _read(b"1\thttps://a.net/\xff\n", one_wiki=True) == [
-        DumpLink("", 1, "", 0, "https://a.net/\udcff")
-    ]
+    assert _read(b"1\thttps://a.net/\xff\n", one_wiki=True) == [DumpLink("", 1, "", 0, "https://a.net/\udcff")]
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,8}(\.[a-z][a-z0-9]{0,8}){1,3}", fullmatch=True)
@@ -155,9 +150,7 @@ ADDRESSES = st.ip_addresses(v=4).map(str) | st.ip_addresses(v=6).map(
 @given(NAMES | ADDRESSES, st.sampled_from(["", ":8080"]), st.sampled_from(["/", "/a?b=c#d"]))
 def test_an_index_is_its_url(host: str, port: str, path: str) -> None:
     """What MediaWiki keeps of a URL leads back to it."""
-    assert (
-        url_of_index(f"https://{domain_index(host)}{port}", path) == f"https://{host}{port}{path}"
-    )
+    assert url_of_index(f"https://{domain_index(host)}{port}", path) == f"https://{host}{port}{path}"
 
 
 DUMP = """-- MariaDB dump 10.19
@@ -201,9 +194,7 @@ def test_a_dump_of_another_table_is_told() -> None:
 def test_a_dumps_texts_are_read_as_they_were_written(rows: list[tuple[int, str]]) -> None:
     """Whatever they hold, escaped as MySQL does."""
     escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\0": "\\0", "\x1a": "\\Z"}
-    told = ",".join(
-        f"({number},'{''.join(escapes.get(char, char) for char in text)}')" for number, text in rows
-    )
+    told = ",".join(f"({number},'{''.join(escapes.get(char, char) for char in text)}')" for number, text in rows)
     dump = SqlDump()
     dump.columns = ["el_from", "el_to"]
 

@@ -40,9 +40,7 @@ def test_a_url_of_the_wiki_is_known_to_it(store: RegistryStore, wiki: Wiki, put:
     assert (found[URL].url, found[URL].added_day) == (URL, 3)
 
 
-def test_a_url_of_another_wiki_of_the_farm_is_known(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_a_url_of_another_wiki_of_the_farm_is_known(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """However many wikis of other farms come before it in the index."""
     put(1, OTHER, day=3)
     for number in range(5):
@@ -61,9 +59,7 @@ def test_a_url_of_another_farm_is_not(store: RegistryStore, wiki: Wiki, put: Put
     assert known(store, wiki, URL, OTHER) == {URL}
 
 
-def test_a_url_that_its_page_lost_is_not_known_any_more(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_a_url_that_its_page_lost_is_not_known_any_more(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """In the wiki itself, and in the farm."""
     put(1, URL, OTHER, day=3)
     put(1, OTHER, day=4)
@@ -72,9 +68,7 @@ def test_a_url_that_its_page_lost_is_not_known_any_more(
     assert known(store, wiki, URL, OTHER) == {URL, OTHER}
 
 
-def test_more_urls_than_fit_into_a_question_are_all_answered(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_more_urls_than_fit_into_a_question_are_all_answered(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """Of both sorts."""
     own = [f"https://a.net/{number}" for number in range(600)]
     farms = [f"https://b.net/{number}" for number in range(600)]
@@ -85,9 +79,7 @@ def test_more_urls_than_fit_into_a_question_are_all_answered(
     assert known(store, wiki) == set()
 
 
-def test_copies_come_with_a_persons_choice_first_and_then_the_newest(
-    store: RegistryStore, put: Putting
-) -> None:
+def test_copies_come_with_a_persons_choice_first_and_then_the_newest(store: RegistryStore, put: Putting) -> None:
     """An archive of which no version is chosen has none."""
     put(1, URL, OTHER, day=3)
     with store.writing() as rows:
@@ -112,9 +104,7 @@ def test_copies_come_with_a_persons_choice_first_and_then_the_newest(
     assert services == ["chosen", "locked", "new", "old", "when"]
 
 
-def test_a_link_waits_since_its_first_page_got_it(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_a_link_waits_since_its_first_page_got_it(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """Whichever page that is."""
     put(1, URL, OTHER, day=3)
     with store.writing() as rows:

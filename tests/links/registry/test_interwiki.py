@@ -51,16 +51,12 @@ def test_links_to_the_farms_own_wikis_are_told_apart() -> None:
     known = read_interwikis(json.dumps(OLD))
 
     assert (known.link("de", "X").is_local, known.link("de", "X").wiki) == (True, "dewiki")
-    assert known.urls([("de", "X"), ("doi", "1/2"), ("doi", "1/2"), ("no", "Y")]) == [
-        "https://dx.doi.org/1/2"
-    ]
+    assert known.urls([("de", "X"), ("doi", "1/2"), ("doi", "1/2"), ("no", "Y")]) == ["https://dx.doi.org/1/2"]
     assert read_interwikis(json.dumps(NEW)).link("de", "X").is_local
     assert len(read_interwikis(json.dumps(OLD["query"]))) == len(known) == 4
 
 
-@pytest.mark.parametrize(
-    "text", ["", "x", "5", "{}", '{"query": 5}', '{"query": {}}', "[" * 100_000]
-)
+@pytest.mark.parametrize("text", ["", "x", "5", "{}", '{"query": 5}', '{"query": {}}', "[" * 100_000])
 def test_what_is_no_map_is_refused(text: str) -> None:
     """With what to ask the wiki for."""
     with pytest.raises(InputError, match="interwiki map"):

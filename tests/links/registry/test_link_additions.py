@@ -51,9 +51,7 @@ def test_one_domain_by_one_account_on_several_wikis_is_listed(store: RegistrySto
 
     assert [tuple(each) for each in found] == [("WMF", "192.0.2.7", "firm.net", 2, 3, 3, 499, 500)]
     assert (len(all_), late) == (3, [])
-    assert [(each.wiki, each.url, each.rev_id) for each in own] == [
-        ("enwiki@WMF", "https://firm.net/c", 74)
-    ]
+    assert [(each.wiki, each.url, each.rev_id) for each in own] == [("enwiki@WMF", "https://firm.net/c", 74)]
 
 
 def test_additions_leave_after_90_days(store: RegistryStore) -> None:
@@ -75,9 +73,7 @@ def test_the_command_shows_both(tmp_path: Path) -> None:
         fill(store, today)
 
     def shown(*words: str) -> str:
-        done = CliRunner().invoke(
-            weboid, ["links", "spam", "additions", "--collection", str(tmp_path), *words]
-        )
+        done = CliRunner().invoke(weboid, ["links", "spam", "additions", "--collection", str(tmp_path), *words])
         assert done.exit_code == 0, done.output
         return done.stdout
 

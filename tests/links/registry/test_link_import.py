@@ -69,9 +69,7 @@ def test_a_pages_links_may_stand_anywhere_in_a_file(store: RegistryStore) -> Non
         assert page_facts(reader, wikis["enwiki@WMF"], [7], day=5)[7].page.title == "Bar"
 
 
-def test_what_a_file_says_of_a_page_is_all_it_has(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_what_a_file_says_of_a_page_is_all_it_has(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """Pages that it does not name stay as they are; a dump without titles forgets none."""
     put(7, "https://old.net/", day=1, title="Foo")
     put(8, "https://old.net/", day=1)

@@ -47,9 +47,7 @@ def search(
         return search_links(rows, parse_link_pattern(pattern), wanted, limit=limit)
 
 
-def every(
-    store: RegistryStore, pattern: str, wanted: LinkQuery | None = None, *, limit: int = 100
-) -> list[str]:
+def every(store: RegistryStore, pattern: str, wanted: LinkQuery | None = None, *, limit: int = 100) -> list[str]:
     """The URLs of all answers, one after the other."""
     found: list[str] = []
     after = ""
@@ -148,9 +146,7 @@ def test_parts_of_an_answer_are_together_the_whole(store: RegistryStore, limit: 
     assert found == every(store, "*.test.com/a", limit=500)
 
 
-def test_a_long_search_pauses_and_goes_on(
-    store: RegistryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_search_pauses_and_goes_on(store: RegistryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """One call looks at a bounded number of links and hosts, however few are good."""
     monkeypatch.setattr(link_search, "SCAN_LIMIT", 50)
     cited = {f"http://{n}.test.com/{n}": LinkState.ALIVE for n in range(300)}
@@ -252,9 +248,7 @@ def test_every_question_uses_an_index(store: RegistryStore) -> None:
         for index, statement in ((key, each) for key, all_ in questions.items() for each in all_):
             sizes = [len(values[name]) for name in statement.lists]
             made = statement.compiled(connection.dialect, sizes)
-            rows_told = driver.execute(
-                explain + made.text, made.driver_parameters(values)
-            ).fetchall()
+            rows_told = driver.execute(explain + made.text, made.driver_parameters(values)).fetchall()
             plan = "\n".join(str(row[-1]) for row in rows_told)
             assert index in plan, plan
             for bad in ("SCAN link_urls", "SCAN link_refs", "SCAN link_hosts", "Seq Scan"):
@@ -340,9 +334,7 @@ def test_the_ranges_find_what_a_plain_comparison_finds(
     for pattern in patterns:
         scheme, host, port, path = pattern
         written = f"{scheme}://{host}{port}/{path}" if scheme else f"{host}{port}/{path}"
-        meant = {
-            url_parts_of(url).url for url, parts in spelled.items() if is_meant(pattern, parts)
-        }
+        meant = {url_parts_of(url).url for url, parts in spelled.items() if is_meant(pattern, parts)}
         with mock.patch.object(link_pattern, "LINKS_AT_ONCE", at_once):
             found = every(store, written, limit=limit)
         assert (set(found), len(found)) == (meant, len(meant)), written

@@ -192,9 +192,7 @@ def answer(wiki: Wiki, **asked: str) -> Any:
         return json.load(said)["query"]
 
 
-def test_a_search_finds_what_the_wikis_own_api_finds(
-    wiki: Wiki, sqlite_store: RegistryStore
-) -> None:
+def test_a_search_finds_what_the_wikis_own_api_finds(wiki: Wiki, sqlite_store: RegistryStore) -> None:
     """A page is saved there, its links are fed to the registry, and both are asked (W03, X11).
 
     Patterns with a path behind a wildcard are left out, since the API drops such paths, and so are
@@ -215,9 +213,7 @@ def test_a_search_finds_what_the_wikis_own_api_finds(
         for scheme in ("http", "https"):
             asked = {"list": "exturlusage", "eulimit": "max", "euquery": pattern}
             usage = answer(wiki, **asked, euprotocol=scheme)["exturlusage"]
-            theirs = {
-                url_parts_of(fetch_key(use["url"])).url for use in usage if use["title"] == "Cited"
-            }
+            theirs = {url_parts_of(fetch_key(use["url"])).url for use in usage if use["title"] == "Cited"}
             with sqlite_store.reading() as connection:
                 meant = parse_link_pattern(f"{scheme}://{pattern}")
                 ours = {link.url for link in search_links(connection, meant, limit=500).links}

@@ -78,9 +78,7 @@ def _fill_aside(store: RegistryStore, url_id: int, host_id: int, number: int) ->
             connection.execute(insert(schema.reports), [{**facts, "reporter": reporter}])
 
 
-def test_a_page_is_answered_with_all_that_is_known(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_a_page_is_answered_with_all_that_is_known(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """State, quirks of URL and host, copies, reports that hold, replacement, spam, invalid URLs."""
     put(7, URL, OTHER, "http://http://bad/", day=5)
     with store.snapshot() as reader:
@@ -104,18 +102,14 @@ def test_a_page_is_answered_with_all_that_is_known(
     assert (found.reports, found.reports_until) == (2, 20)
     assert found.replacement == ReplacementFacts(OTHER, 1, 8)
     assert links[OTHER].facts[1:] == ((), (), (), 0, None, None)
-    assert [(each.text, each.reason) for each in facts[7].invalid] == [
-        ("http://http://bad/", "doubled-scheme")
-    ]
+    assert [(each.text, each.reason) for each in facts[7].invalid] == [("http://http://bad/", "doubled-scheme")]
     assert facts[7].spam == (SpamFacts("https://spam.net/", "global", 12, 3, 9),)
     with store.reading() as rows:  # any connection may ask, not only a snapshot
         assert url_facts(rows, [row.id], day=10)[row.id] == found
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 511, 512, 513, 1_100])
-def test_lists_of_any_length_are_answered_in_full(
-    store: RegistryStore, wiki: Wiki, put: Putting, count: int
-) -> None:
+def test_lists_of_any_length_are_answered_in_full(store: RegistryStore, wiki: Wiki, put: Putting, count: int) -> None:
     """A list is filled up to the length of a statement; nothing is lost or doubled by that."""
     spelled = {f"https://h{number % 9}.net/{number}" for number in range(count)}
     put(7, *spelled, day=5)
@@ -125,9 +119,7 @@ def test_lists_of_any_length_are_answered_in_full(
     assert sorted(link.facts.row.url for link in found.links) == sorted(spelled)
 
 
-def test_a_snapshot_does_not_see_what_is_written_meanwhile(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_a_snapshot_does_not_see_what_is_written_meanwhile(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """All questions of a snapshot are of one moment."""
     put(7, URL, day=5)
     with store.snapshot() as reader:
@@ -138,9 +130,7 @@ def test_a_snapshot_does_not_see_what_is_written_meanwhile(
         assert page_facts(reader, wiki.id, [7], day=5) != before
 
 
-def test_pages_are_found_by_title_after_a_move(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_pages_are_found_by_title_after_a_move(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """W33: the number stays; of two pages of one title, the one seen last has it."""
     put(7, URL, day=5, title="Old title")
     with store.writing() as rows:
@@ -183,11 +173,7 @@ def test_lists_go_on_where_they_ended(store: RegistryStore, wiki: Wiki, put: Put
     for id_ in range(1, 6):
         put(id_, *(f"https://h{id_ % 2}.net/{id_}/{place}" for place in range(3)), day=5)
     with store.writing() as rows:
-        rows.execute(
-            update(schema.urls)
-            .where(schema.urls.c.path.like("%/1"))
-            .values(state=int(LinkState.DEAD))
-        )
+        rows.execute(update(schema.urls).where(schema.urls.c.path.like("%/1")).values(state=int(LinkState.DEAD)))
 
     with store.snapshot() as reader:
         links, after = [], (0, 0)
@@ -208,9 +194,7 @@ def test_lists_go_on_where_they_ended(store: RegistryStore, wiki: Wiki, put: Put
         assert len(list_urls(reader, limit=99, host="h0.net")) == 6
 
 
-def test_questions_that_name_no_page_are_answered_with_none(
-    store: RegistryStore, wiki: Wiki
-) -> None:
+def test_questions_that_name_no_page_are_answered_with_none(store: RegistryStore, wiki: Wiki) -> None:
     """Numbers that no page has, and texts that no database takes."""
     numbers = [0, -1, 1 << 40, 1 << 63, 1 << 200]
     titles = ["", "_", "a\0b", "\ud800", "x" * 100_000, "no such page"]
@@ -219,9 +203,7 @@ def test_questions_that_name_no_page_are_answered_with_none(
         assert pages_by_title(reader, wiki.id, titles) == {}
 
 
-def test_a_snapshot_is_as_good_after_an_error(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_a_snapshot_is_as_good_after_an_error(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """The asker's mistake ends the snapshot, and costs no connection."""
     put(7, URL, day=5)
     for _ in range(10):

@@ -79,10 +79,7 @@ class Books(RuleBasedStateMachine):
     @rule(lists=st.dictionaries(PAGE_IDS, LINKS, min_size=1, max_size=3))
     def put(self, lists: dict[int, list[str]]) -> None:
         """Pages are read."""
-        given = [
-            PutPage(PageName(id_, self.titled(id_)), tuple(map(classify_link, has)))
-            for id_, has in lists.items()
-        ]
+        given = [PutPage(PageName(id_, self.titled(id_)), tuple(map(classify_link, has))) for id_, has in lists.items()]
         with self.store.writing() as rows:
             book.put_pages(rows, self.wiki.id, given, day=self.day)
         for id_, has in lists.items():
@@ -151,11 +148,7 @@ class Books(RuleBasedStateMachine):
                 if left is None or left > self.day - KEEP
             }
         had = {url for page in self.pages.values() for url in page.links}
-        unused = {
-            url
-            for url, touched in self.urls.items()
-            if touched <= self.day - KEEP and url not in had
-        }
+        unused = {url for url, touched in self.urls.items() if touched <= self.day - KEEP and url not in had}
         for url in unused:
             del self.urls[url]
         assert (gone.pages, gone.urls) == (len(old), len(unused))
@@ -178,8 +171,7 @@ class Books(RuleBasedStateMachine):
             }
             uses = {
                 url: {
-                    (use.page.page_id, use.first_day, use.gone_day)
-                    for use in uses_anywhere(reader, row.id, limit=100)
+                    (use.page.page_id, use.first_day, use.gone_day) for use in uses_anywhere(reader, row.id, limit=100)
                 }
                 for url, row in known.items()
             }
@@ -187,14 +179,9 @@ class Books(RuleBasedStateMachine):
         assert seen == {id_: self.expected(page) for id_, page in self.pages.items()}
         assert {url: row.touched_day for url, row in known.items()} == self.urls
         assert uses == {
-            url: {(id_, *page.links[url]) for id_, page in self.pages.items() if url in page.links}
-            for url in self.urls
+            url: {(id_, *page.links[url]) for id_, page in self.pages.items() if url in page.links} for url in self.urls
         }
-        order = [
-            (page.listed is not None, page.listed, id_)
-            for id_, page in self.pages.items()
-            if page.stale
-        ]
+        order = [(page.listed is not None, page.listed, id_) for id_, page in self.pages.items() if page.stale]
         assert [row.page_id for row in stale] == [
             id_ for _, _, id_ in sorted(order, key=lambda each: (each[0], each[1] or 0, each[2]))
         ]

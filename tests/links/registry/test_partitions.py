@@ -41,9 +41,7 @@ def test_a_registry_in_parts_works_as_before(database_url: str, tmp_path: Path) 
             facts = page_facts(reader, wiki.id, [8], day=101)[8]
         assert {link.facts.row.url for link in facts.links} == set(spelled)
         with store.reading() as rows:
-            parts = rows.execute(
-                text("SELECT count(DISTINCT tableoid) FROM link_urls")
-            ).scalar_one()
+            parts = rows.execute(text("SELECT count(DISTINCT tableoid) FROM link_urls")).scalar_one()
             shown = rows.execute(text("SELECT count(*) FROM link_externallinks")).scalar_one()
             urls = rows.execute(text("SELECT count(*) FROM link_urls")).scalar_one()
         assert parts > 5

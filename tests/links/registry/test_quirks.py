@@ -129,24 +129,18 @@ def test_a_moved_url_is_known_until_it_is_seen_again(store: RegistryStore) -> No
     ],
     ids=["none", "temporary", "permanent", "then-temporary", "https", "https-then", "fragment"],
 )
-def test_a_move_is_what_is_permanent_from_the_beginning_on(
-    hops: tuple[RedirectHop, ...], moved: str
-) -> None:
+def test_a_move_is_what_is_permanent_from_the_beginning_on(hops: tuple[RedirectHop, ...], moved: str) -> None:
     """A later permanent redirect behind a temporary one moves something else."""
     assert moved_to(url_parts_of("http://a.example/x"), hops) == moved
 
 
 FINE = CheckResult(1, CheckVerdict.OK, CheckMethod.GET, http=200)
-NO_NAME = CheckResult(
-    66, CheckVerdict.GONE, CheckMethod.HEAD, note="dns: NXDOMAIN", whole_host=True
-)
+NO_NAME = CheckResult(66, CheckVerdict.GONE, CheckMethod.HEAD, note="dns: NXDOMAIN", whole_host=True)
 UPGRADED = replace(FINE, hops=(RedirectHop(301, "https://a.example/x"),))
 ONLY_HTTPS = replace(FINE, code=63, final_url="https://a.example/")
 ONLY_HTTP = replace(FINE, code=63, final_url="http://a.example/")
 BAD_CERTIFICATE = replace(FINE, tls_fault="expired")
-DOWN = CheckResult(
-    67, CheckVerdict.FAILING, CheckMethod.GET, note="connect: refused", whole_host=True
-)
+DOWN = CheckResult(67, CheckVerdict.FAILING, CheckMethod.GET, note="connect: refused", whole_host=True)
 
 
 @pytest.mark.parametrize(
@@ -180,18 +174,14 @@ DOWN = CheckResult(
         "head",
     ],
 )
-def test_findings_tell_of_hosts(
-    url: str, finding: CheckResult, kind: HostQuirk, seen: bool | None
-) -> None:
+def test_findings_tell_of_hosts(url: str, finding: CheckResult, kind: HostQuirk, seen: bool | None) -> None:
     """What is not told is neither there nor gone."""
     assert detect_host_quirks(url_parts_of(url), finding).get(kind) is seen
 
 
 def test_what_was_inferred_tells_of_no_host() -> None:
     """Nothing was asked."""
-    inferred = CheckResult(
-        66, CheckVerdict.GONE, CheckMethod.INFERRED, note="dns: NXDOMAIN", whole_host=True
-    )
+    inferred = CheckResult(66, CheckVerdict.GONE, CheckMethod.INFERRED, note="dns: NXDOMAIN", whole_host=True)
 
     assert detect_host_quirks(url_parts_of("http://a.example/"), inferred) == {}
     assert detect_url_quirks(url_parts_of("http://a.example/"), inferred) == {}

@@ -55,9 +55,7 @@ def _gone(store: RegistryStore) -> None:
         _write(store)
 
 
-def test_a_file_that_was_removed_is_told_and_not_rebuilt(
-    filled: RegistryStore, layout: Layout
-) -> None:
+def test_a_file_that_was_removed_is_told_and_not_rebuilt(filled: RegistryStore, layout: Layout) -> None:
     """SQLite itself would go on writing to nowhere."""
     layout.links_db.rename(layout.links_db.with_suffix(".away"))
 
@@ -68,9 +66,7 @@ def test_a_file_that_was_removed_is_told_and_not_rebuilt(
     assert _asked(filled)
 
 
-def test_another_file_in_its_place_is_read(
-    filled: RegistryStore, layout: Layout, tmp_path: Path
-) -> None:
+def test_another_file_in_its_place_is_read(filled: RegistryStore, layout: Layout, tmp_path: Path) -> None:
     """A backup that was put back is what is read from then on."""
     with closing(open_registry_store(Layout(tmp_path / "other"))) as empty:
         pass
@@ -83,9 +79,7 @@ def test_another_file_in_its_place_is_read(
 
 
 @pytest.mark.parametrize("content", [b"", b"this is no database at all" * 400])
-def test_a_file_that_is_no_database_any_more_is_told(
-    filled: RegistryStore, layout: Layout, content: bytes
-) -> None:
+def test_a_file_that_is_no_database_any_more_is_told(filled: RegistryStore, layout: Layout, content: bytes) -> None:
     """Emptied or overwritten by somebody."""
     filled.close()
     for name in ("-wal", "-shm"):
@@ -104,9 +98,7 @@ def test_a_registry_that_is_no_database_does_not_open(layout: Layout) -> None:
         open_registry_store(layout)
 
 
-def test_a_locked_file_is_told(
-    filled: RegistryStore, layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_file_is_told(filled: RegistryStore, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """After waiting; readers are not held up by a writer."""
     with closing(sqlite3.connect(layout.links_db, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -74,9 +74,7 @@ def test_a_link_that_returns_in_time_keeps_its_history(store: RegistryStore, put
     assert _url_id(store, URL) == before
 
 
-def test_a_link_that_just_went_stays_although_its_page_was_read_long_ago(
-    store: RegistryStore, put: Putting
-) -> None:
+def test_a_link_that_just_went_stays_although_its_page_was_read_long_ago(store: RegistryStore, put: Putting) -> None:
     """A feeder may be slow: the day on which the link was found gone counts."""
     put(7, URL, day=100)
     put(7, day=300)
@@ -85,9 +83,7 @@ def test_a_link_that_just_went_stays_although_its_page_was_read_long_ago(
     assert purge(store, day=400).urls == 1
 
 
-def test_a_wiki_whose_feeder_stands_still_loses_nothing(
-    store: RegistryStore, wiki: Wiki, put: Putting
-) -> None:
+def test_a_wiki_whose_feeder_stands_still_loses_nothing(store: RegistryStore, wiki: Wiki, put: Putting) -> None:
     """W37 counts from the feeder's own last day; another wiki's feeder does not matter."""
     put(7, URL, day=100)
     with store.writing() as rows:
@@ -135,8 +131,7 @@ def test_what_is_old_leaves_and_what_is_not_stays(store: RegistryStore, put: Put
     second = (17_167 + 1_000) * 86_400  # day 0 is 17,167 days after 1970 began
     rows: dict[Table, list[dict[str, Any]]] = {
         schema.url_quirks: [
-            {"url_id": url_id, "kind": kind, "first_day": 1, "last_day": last}
-            for kind, last in ((1, 820), (2, 821))
+            {"url_id": url_id, "kind": kind, "first_day": 1, "last_day": last} for kind, last in ((1, 820), (2, 821))
         ],
         schema.observations: [
             {

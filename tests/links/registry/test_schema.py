@@ -42,9 +42,7 @@ def _drawn(connection: Connection) -> dict[str, Any]:
         ).all()
         # A column that a later step added stands behind the last one, on its line.
         return {
-            name: sorted(
-                filter(None, map(str.strip, re.split(r",\s*\n|\n|, (?=[a-z_]+ [A-Z])", sql)))
-            )
+            name: sorted(filter(None, map(str.strip, re.split(r",\s*\n|\n|, (?=[a-z_]+ [A-Z])", sql))))
             for name, sql in found
         }
     columns = connection.exec_driver_sql(

@@ -124,11 +124,7 @@ _BUILDERS = {"database", "quirks", "statements", "urls"}
 
 @pytest.mark.parametrize(
     "path",
-    [
-        path
-        for path in sorted(Path(links.registry.__path__[0]).glob("*.py"))
-        if path.stem not in _BUILDERS
-    ],
+    [path for path in sorted(Path(links.registry.__path__[0]).glob("*.py")) if path.stem not in _BUILDERS],
     ids=lambda path: path.stem,
 )
 def test_books_ask_by_statements_alone(path: Path) -> None:

@@ -23,9 +23,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def test_a_cursor_is_kept_until_the_next_and_ends_a_trouble(
-    store: RegistryStore, wiki: Wiki
-) -> None:
+def test_a_cursor_is_kept_until_the_next_and_ends_a_trouble(store: RegistryStore, wiki: Wiki) -> None:
     """A feed that comes further has no trouble any more; its trouble alone moves no cursor."""
     with store.writing() as rows:
         put_cursor(rows, wiki.id, "changes", "a", now=NOW)

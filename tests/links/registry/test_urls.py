@@ -102,9 +102,7 @@ def test_two_urls_with_one_key_are_told_loudly(store: RegistryStore) -> None:
 def test_hosts_are_kept_in_all_their_spellings(store: RegistryStore) -> None:
     """As they are asked for, as MediaWiki orders them, and whose they are."""
     with store.writing() as rows:
-        ensure_urls(
-            rows, ["https://www.bbc.co.uk/x", "https://[2600::1]/", "http://8.8.8.8/"], day=5
-        )
+        ensure_urls(rows, ["https://www.bbc.co.uk/x", "https://[2600::1]/", "http://8.8.8.8/"], day=5)
         found = rows.execute(select(hosts.c.name, hosts.c.domain_index, hosts.c.domain)).all()
 
     assert set(map(tuple, found)) == {
@@ -141,9 +139,7 @@ PATHS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FFF, exclude_ca
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(path=PATHS, port=st.integers(1, 65_535), scheme=st.sampled_from(["http", "https"]))
-def test_what_is_written_is_found(
-    sqlite_store: RegistryStore, path: str, port: int, scheme: str
-) -> None:
+def test_what_is_written_is_found(sqlite_store: RegistryStore, path: str, port: int, scheme: str) -> None:
     """Every identity key comes back as it was."""
     url = url_parts_of(f"{scheme}://www.heise.de:{port}/{path}").url
     with sqlite_store.writing() as rows:
@@ -166,10 +162,7 @@ def test_links_are_seen_as_mediawiki_keeps_them(store: RegistryStore) -> None:
 
     with store.reading() as rows:
         found = rows.execute(
-            text(
-                "SELECT el_wiki, el_from, el_to_domain_index, el_to_path FROM link_externallinks"
-                " ORDER BY el_to_path"
-            )
+            text("SELECT el_wiki, el_from, el_to_domain_index, el_to_path FROM link_externallinks ORDER BY el_to_path")
         ).all()
         ids = rows.execute(text("SELECT el_id FROM link_externallinks")).scalars().all()
     assert [tuple(row) for row in found] == [

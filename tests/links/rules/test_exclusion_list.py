@@ -128,9 +128,7 @@ def test_a_pattern_excludes_what_it_finds(entry: str, url: str, out: bool) -> No
         (EntryForm.PATTERN, "x" * 3_000, "characters at most"),
     ],
 )
-def test_an_entry_that_would_match_nothing_is_refused(
-    form: EntryForm, entry: str, why: str
-) -> None:
+def test_an_entry_that_would_match_nothing_is_refused(form: EntryForm, entry: str, why: str) -> None:
     """With the reason, and what to write instead: nobody wonders later why links are there."""
     with pytest.raises(InputError, match="cannot be excluded") as caught:
         parse_entry(entry, form)
@@ -231,9 +229,7 @@ def test_counts_are_those_of_the_pages(tallies: list[dict[str, int]]) -> None:
     assert json.loads(entry_counts_text(before) or "{}") == before
 
 
-def test_an_excluded_link_is_watched_and_keeps_its_history(
-    store: RegistryStore, wiki: Wiki
-) -> None:
+def test_an_excluded_link_is_watched_and_keeps_its_history(store: RegistryStore, wiki: Wiki) -> None:
     """Only link search leaves it out, as long as the list names it; its reference stays (X05)."""
     put(store, wiki, 7, "https://cc.org/by", "https://a.net/")
     settings = with_entry({}, parse_entry("cc.org", EntryForm.DOMAIN))
@@ -255,9 +251,7 @@ def test_an_excluded_link_is_watched_and_keeps_its_history(
 
 
 @pytest.mark.parametrize("many", [1, 12])
-def test_a_link_that_another_wiki_shows_is_found_with_its_pages(
-    store: RegistryStore, wiki: Wiki, many: int
-) -> None:
+def test_a_link_that_another_wiki_shows_is_found_with_its_pages(store: RegistryStore, wiki: Wiki, many: int) -> None:
     """Those of the wiki that excludes it are left out, however many they are (X05)."""
     for page in range(1, many + 1):
         put(store, wiki, page, "https://cc.org/by")

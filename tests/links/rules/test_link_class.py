@@ -111,17 +111,13 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "sort", "note"), TABLE, ids=[ascii(row[0])[1:40] for row in TABLE]
-)
+@pytest.mark.parametrize(("text", "sort", "note"), TABLE, ids=[ascii(row[0])[1:40] for row in TABLE])
 def test_each_url_has_its_sort(text: str, sort: LinkClass, note: str) -> None:
     """And why: what is broken is named by its fault, and nothing else is taken for broken."""
     found = classify_link(text)
 
     assert (found.sort, found.note) == (sort, note)
-    assert (found.identity == "") is (
-        sort in (LinkClass.INVALID, LinkClass.PASSED_OVER, LinkClass.NOT_CHECKED)
-    )
+    assert (found.identity == "") is (sort in (LinkClass.INVALID, LinkClass.PASSED_OVER, LinkClass.NOT_CHECKED))
 
 
 @pytest.mark.parametrize(
@@ -173,9 +169,7 @@ def test_the_normal_form(text: str, identity: str) -> None:
     ],
     ids=ascii,
 )
-def test_what_is_odd_is_watched_with_a_warning(
-    text: str, warnings: tuple[LinkWarning, ...]
-) -> None:
+def test_what_is_odd_is_watched_with_a_warning(text: str, warnings: tuple[LinkWarning, ...]) -> None:
     """Escaped marks of direction, hidden characters, look-alike letters (W50): told, not refused."""
     found = classify_link(text)
 

@@ -105,21 +105,15 @@ def test_a_list_takes_the_place_of_the_one_before(store: RegistryStore) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "content"), [("", "x"), ("x" * 201, "x"), ("a\0b", "x"), ("a", "x\0y")]
-)
-def test_a_list_that_no_database_keeps_is_refused(
-    store: RegistryStore, name: str, content: str
-) -> None:
+@pytest.mark.parametrize(("name", "content"), [("", "x"), ("x" * 201, "x"), ("a\0b", "x"), ("a", "x\0y")])
+def test_a_list_that_no_database_keeps_is_refused(store: RegistryStore, name: str, content: str) -> None:
     """Before it is asked."""
     with store.writing() as writing, pytest.raises(InputError):
         put_list(writing, 1, SpamList(name, SpamListKind.BLACKLIST, content), today=TODAY)
 
 
 @pytest.mark.parametrize("settings", ["", "[]", "x", '{"servers": 5, "excluded_domains": {}}'])
-def test_settings_that_cannot_be_read_rule_nothing(
-    sqlite_store: RegistryStore, settings: str
-) -> None:
+def test_settings_that_cannot_be_read_rule_nothing(sqlite_store: RegistryStore, settings: str) -> None:
     """And the wiki's other rules hold on."""
     Rows(sqlite_store).add_wiki()
     change(sqlite_store, settings=settings, pages_url="https://w.near.org/wiki/$1")

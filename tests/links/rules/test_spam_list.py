@@ -245,9 +245,7 @@ def test_hits_are_listed_in_parts(store: RegistryStore) -> None:
 
     seen: list[tuple[int, str]] = []
     with store.reading() as connection:
-        while part := spam_on(
-            connection, 1, limit=4, after=(seen[-1][0], key_of(seen[-1][1])) if seen else (0, b"")
-        ):
+        while part := spam_on(connection, 1, limit=4, after=(seen[-1][0], key_of(seen[-1][1])) if seen else (0, b"")):
             seen += [(each.page, each.url) for each in part]
 
     assert len(seen) == len(set(seen)) == 15

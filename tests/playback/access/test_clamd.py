@@ -55,9 +55,7 @@ def test_internal_error_over_one_payload_keeps_no_other_from_being_scanned(
     assert "int too large" in caplog.text
 
 
-def test_what_was_found_before_the_daemon_died_is_kept(
-    collection: CollectionBuilder, mortal: ClamdServer
-) -> None:
+def test_what_was_found_before_the_daemon_died_is_kept(collection: CollectionBuilder, mortal: ClamdServer) -> None:
     """The next scan goes on after it."""
     for number in range(3):
         collection.response(f"{SITE}/{number}", b"%d" % number)

@@ -48,9 +48,7 @@ def opened(house: Served) -> Iterator[Served]:
         yield served
 
 
-def proof(
-    served: Served, url: str, warm: HeldValidators | None = None, *, before: bool = False
-) -> AuditReport:
+def proof(served: Served, url: str, warm: HeldValidators | None = None, *, before: bool = False) -> AuditReport:
     """Every route of what is served asked for the URL."""
     layout, now = served.builder.layout, _CLOCK.now()
     with (
@@ -69,9 +67,7 @@ def members_page(builder: CollectionBuilder, url: str, word: str, **changes: obj
     return whole_page(builder, url, word, "teal", login="club", **changes)
 
 
-def test_no_route_shows_what_was_captured_with_a_login(
-    house: Served, opened: Served, site: str
-) -> None:
+def test_no_route_shows_what_was_captured_with_a_login(house: Served, opened: Served, site: str) -> None:
     """Not to who holds ETags and addresses of a time when it was shown either."""
     url = f"{site}/members/page"
     members_page(house.builder, url, "bandicoot")
@@ -87,9 +83,7 @@ def test_no_route_shows_what_was_captured_with_a_login(
     assert answers == {404}
 
 
-def test_a_page_of_a_login_answers_as_if_it_had_never_been_captured(
-    house: Served, site: str
-) -> None:
+def test_a_page_of_a_login_answers_as_if_it_had_never_been_captured(house: Served, site: str) -> None:
     """On the reader's pages, in the calendar, for Memento and CDX, and in copies."""
     url, never = f"{site}/members", f"{site}/never"
     members_page(house.builder, url, "quoll")

@@ -60,9 +60,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
             store: DecisionStore
             if url:
                 ticks = iter(range(1_000_000))
-                store = PostgresDecisionStore(
-                    parse_index_url(url), monotonic=lambda: float(next(ticks))
-                )
+                store = PostgresDecisionStore(parse_index_url(url), monotonic=lambda: float(next(ticks)))
             else:
                 store = SqliteDecisionStore(tmp_path / "db" / "decisions.sqlite")
             stack.callback(store.close)
@@ -140,9 +138,7 @@ def test_many_writers_at_once_lose_nothing(opened: Open) -> None:
         for count in range(10):
             book.add_takedowns(store, [takedown(f"https://{name}.example/{count}")])
 
-    threads = [
-        threading.Thread(target=write, args=each) for each in zip(stores, range(4), strict=True)
-    ]
+    threads = [threading.Thread(target=write, args=each) for each in zip(stores, range(4), strict=True)]
     for each in threads:
         each.start()
     while any(each.is_alive() for each in threads):

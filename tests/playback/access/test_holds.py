@@ -59,9 +59,7 @@ def verdict(digest: str, threat: str = "Eicar-Test") -> ScanVerdict:
     return ScanVerdict(digest, threat, "ClamAV 1.4.3/27700", NOW)
 
 
-def test_no_route_hands_out_a_payload_with_a_threat(
-    archived: Archived, store: DecisionStore, site: str
-) -> None:
+def test_no_route_hands_out_a_payload_with_a_threat(archived: Archived, store: DecisionStore, site: str) -> None:
     """Page, source, picture, style, by its date or another, as a revisit, with a warm cache."""
     builder, get = archived.builder, archived.replay.get
     page = builder.response(f"{site}/page", b"<p>a virus in a page " + site.encode())
@@ -121,23 +119,17 @@ def test_a_page_is_held_for_what_its_site_sent_and_for_what_came_of_it(
         assert get(f"/c/{AT}im_/urn:fullPage:{url}").status == 200
 
 
-def test_the_same_bytes_under_another_digest_do_not_leave(
-    archived: Archived, store: DecisionStore, site: str
-) -> None:
+def test_the_same_bytes_under_another_digest_do_not_leave(archived: Archived, store: DecisionStore, site: str) -> None:
     """What is known as plain is known before the compressed form of it was scanned."""
     body = b"<p>known " + site.encode()
     plain = archived.builder.response(f"{site}/plain", body)
-    archived.builder.response(
-        f"{site}/gzip", gzip.compress(body), headers=(("Content-Encoding", "gzip"),)
-    )
+    archived.builder.response(f"{site}/gzip", gzip.compress(body), headers=(("Content-Encoding", "gzip"),))
     assert archived.replay.get(f"/c/{AT}/{site}/gzip").status == 200
     store_verdicts(store, [verdict(plain.digest)])
     assert archived.replay.get(f"/c/{AT}/{site}/gzip").status == 403
 
 
-def test_the_reader_is_told_and_offered_the_screenshot(
-    served: Served, front_store: DecisionStore, site: str
-) -> None:
+def test_the_reader_is_told_and_offered_the_screenshot(served: Served, front_store: DecisionStore, site: str) -> None:
     """Of the threat, the scanner and the day; there is no frame and no download."""
     url = f"{site}/page"
     page_id = served.builder.page(url, "<p>x", shot=png(), text="x", title="A title")
@@ -154,15 +146,11 @@ def test_the_reader_is_told_and_offered_the_screenshot(
     assert "<img" in served.get(f"/screenshot/{AT}/{url}").text
 
 
-def test_a_download_says_whether_it_was_scanned(
-    served: Served, front_store: DecisionStore, site: str
-) -> None:
+def test_a_download_says_whether_it_was_scanned(served: Served, front_store: DecisionStore, site: str) -> None:
     """Before a scan, after it, and when the scanner could not look."""
     url = f"{site}/p.pdf"
     page_id = served.builder.page(url, mime="application/pdf")
-    paper = served.builder.response(
-        url, PDF + site.encode(), mime="application/pdf", page_id=page_id
-    )
+    paper = served.builder.response(url, PDF + site.encode(), mime="application/pdf", page_id=page_id)
 
     def told() -> str:
         return served.get(f"/page/{AT}/{url}").text
@@ -175,9 +163,7 @@ def test_a_download_says_whether_it_was_scanned(
     assert "Download the archived file" in told()
 
 
-def test_downloads_wait_for_the_scanner_when_so_set(
-    collection: CollectionBuilder, site: str
-) -> None:
+def test_downloads_wait_for_the_scanner_when_so_set(collection: CollectionBuilder, site: str) -> None:
     """Pages are shown all the same; a payload that the scanner could not look into goes on waiting."""
     paper = collection.response(f"{site}/p.pdf", PDF, mime="application/pdf")
     collection.response(f"{site}/page", b"<p>a page")
@@ -221,9 +207,7 @@ def ask(served: Served, target: str) -> Reply:
     return fetch(served.replay, target)
 
 
-def test_a_notice_stands_before_the_copy_of_a_listed_address(
-    served: Served, listing: Lister, site: str
-) -> None:
+def test_a_notice_stands_before_the_copy_of_a_listed_address(served: Served, listing: Lister, site: str) -> None:
     """On the front and on replay; who passes it sees the copy, and the live page is behind one, too."""
     url = f"{site}/a/page?x=1"
     served.builder.page(url, "<p>a secret", shot=png())
@@ -244,9 +228,7 @@ def test_a_notice_stands_before_the_copy_of_a_listed_address(
     assert "<img" in served.get(f"/screenshot/{AT}/{url}").text
 
 
-def test_what_redirects_to_a_listed_address_is_listed(
-    served: Served, listing: Lister, site: str
-) -> None:
+def test_what_redirects_to_a_listed_address_is_listed(served: Served, listing: Lister, site: str) -> None:
     """A shortened link is as bad as what it leads to."""
     url = f"{site}/short"
     served.builder.page(url, "<p>x", final_url="https://evil.of-redirects.example/")
@@ -269,9 +251,7 @@ def test_a_list_may_only_warn(served: Served, listing: Lister, site: str) -> Non
     assert ask(served, f"/c/{AT}/{url}").status == 200
 
 
-def test_before_the_live_page_a_listed_address_is_said(
-    served: Served, listing: Lister, site: str
-) -> None:
+def test_before_the_live_page_a_listed_address_is_said(served: Served, listing: Lister, site: str) -> None:
     """It is never a redirect, and links to pages of the web only."""
     listing(f"{site}/")
     told = served.get(f"/live/{site}/x?y=1")
@@ -321,9 +301,7 @@ def test_a_copy_in_full_is_held_too(full: FullSite, site: str) -> None:
     assert full.part(frame, "mp_", url, "iframe").status == 200
 
 
-def test_the_notice_before_scripts_says_that_an_address_is_listed(
-    full: FullSite, site: str
-) -> None:
+def test_the_notice_before_scripts_says_that_an_address_is_listed(full: FullSite, site: str) -> None:
     """Who goes on knows both."""
     url = f"{site}/"
     full.page(url, "<!DOCTYPE html><title>x</title>")

@@ -40,9 +40,7 @@ RICH = """<!DOCTYPE html><html lang="en"><head><title>T</title><style>p{{color:r
 def decide(builder: CollectionBuilder, level: Level | None, **subject: str) -> None:
     """As an operator."""
     with contextlib.closing(SqliteDecisionStore(builder.layout.decisions_db)) as store:
-        LevelStore(store).decide(
-            [target_of(**subject)], level, actor=LevelActor("root"), now=DECIDED
-        )
+        LevelStore(store).decide([target_of(**subject)], level, actor=LevelActor("root"), now=DECIDED)
 
 
 def host_of(site: str) -> str:
@@ -74,10 +72,7 @@ def test_each_level_shows_more_than_the_one_before(archived: Archived, site: str
     """Text, then structure, then the look, then the images; scripts at none (A18, A21)."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
 
-    texts = {
-        level: archived.replay.get(f"/c/{TS}{modifier}/{site}/").text
-        for level, modifier in MODIFIERS.items()
-    }
+    texts = {level: archived.replay.get(f"/c/{TS}{modifier}/{site}/").text for level, modifier in MODIFIERS.items()}
 
     found = {level: shown(text) for level, text in texts.items()}
     limited = {"paragraph", "heading", "table", "bold", "link"}
@@ -93,9 +88,7 @@ def test_each_level_shows_more_than_the_one_before(archived: Archived, site: str
 
 def test_the_text_is_the_one_that_the_browser_saw(archived: Archived, site: str) -> None:
     """In paragraphs and escaped; without one it comes from the document."""
-    archived.builder.page(
-        f"{site}/a", "<p>dom</p>", text="One <b>\n\ntwo\nlines & more\r\n \n\nend"
-    )
+    archived.builder.page(f"{site}/a", "<p>dom</p>", text="One <b>\n\ntwo\nlines & more\r\n \n\nend")
     archived.builder.page(f"{site}/b", "<p>dom</p><script>x</script>")
     archived.builder.response(f"{site}/c", b"<p>source</p><style>x</style>")
 
@@ -107,21 +100,15 @@ def test_the_text_is_the_one_that_the_browser_saw(archived: Archived, site: str)
     assert "<p>source</p></body>" in source
 
 
-def test_what_is_asked_for_is_less_or_leads_to_what_is_allowed(
-    archived: Archived, site: str
-) -> None:
+def test_what_is_asked_for_is_less_or_leads_to_what_is_allowed(archived: Archived, site: str) -> None:
     """Any level up to the rule's is shown; above it is a redirect to the rule's own (302)."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
     decide(archived.builder, Level.LIMITED, domain=host_of(site))
 
-    replies = {
-        level: archived.replay.get(f"/c/{TS}{mark}/{site}/") for level, mark in MODIFIERS.items()
-    }
+    replies = {level: archived.replay.get(f"/c/{TS}{mark}/{site}/") for level, mark in MODIFIERS.items()}
 
     assert [reply.status for reply in replies.values()] == [200, 200, 302, 302]
-    assert {replies[level]["Location"] for level in (Level.HTML, Level.IMAGES)} == {
-        f"/c/{TS}/{site}/"
-    }
+    assert {replies[level]["Location"] for level in (Level.HTML, Level.IMAGES)} == {f"/c/{TS}/{site}/"}
     assert "heading" in shown(archived.replay.get(f"/c/{TS}/{site}/").text)
     assert "look" not in shown(archived.replay.get(f"/c/{TS}/{site}/").text)
     decide(archived.builder, Level.FULL, domain=host_of(site))
@@ -129,9 +116,7 @@ def test_what_is_asked_for_is_less_or_leads_to_what_is_allowed(
     assert shown(plain.text) == shown(images.text) >= {"image", "look"}
 
 
-def test_a_change_counts_at_the_next_request_though_all_is_kept(
-    archived: Archived, site: str
-) -> None:
+def test_a_change_counts_at_the_next_request_though_all_is_kept(archived: Archived, site: str) -> None:
     """Neither the cache nor the reader's own copy is asked before the rules."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
     first = archived.replay.get(f"/c/{TS}/{site}/")
@@ -156,9 +141,7 @@ def test_rules_hold_for_the_very_capture_too(archived: Archived, site: str) -> N
     assert shown(archived.replay.get(f"/c/{TS}mp_/{site}/").text) == {"paragraph"}
 
 
-def test_a_rule_is_about_what_is_shown_and_not_about_how_it_was_asked_for(
-    archived: Archived, site: str
-) -> None:
+def test_a_rule_is_about_what_is_shown_and_not_about_how_it_was_asked_for(archived: Archived, site: str) -> None:
     """The index finds a page under other spellings; its own URL's rule holds for each of them."""
     archived.builder.page(f"{site}/Page", RICH.format(site=site))
     decide(archived.builder, Level.TEXT, link=f"{site}/Page")
@@ -189,9 +172,7 @@ def test_a_redirect_shows_no_more_than_where_it_led_allows(archived: Archived, s
     assert "look" in shown(archived.replay.get(f"/c/{TS}/{site}/").text)
 
 
-def test_an_archived_redirect_keeps_level_and_wiki(
-    archived: Archived, site: str, wiki: str
-) -> None:
+def test_an_archived_redirect_keeps_level_and_wiki(archived: Archived, site: str, wiki: str) -> None:
     """They stand in the address that it leads to, as they do when the date is put right."""
     headers = (("Location", "/b"),)
     archived.builder.response(f"{site}/a", b"", status=302, headers=headers, mime="unk")
@@ -205,9 +186,7 @@ def test_an_archived_redirect_keeps_level_and_wiki(
     assert dated["Location"] == f"/w/{wiki}/c/{TS}rd_/{site}/p"
 
 
-def test_links_and_parts_keep_the_reader_s_level_and_wiki(
-    archived: Archived, site: str, wiki: str
-) -> None:
+def test_links_and_parts_keep_the_reader_s_level_and_wiki(archived: Archived, site: str, wiki: str) -> None:
     """A link goes on at the level that was chosen; parts are asked for by the same wiki."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
     decide(archived.builder, Level.IMAGES, wiki=wiki)
@@ -252,9 +231,7 @@ def test_a_wiki_in_the_address_gives_what_that_wiki_allows_and_no_more(
         assert archived.replay.get(f"/w/{name}/c/{TS}/{site}/").status == 404
 
 
-def test_nothing_is_made_for_a_wiki_that_somebody_invents(
-    archived: Archived, site: str, wiki: str
-) -> None:
+def test_nothing_is_made_for_a_wiki_that_somebody_invents(archived: Archived, site: str, wiki: str) -> None:
     """What is shown to its readers is what is shown to all, and kept once (P-21)."""
     archived.builder.page(f"{site}/", RICH.format(site=site))
 
@@ -312,9 +289,7 @@ def test_a_screenshot_is_an_image_of_its_page(archived: Archived, site: str) -> 
     assert archived.replay.get(f"/c/{TS}im_/urn:view:{site}/").status == 200
 
 
-def test_files_that_are_no_text_are_handed_out_with_images_only(
-    archived: Archived, site: str
-) -> None:
+def test_files_that_are_no_text_are_handed_out_with_images_only(archived: Archived, site: str) -> None:
     """A PDF holds whatever its maker put in; of it the text is shown at every level."""
     archived.builder.response(f"{site}/f.pdf", b"%PDF-1.7 x", mime="application/pdf")
     archived.builder.response(f"{site}/t.txt", b"plain", mime="text/plain")
@@ -327,17 +302,13 @@ def test_files_that_are_no_text_are_handed_out_with_images_only(
     assert "plain" in archived.replay.get(f"/c/{TS}/{site}/t.txt").text
 
 
-def test_what_cannot_be_read_is_not_taken_for_no_rule(
-    collection: CollectionBuilder, site: str
-) -> None:
+def test_what_cannot_be_read_is_not_taken_for_no_rule(collection: CollectionBuilder, site: str) -> None:
     """Playback fails closed: no copy is shown while nobody can say at which level."""
     collection.page(f"{site}/", "<p>secret</p>")
     collection.layout.decisions_db.write_bytes(b"no database at all" * 99)
 
     with running_replay(collection.layout.root) as replay:
-        replies = [
-            replay.get(f"/c/{TS}{mark}/{site}/") for mark in ("", *MODIFIERS.values(), "mp_")
-        ]
+        replies = [replay.get(f"/c/{TS}{mark}/{site}/") for mark in ("", *MODIFIERS.values(), "mp_")]
 
     assert {reply.status for reply in replies} == {503}
     assert all("secret" not in reply.text for reply in replies)
@@ -363,9 +334,7 @@ def test_the_reader_is_offered_the_levels_that_are_allowed(served: Served, site:
         ("Without images", f"/page/{TS}ni_/{site}/", False),
         ("With images", f"/page/{TS}/{site}/", True),
     ]
-    assert [each for each in choices(chosen) if each[2]] == [
-        ("Reader view", f"/page/{TS}rd_/{site}/", True)
-    ]
+    assert [each for each in choices(chosen) if each[2]] == [("Reader view", f"/page/{TS}rd_/{site}/", True)]
     assert f'src="{served.replay}/c/{TS}rd_/{site}/"' in chosen
     assert f'href="/screenshot/{TS}rd_/{site}/"' in chosen
     assert served.get(f"/page/20200101000000rd_/{site}/")["Location"] == f"/page/{TS}rd_/{site}/"
@@ -398,9 +367,7 @@ def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki
     [("image/png", png()), ("video/webm", b"\x1aE\xdf\xa3film")],
     ids=["png", "film"],
 )
-def test_a_file_has_no_levels_and_is_shown_with_images_only(
-    served: Served, site: str, mime: str, body: bytes
-) -> None:
+def test_a_file_has_no_levels_and_is_shown_with_images_only(served: Served, site: str, mime: str, body: bytes) -> None:
     """There is nothing to leave out of it; below images it is kept, but not shown."""
     page_id = served.builder.page(f"{site}/f", None, mime=mime)
     served.builder.response(f"{site}/f", body, mime=mime, page_id=page_id)
@@ -438,9 +405,7 @@ def test_everything_is_offered_where_it_is_served_and_allowed(full: FullSite, si
     assert {labels[-1] for labels in offered.values()} == {"With images"}
 
 
-def test_no_picture_of_a_page_without_images_is_shown_on_the_front(
-    served: Served, site: str
-) -> None:
+def test_no_picture_of_a_page_without_images_is_shown_on_the_front(served: Served, site: str) -> None:
     """Neither its thumbnail in lists nor its screenshot."""
     served.builder.page(f"{site}/", "<p>x</p>", shot=png("red", (60, 60)), title=f"T {site}")
     before = served.get(f"/?q={host_of(site)}").text

@@ -44,26 +44,20 @@ _HOSTS = ["example.org", "a.example.org", "b.a.example.org", "notexample.org", "
 _URLS = [f"https://{host}{path}" for host in _HOSTS for path in ("/", "/A", "/a", "/a?x=1", "/%61")]
 _WIKIS = ["", "one", "two"]
 _LEVEL = st.sampled_from(Level)
-_ACTOR = st.sampled_from(
-    [OPERATOR, LevelActor("ann", "one"), LevelActor("bob", "one"), LevelActor("ann", "two")]
-)
+_ACTOR = st.sampled_from([OPERATOR, LevelActor("ann", "one"), LevelActor("bob", "one"), LevelActor("ann", "two")])
 
 
 def _targets() -> st.SearchStrategy[LevelTarget]:
     wiki = st.sampled_from(_WIKIS)
     return st.one_of(
         st.builds(lambda link, wiki: target_of(link=link, wiki=wiki), st.sampled_from(_URLS), wiki),
-        st.builds(
-            lambda name, wiki: target_of(domain=name, wiki=wiki), st.sampled_from(_HOSTS), wiki
-        ),
+        st.builds(lambda name, wiki: target_of(domain=name, wiki=wiki), st.sampled_from(_HOSTS), wiki),
         st.builds(lambda wiki: target_of(wiki=wiki), wiki),
     )
 
 
 _DECISIONS = st.lists(st.tuples(_targets(), st.none() | _LEVEL, _ACTOR), max_size=12)
-_STORED_DECISIONS = st.lists(
-    st.tuples(_targets(), st.none() | st.sampled_from(StoredLevel), _ACTOR), max_size=12
-)
+_STORED_DECISIONS = st.lists(st.tuples(_targets(), st.none() | st.sampled_from(StoredLevel), _ACTOR), max_size=12)
 _RIGHTS = st.lists(
     st.tuples(
         st.sampled_from(["one", "two"]),
@@ -75,9 +69,7 @@ _RIGHTS = st.lists(
 )
 
 
-def _rule(
-    number: int, target: LevelTarget, level: Level | None, actor: LevelActor = OPERATOR
-) -> Rule:
+def _rule(number: int, target: LevelTarget, level: Level | None, actor: LevelActor = OPERATOR) -> Rule:
     return Rule(number, target, level, actor, NOW)
 
 
@@ -105,14 +97,8 @@ def _naively(
     if host == "10.0.0.1":
         domains = [host, "0.0.1", "0.1", "1"]
     tried = [(LevelScope.LINK, identity_key(url)), *((LevelScope.DOMAIN, each) for each in domains)]
-    order = [
-        LevelTarget(scope, each, what)
-        for scope, what in tried
-        for each in dict.fromkeys((wiki, ""))
-    ]
-    order += ([LevelTarget(LevelScope.WIKI, wiki)] if wiki else []) + [
-        LevelTarget(LevelScope.DEFAULT)
-    ]
+    order = [LevelTarget(scope, each, what) for scope, what in tried for each in dict.fromkeys((wiki, ""))]
+    order += ([LevelTarget(LevelScope.WIKI, wiki)] if wiki else []) + [LevelTarget(LevelScope.DEFAULT)]
     level = default
     for target in reversed(order):
         last = [each for each in decisions if each[0] == target][-1:]
@@ -132,9 +118,7 @@ def _naively(
             and target.wiki == actor.wiki
             and (target.scope is LevelScope.LINK or given[2] in {target.scope, LevelScope.WIKI})
         ):
-            for_all = [
-                each for each in decisions if each[0] == LevelTarget(target.scope, "", target.what)
-            ]
+            for_all = [each for each in decisions if each[0] == LevelTarget(target.scope, "", target.what)]
             held = (for_all[-1][1] if for_all else None) or said
             level = min(said, allowed(given[3]), held, key=lambda each: each.rank)
         else:
@@ -249,15 +233,11 @@ def test_a_domain_is_names_and_not_text(url: str) -> None:
     """Only the domain itself and what lies below it."""
     rules = _rules((target_of(domain="*.Example.org."), Level.TEXT))
 
-    assert (
-        rules.of("https://deep.example.org/") == rules.of("https://example.org:99/") == Level.TEXT
-    )
+    assert rules.of("https://deep.example.org/") == rules.of("https://example.org:99/") == Level.TEXT
     assert rules.of(url) == DEFAULT_LEVEL
 
 
-@pytest.mark.parametrize(
-    "url", ["", "urn:dom:https://example.org/", "https://", "ftp://example.org/"]
-)
+@pytest.mark.parametrize("url", ["", "urn:dom:https://example.org/", "https://", "ftp://example.org/"])
 def test_what_cannot_be_judged_is_text(url: str) -> None:
     """Where there are rules, a URL that none can speak of is shown least."""
     assert _rules((target_of(), Level.FULL)).of(url) == Level.TEXT
@@ -316,9 +296,7 @@ def test_what_editors_may_do_is_what_they_were_given() -> None:
             given.check_right(actor, target, level)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "@wiki", "a@", "a@b@c", "a@../x", "a\nb", "a\x1b[2J", "a" * 256]
-)
+@pytest.mark.parametrize("text", ["", "@wiki", "a@", "a@b@c", "a@../x", "a\nb", "a\x1b[2J", "a" * 256])
 def test_who_is_nobody_decides_nothing(text: str) -> None:
     """A name is printable, and the wiki of an editor is a name."""
     with pytest.raises(InputError):
@@ -362,9 +340,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
             store: DecisionStore = SqliteDecisionStore(Layout(tmp_path).decisions_db)
             if url:  # its clock passes the moment for which it trusts what it last read
                 ticks = count()
-                store = PostgresDecisionStore(
-                    parse_index_url(url), monotonic=lambda: float(next(ticks))
-                )
+                store = PostgresDecisionStore(parse_index_url(url), monotonic=lambda: float(next(ticks)))
             stack.callback(store.close)
             return store
 
@@ -526,11 +502,7 @@ def test_an_editor_gives_no_rights(opened: Open) -> None:
     book = LevelStore(opened())
 
     with pytest.raises(InputError, match="an operator"):
-        book.allow(
-            LevelRight(
-                0, "one", "ann", LevelScope.DOMAIN, Level.FULL, LevelActor("ann", "one"), NOW
-            )
-        )
+        book.allow(LevelRight(0, "one", "ann", LevelScope.DOMAIN, Level.FULL, LevelActor("ann", "one"), NOW))
     with pytest.raises(InputError, match="withdraw"):
         book.allow(LevelRight(0, "one", "ann", LevelScope.DOMAIN, None, OPERATOR, NOW))
 

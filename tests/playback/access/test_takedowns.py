@@ -234,24 +234,18 @@ def _holds(each: Takedown, subject: TakedownSubject) -> bool:
     return host == its_host and segments[: len(its)] == its
 
 
-_ALL_URLS = [
-    f"{scheme}://{host}{path}" for scheme in ("http", "https") for host in _HOSTS for path in _PATHS
-]
+_ALL_URLS = [f"{scheme}://{host}{path}" for scheme in ("http", "https") for host in _HOSTS for path in _PATHS]
 
 
 @settings(max_examples=examples(25), deadline=None)
 @given(_takedowns(), st.sampled_from(("", "urn:view:", "urn:other:")), st.sampled_from(_DIGESTS))
-def test_the_answer_is_that_of_a_look_at_every_one(
-    takedowns: list[Takedown], urn: str, digest: str
-) -> None:
+def test_the_answer_is_that_of_a_look_at_every_one(takedowns: list[Takedown], urn: str, digest: str) -> None:
     """For every address at every moment; put in any order, dropped and put again."""
     held = TakedownSet(reversed(takedowns))
     for each in takedowns[::2]:
         held.drop(each.number)
         held.put(each)
-    subjects = [
-        TakedownSubject(f"{urn}{url}", at, digest) for url, at in product(_ALL_URLS, _TIMES)
-    ]
+    subjects = [TakedownSubject(f"{urn}{url}", at, digest) for url, at in product(_ALL_URLS, _TIMES)]
     for subject in subjects:
         expected = sorted(
             (each for each in takedowns if _holds(each, subject)),

@@ -47,8 +47,7 @@ CANONICAL: list[tuple[str | bytes, str]] = [
     ("http://host/%%%25%32%35asd%%", "http://host/%25%25%25asd%25%25"),
     ("http://www.google.com/", "http://www.google.com/"),
     (
-        "http://%31%36%38%2e%31%38%38%2e%39%39%2e%32%36/%2E%73%65%63%75%72%65"
-        "/%77%77%77%2E%65%62%61%79%2E%63%6F%6D/",
+        "http://%31%36%38%2e%31%38%38%2e%39%39%2e%32%36/%2E%73%65%63%75%72%65/%77%77%77%2E%65%62%61%79%2E%63%6F%6D/",
         "http://168.188.99.26/.secure/www.ebay.com/",
     ),
     (
@@ -58,8 +57,7 @@ CANONICAL: list[tuple[str | bytes, str]] = [
         "-xplmvalidateinfoswqpcmlx=hgplmcx/",
     ),
     (
-        "http://host%23.com/%257Ea%2521b%2540c%2523d%2524e%25f%255E00%252611%252A22%252833"
-        "%252944_55%252B",
+        "http://host%23.com/%257Ea%2521b%2540c%2523d%2524e%25f%255E00%252611%252A22%252833%252944_55%252B",
         "http://host%23.com/~a!b@c%23d$e%25f^00&11*22(33)44_55+",
     ),
     ("http://3279880203/blah", "http://195.127.0.11/blah"),
@@ -105,9 +103,7 @@ MORE: list[tuple[str | bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"), CANONICAL + MORE, ids=range(len(CANONICAL) + len(MORE))
-)
+@pytest.mark.parametrize(("url", "expected"), CANONICAL + MORE, ids=range(len(CANONICAL) + len(MORE)))
 def test_a_url_has_one_canonical_form(url: str | bytes, expected: str) -> None:
     """As published, and as the rules say of what the published examples leave out."""
     assert canonical_url(url).decode() == expected
@@ -131,11 +127,7 @@ def test_escapes_hide_nothing(path: str) -> None:
     """However often a path is escaped, it is the same address."""
     url, once = f"http://a.example/{path}", "".join(f"%{ord(each):02x}" for each in path)
     twice = once.replace("%", "%25")
-    assert (
-        canonical_url(f"http://a.example/{once}")
-        == canonical_url(f"http://a.example/{twice}")
-        == canonical_url(url)
-    )
+    assert canonical_url(f"http://a.example/{once}") == canonical_url(f"http://a.example/{twice}") == canonical_url(url)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +135,7 @@ def test_escapes_hide_nothing(path: str) -> None:
     [
         (
             "http://a.b.c/1/2.html?param=1",
-            "a.b.c/1/2.html?param=1 a.b.c/1/2.html a.b.c/ a.b.c/1/"
-            " b.c/1/2.html?param=1 b.c/1/2.html b.c/ b.c/1/",
+            "a.b.c/1/2.html?param=1 a.b.c/1/2.html a.b.c/ a.b.c/1/ b.c/1/2.html?param=1 b.c/1/2.html b.c/ b.c/1/",
         ),
         (
             "http://a.b.c.d.e.f.g/1.html",
@@ -199,9 +190,7 @@ def test_a_file_finds_what_begins_with_an_entry_and_nothing_else(
 @given(_prefixes)
 def test_hexadecimal_and_binary_say_the_same(prefixes: list[bytes]) -> None:
     """Comments, empty lines and letter case do not matter."""
-    lines = [b"# a list\r\n", b"\n"] + [
-        each.hex().upper().encode() + b" # x\r\n" for each in prefixes
-    ]
+    lines = [b"# a list\r\n", b"\n"] + [each.hex().upper().encode() + b" # x\r\n" for each in prefixes]
     assert list(parse_hex_prefixes(lines)) == prefixes
     same = [each[:4] for each in prefixes]
     assert list(parse_binary_prefixes(b"".join(same), 4)) == same

@@ -31,9 +31,7 @@ FILMS = {
 
 
 @pytest.mark.parametrize("name", FILMS)
-def test_sound_and_films_are_handed_out_by_their_bytes(
-    archived: Archived, site: str, name: str
-) -> None:
+def test_sound_and_films_are_handed_out_by_their_bytes(archived: Archived, site: str, name: str) -> None:
     """Whatever their server called them, under a neutral name, never to be opened here."""
     body, kind = FILMS[name]
     archived.builder.response(f"{site}/x", body, mime="application/octet-stream")
@@ -53,9 +51,7 @@ def test_sound_and_films_are_handed_out_by_their_bytes(
         (b"\0\0\0\x18ftypavif", "video/mp4"), (b"#EXTM3U\n", "application/vnd.apple.mpegurl"),
     ],
 )  # fmt: skip
-def test_what_only_calls_itself_so_is_not_handed_out(
-    archived: Archived, site: str, body: bytes, mime: str
-) -> None:
+def test_what_only_calls_itself_so_is_not_handed_out(archived: Archived, site: str, body: bytes, mime: str) -> None:
     """Programs, shortcuts and documents are kept, not given away (P-16)."""
     archived.builder.response(f"{site}/x", body, mime=mime)
 
@@ -118,10 +114,7 @@ def test_conditions_decide_whether_a_range_is_sent(archived: Archived, site: str
     assert ask(Range="bytes=0-4", If_None_Match=etag) == (304, 0)
     assert ask(Range="bytes=99999-") == (416, 0)
     assert ask(Range="bytes=0-1,4-5") == (200, len(PDF))
-    assert (
-        archived.replay.get(address, headers={"Range": "bytes=99999-"})["Content-Range"]
-        == f"bytes */{len(PDF)}"
-    )
+    assert archived.replay.get(address, headers={"Range": "bytes=99999-"})["Content-Range"] == f"bytes */{len(PDF)}"
 
 
 @pytest.mark.timeout(60)
@@ -137,9 +130,7 @@ def test_a_large_film_is_never_all_in_memory(collection: CollectionBuilder) -> N
         last = replay.get(f"/c/{TS}dl_/{site}/film", headers={"Range": "bytes=-4"})
         address = urlsplit(replay.origin)
         with socket.create_connection((address.hostname, address.port), timeout=30) as client:
-            client.sendall(
-                f"GET /c/{TS}dl_/{site}/film HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
-            )
+            client.sendall(f"GET /c/{TS}dl_/{site}/film HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
             received = len(client.recv(65_536))
             assert replay.get(f"/c/{TS}dl_/{site}/never").status == 404  # while the film is sent
             while received < size:
@@ -163,11 +154,7 @@ def test_what_is_taken_down_by_its_digest_is_not_handed_out_in_pieces(
         digest = f"md5:{hashlib.md5(PDF, usedforsecurity=False).hexdigest()}"
         takedowns.add_takedowns(
             store,
-            [
-                Takedown(
-                    0, TakedownKind.DIGEST, digest, "", TakedownEffect.BLOCK, "", "", "", NOW, None
-                )
-            ],
+            [Takedown(0, TakedownKind.DIGEST, digest, "", TakedownEffect.BLOCK, "", "", "", NOW, None)],
         )
         store.close()
 
@@ -182,9 +169,7 @@ def _peak_memory_kb(pid: int) -> int:
 
 
 @pytest.mark.parametrize("name", FILMS)
-def test_sound_and_films_of_a_page_are_sent_to_players(
-    archived: Archived, site: str, name: str
-) -> None:
+def test_sound_and_films_of_a_page_are_sent_to_players(archived: Archived, site: str, name: str) -> None:
     """By ranges, as parts of a sandboxed page; never to scripts, and not below the level of images."""
     body, kind = FILMS[name]
     archived.builder.response(f"{site}/x", body, mime="video/mp4")

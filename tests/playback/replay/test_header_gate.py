@@ -37,9 +37,7 @@ DANGEROUS = [
 ]  # fmt: skip
 
 
-def ask(
-    application: Callable[..., Iterable[bytes]], **environ: str
-) -> tuple[str, list[tuple[str, str]], bytes]:
+def ask(application: Callable[..., Iterable[bytes]], **environ: str) -> tuple[str, list[tuple[str, str]], bytes]:
     """Status, headers and body that leave the gate."""
     said: list[Any] = []
 
@@ -54,9 +52,7 @@ def ask(
     return said[0], said[1], body
 
 
-def saying(
-    status: str, *headers: tuple[str, str], body: bytes = b"x"
-) -> Callable[..., Iterable[bytes]]:
+def saying(status: str, *headers: tuple[str, str], body: bytes = b"x") -> Callable[..., Iterable[bytes]]:
     """An application that says this."""
 
     def application(environ: object, start: Callable[..., object]) -> list[bytes]:

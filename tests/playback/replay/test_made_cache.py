@@ -31,9 +31,7 @@ def cache_in(folder: Path, *, limit: int = 100_000, now: float = NOW) -> FileCac
     def refuse(seconds: float) -> None:
         raise AssertionError(f"It waited {seconds} s.")
 
-    return FileCache(
-        folder, limit=limit, wait=refuse, later=lambda call, *values: call(*values), now=lambda: now
-    )
+    return FileCache(folder, limit=limit, wait=refuse, later=lambda call, *values: call(*values), now=lambda: now)
 
 
 def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:

@@ -108,9 +108,7 @@ def test_an_error_is_the_copy_only_where_there_is_no_other(archived: Archived, s
     assert "gone" in archived.replay.get(f"/c/{timestamp14(second)}/{site}/").text
 
 
-def test_links_lead_to_the_front_and_images_to_the_image_route(
-    archived: Archived, site: str
-) -> None:
+def test_links_lead_to_the_front_and_images_to_the_image_route(archived: Archived, site: str) -> None:
     """Nothing that a page refers to leads to the live web."""
     archived.builder.page(
         f"{site}/a/",
@@ -148,9 +146,7 @@ def test_style_sheets_keep_their_order_and_their_media(archived: Archived, site:
     assert first < second < third
 
 
-def test_the_characters_of_an_old_page_are_read_as_a_browser_does(
-    archived: Archived, site: str
-) -> None:
+def test_the_characters_of_an_old_page_are_read_as_a_browser_does(archived: Archived, site: str) -> None:
     """Byte order mark, header, meta element, in that order; the answer is always UTF-8."""
     cases = {
         "bom": (b"\xef\xbb\xbf<p>\xc3\xa9</p>", "text/html; charset=iso-8859-1"),
@@ -190,9 +186,7 @@ def test_an_archived_redirect_stays_in_the_archive(archived: Archived, site: str
         "/self": f"{site}/self",
     }
     for path, target in targets.items():
-        archived.builder.response(
-            site + path, b"", status=302, headers=(("Location", target),), mime="unk"
-        )
+        archived.builder.response(site + path, b"", status=302, headers=(("Location", target),), mime="unk")
 
     replies = {path: archived.replay.get(f"/c/{TS}/{site}{path}") for path in targets}
 
@@ -226,8 +220,7 @@ def pdf_of(*pages: str) -> bytes:
         objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
         font = "<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>"
         objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {len(objects)} 0 R"
-            f" /Resources {font} >>"
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {len(objects)} 0 R /Resources {font} >>"
         )
         kids.append(f"{len(objects)} 0 R")
     objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>"
@@ -294,9 +287,7 @@ ENCRYPTED_PDF = pdf_of("secret words").replace(
     [(b"%PDF-1.7 broken", "damaged"), (ENCRYPTED_PDF, "encrypted")],
     ids=["broken", "encrypted"],
 )
-def test_a_pdf_that_cannot_be_shown_says_so(
-    archived: Archived, site: str, body: bytes, told: str
-) -> None:
+def test_a_pdf_that_cannot_be_shown_says_so(archived: Archived, site: str, body: bytes, told: str) -> None:
     """The file itself is handed out all the same."""
     url = f"{site}/a.pdf"
     archived.builder.response(url, body, mime="application/pdf")
@@ -306,23 +297,17 @@ def test_a_pdf_that_cannot_be_shown_says_so(
     assert archived.replay.get(f"/c/{TS}dl_/{url}").body == body
 
 
-def test_other_main_resources_are_shown_as_images_or_text_or_not_at_all(
-    archived: Archived, site: str
-) -> None:
+def test_other_main_resources_are_shown_as_images_or_text_or_not_at_all(archived: Archived, site: str) -> None:
     """Images and plain text get a document of ours; programs and archives are kept, not shown."""
     archived.builder.response(f"{site}/a.png", png(), mime="image/png")
     archived.builder.response(f"{site}/a.txt", b"<script>1 & 2</script>", mime="text/plain")
     archived.builder.response(f"{site}/a.exe", b"MZ", mime="application/x-msdownload")
     archived.builder.response(f"{site}/a.svg", b"<svg/>", mime="image/svg+xml")
 
-    assert (
-        f'<img src="/c/{TS}im_/{site}/a.png"' in archived.replay.get(f"/c/{TS}/{site}/a.png").text
-    )
+    assert f'<img src="/c/{TS}im_/{site}/a.png"' in archived.replay.get(f"/c/{TS}/{site}/a.png").text
     assert "&lt;script&gt;1 &amp; 2" in archived.replay.get(f"/c/{TS}/{site}/a.txt").text
     assert archived.replay.get(f"/c/{TS}/{site}/a.exe").status == 404
-    assert (
-        f'<img src="/c/{TS}im_/{site}/a.svg"' in archived.replay.get(f"/c/{TS}/{site}/a.svg").text
-    )
+    assert f'<img src="/c/{TS}im_/{site}/a.svg"' in archived.replay.get(f"/c/{TS}/{site}/a.svg").text
 
 
 def test_the_very_url_wins_over_one_with_the_same_key(archived: Archived, site: str) -> None:
@@ -333,9 +318,7 @@ def test_the_very_url_wins_over_one_with_the_same_key(archived: Archived, site: 
 
     for place, url in enumerate(pages):
         address = f"/c/{timestamp14(NOW + timedelta(seconds=3))}/{url.replace('#', '%23')}"
-        reply = archived.replay.get(
-            archived.replay.get(address)["Location"] if place < 3 else address
-        )
+        reply = archived.replay.get(archived.replay.get(address)["Location"] if place < 3 else address)
         assert f"<p>{place}</p>" in reply.text
 
 
@@ -363,9 +346,7 @@ def test_a_reader_who_has_the_copy_is_told_so(archived: Archived, site: str) -> 
 
 
 @pytest.mark.parametrize("place", ["/", "/i.png", "/s.css"])
-def test_being_told_so_changes_nothing_of_what_the_reader_has(
-    archived: Archived, site: str, place: str
-) -> None:
+def test_being_told_so_changes_nothing_of_what_the_reader_has(archived: Archived, site: str, place: str) -> None:
     """A browser takes a 304's headers for its copy's own (RFC 9111, 3.2): policy and embedding stay."""
     archived.builder.page(f"{site}/", "<p>x</p>")
     archived.builder.response(f"{site}/i.png", png(), mime="image/png")

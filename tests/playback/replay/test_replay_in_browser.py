@@ -47,9 +47,7 @@ def test_the_harness_sees_a_leak(served: Served, browser: Browser, leaks: Leaks)
     assert any(b"/control" in request for request in leaks.requests)
 
 
-def test_a_copy_asks_nobody_but_the_archive(
-    served: Served, site: str, browser: Browser, leaks: Leaks
-) -> None:
+def test_a_copy_asks_nobody_but_the_archive(served: Served, site: str, browser: Browser, leaks: Leaks) -> None:
     """Every way to load something, in the reader's page and in the bare copy (P-03)."""
     served.builder.page(f"{site}/", LEAKY)
 
@@ -61,9 +59,7 @@ def test_a_copy_asks_nobody_but_the_archive(
     assert leaks.requests == []
 
 
-def test_no_vector_runs_in_a_browser(
-    served: Served, site: str, browser: Browser, leaks: Leaks
-) -> None:
+def test_no_vector_runs_in_a_browser(served: Served, site: str, browser: Browser, leaks: Leaks) -> None:
     """All of them in one document, with something to run that would be noticed (P-01)."""
     marked = "".join(VECTORS).replace("alert(1)", "document.title='ran'")
     served.builder.page(f"{site}/", f"<!DOCTYPE html><title>calm</title>{marked}")
@@ -96,15 +92,11 @@ async def test_nothing_runs_under_any_route(served: Served, site: str, leaks: Le
     assert len(leaks.requests) == 1  # of the control
 
 
-def test_pictures_and_styles_of_a_copy_are_shown(
-    served: Served, site: str, browser: Browser
-) -> None:
+def test_pictures_and_styles_of_a_copy_are_shown(served: Served, site: str, browser: Browser) -> None:
     """In a sandboxed page of an opaque origin, inside the reader's page (research 1.6, the trap)."""
     served.builder.response(f"{site}/i.png", png("lime", (40, 40)), mime="image/png")
     served.builder.response(f"{site}/bg.png", png("blue", (40, 40)), mime="image/png")
-    served.builder.response(
-        f"{site}/s.css", b"body{margin:0;background:url(bg.png)}img{width:200px}", mime="text/css"
-    )
+    served.builder.response(f"{site}/s.css", b"body{margin:0;background:url(bg.png)}img{width:200px}", mime="text/css")
     served.builder.page(
         f"{site}/",
         f'<!DOCTYPE html><link rel="stylesheet" href="{site}/s.css"><img src="lazy.gif"'
@@ -168,9 +160,7 @@ async def test_a_film_is_played_from_the_archive(served: Served, site: str, leak
 
     async with reader(leaks.port) as tab:
         await tab.open(f"{served.replay}/c/{TS}/{site}/")
-        known = (
-            "(() => { const v = document.querySelector('video'); return v.readyState > 0 && %s })()"
-        )
+        known = "(() => { const v = document.querySelector('video'); return v.readyState > 0 && %s })()"
         assert await tab.until(known % "[v.videoWidth, v.paused].join()") == "100,true"
         await tab.ask("document.querySelector('video').play().catch(String)")
         assert await tab.until(known % "v.played.length > 0 && v.ended")

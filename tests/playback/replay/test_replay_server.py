@@ -72,9 +72,7 @@ def fill(builder: CollectionBuilder, site: str) -> None:
     ):  # fmt: skip
         builder.response(site + path, body, mime=mime, headers=evil)
     for status in (204, 206, 301, 304, 404, 500, 999):
-        builder.response(
-            f"{site}/{status}", b"x", status=status, headers=(*evil, ("Location", "/html"))
-        )
+        builder.response(f"{site}/{status}", b"x", status=status, headers=(*evil, ("Location", "/html")))
     builder.page(f"{site}/page", "<p>x", shot=png(), text="x")
 
 
@@ -174,9 +172,7 @@ def test_other_methods_are_refused(archived: Archived, site: str, method: str) -
     ],
     ids=["no request", "version", "long target", "length", "many headers", "header"],
 )
-def test_even_what_is_no_request_is_answered_with_the_policy(
-    archived: Archived, request_bytes: bytes
-) -> None:
+def test_even_what_is_no_request_is_answered_with_the_policy(archived: Archived, request_bytes: bytes) -> None:
     """The server's own error answers do not go around the gate."""
     address = urlsplit(archived.replay.origin)
     with socket.create_connection((address.hostname, address.port), timeout=60) as client:
@@ -210,9 +206,7 @@ def test_even_what_is_no_request_is_answered_with_the_policy(
     ],
     ids=lambda headers: next(iter(headers)),
 )
-def test_what_a_request_says_of_itself_changes_nothing(
-    archived: Archived, site: str, headers: dict[str, str]
-) -> None:
+def test_what_a_request_says_of_itself_changes_nothing(archived: Archived, site: str, headers: dict[str, str]) -> None:
     """Each of these changes what stock pywb answers (P-19)."""
     archived.builder.page(f"{site}/", "<p>x</p>")
     plain = archived.replay.get(f"/c/{TS}/{site}/")
@@ -220,9 +214,7 @@ def test_what_a_request_says_of_itself_changes_nothing(
     reply = archived.replay.get(f"/c/{TS}/{site}/", headers=headers)
 
     assert (reply.status, reply.body) == (plain.status, plain.body)
-    assert {k: v for k, v in reply.headers if k != "Date"} == {
-        k: v for k, v in plain.headers if k != "Date"
-    }
+    assert {k: v for k, v in reply.headers if k != "Date"} == {k: v for k, v in plain.headers if k != "Date"}
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost:1", ""])
@@ -256,9 +248,7 @@ def test_the_process_ends_when_its_parent_is_gone(collection: CollectionBuilder)
 
 
 @pytest.mark.parametrize("how", ["stdin", "signal"])
-def test_an_open_connection_does_not_hold_up_the_end(
-    collection: CollectionBuilder, how: str
-) -> None:
+def test_an_open_connection_does_not_hold_up_the_end(collection: CollectionBuilder, how: str) -> None:
     """A reader's browser keeps its connections for minutes."""
     with running_replay(collection.layout.root) as replay:
         address = urlsplit(replay.origin)

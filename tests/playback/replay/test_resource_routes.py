@@ -49,9 +49,7 @@ def encoded(kind: str) -> bytes:
         ("AVIF", "image/avif"),
     ],
 )
-def test_an_image_is_named_by_its_bytes(
-    archived: Archived, site: str, kind: str, mime: str
-) -> None:
+def test_an_image_is_named_by_its_bytes(archived: Archived, site: str, kind: str, mime: str) -> None:
     """The declared type is what its server said; what a reader's browser is told is what it is."""
     body = encoded(kind)
     archived.builder.response(f"{site}/{kind}", body, mime="application/octet-stream")
@@ -83,9 +81,7 @@ def test_what_is_no_image_is_not_shown_as_one(archived: Archived, site: str, bod
     assert reply["Content-Type"] == "text/plain; charset=utf-8"
 
 
-def test_an_image_that_would_fill_the_readers_memory_is_not_shown(
-    archived: Archived, site: str
-) -> None:
+def test_an_image_that_would_fill_the_readers_memory_is_not_shown(archived: Archived, site: str) -> None:
     """A header of a few bytes can announce billions of pixels (P-21)."""
     header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
     chunk = b"IHDR" + header
@@ -96,9 +92,7 @@ def test_an_image_that_would_fill_the_readers_memory_is_not_shown(
     assert archived.replay.get(f"/c/{TS}im_/{site}/bomb.png").status == 404
 
 
-def test_the_pictures_of_a_page_are_served_and_no_other_artifact_as_an_image(
-    archived: Archived, site: str
-) -> None:
+def test_the_pictures_of_a_page_are_served_and_no_other_artifact_as_an_image(archived: Archived, site: str) -> None:
     """Screenshots are images at the page's moment; DOM and manifest are not."""
     shot = png("blue", (1280, 800))
     archived.builder.page(f"{site}/?a=1#!/x", "<p>x</p>", shot=shot, text="x")
@@ -125,9 +119,7 @@ def test_a_part_is_taken_from_near_its_page(archived: Archived, site: str) -> No
     for name, colour, days in (
         ("near", "red", 29), ("far", "green", 31), ("both", "red", 300), ("both", "blue", -2),
     ):  # fmt: skip
-        archived.builder.response(
-            f"{site}/{name}.png", png(colour), mime="image/png", at=NOW + timedelta(days=days)
-        )
+        archived.builder.response(f"{site}/{name}.png", png(colour), mime="image/png", at=NOW + timedelta(days=days))
 
     assert archived.replay.get(f"/c/{TS}im_/{site}/near.png").body == png("red")
     assert archived.replay.get(f"/c/{TS}im_/{site}/far.png").status == 404
@@ -137,9 +129,7 @@ def test_a_part_is_taken_from_near_its_page(archived: Archived, site: str) -> No
 def test_a_parts_redirect_is_followed_in_the_archive(archived: Archived, site: str) -> None:
     """One request of the reader, however many the archiving browser needed; loops end."""
     for here, there in (("a", "b"), ("b", f"{site}/c"), ("x", "y"), ("y", "x")):
-        archived.builder.response(
-            f"{site}/{here}", b"", status=301, headers=(("Location", there),), mime="unk"
-        )
+        archived.builder.response(f"{site}/{here}", b"", status=301, headers=(("Location", there),), mime="unk")
     archived.builder.response(f"{site}/c", png(), mime="image/png")
 
     assert archived.replay.get(f"/c/{TS}im_/{site}/a").body == png()
@@ -149,9 +139,7 @@ def test_a_parts_redirect_is_followed_in_the_archive(archived: Archived, site: s
 def test_an_upgrade_to_https_is_no_loop(archived: Archived, site: str) -> None:
     """Both forms share a replay key, and each answers for itself."""
     plain = site.replace("https:", "http:")
-    archived.builder.response(
-        f"{plain}/i", b"", status=301, headers=(("Location", f"{site}/i"),), mime="unk"
-    )
+    archived.builder.response(f"{plain}/i", b"", status=301, headers=(("Location", f"{site}/i"),), mime="unk")
     archived.builder.response(f"{site}/i", png(), mime="image/png")
 
     assert archived.replay.get(f"/c/{TS}im_/{plain}/i").body == png()
@@ -189,9 +177,7 @@ def test_a_revisit_of_another_payload_is_refused(archived: Archived, site: str) 
 
 
 @pytest.mark.parametrize("loss", ["file", "damage", "reference"])
-def test_a_revisit_whose_original_is_gone_is_played_from_a_twin(
-    archived: Archived, site: str, loss: str
-) -> None:
+def test_a_revisit_whose_original_is_gone_is_played_from_a_twin(archived: Archived, site: str, loss: str) -> None:
     """Another record with the very same payload, wherever it was captured: of images and of files."""
     builder = archived.builder
     bodies = {"im_": png() + site.encode(), "dl_": b"%PDF-1.4 " + site.encode()}
@@ -215,9 +201,7 @@ def test_a_revisit_whose_original_is_gone_is_played_from_a_twin(
         assert archived.replay.get(f"/c/{TS}{modifier}/{path}two").body == body
 
 
-def test_a_twin_is_believed_for_what_it_holds_not_for_what_it_claims(
-    archived: Archived, site: str
-) -> None:
+def test_a_twin_is_believed_for_what_it_holds_not_for_what_it_claims(archived: Archived, site: str) -> None:
     """Neither a record's own word nor the index's puts other bytes in the place of those that are gone."""
     builder = archived.builder
     body, foreign = png() + site.encode(), png("pink") + site.encode()
@@ -229,9 +213,7 @@ def test_a_twin_is_believed_for_what_it_holds_not_for_what_it_claims(
         f"{site}/liar", foreign, RecordType.RESPONSE, NOW, "captures-00000.warc.gz", False,
         _http(200, [("Content-Type", "image/png")]), headers,
     )  # fmt: skip
-    builder.index(
-        replace(original, url=f"{site}/liar", urlkey=replay_key(f"{site}/liar"), location=place)
-    )
+    builder.index(replace(original, url=f"{site}/liar", urlkey=replay_key(f"{site}/liar"), location=place))
 
     assert archived.replay.get(f"/c/{TS}im_/{site}/two").status == 404
 
@@ -305,20 +287,14 @@ def test_a_poisoned_index_opens_no_other_file(archived: Archived, site: str, fil
     assert archived.replay.get(f"/c/{TS}im_/{url}").status == 404
 
 
-@pytest.mark.parametrize(
-    ("offset", "length"), [(3, 100), (-1, 100), (0, -1), (0, 20), (10**12, 100), (0, 10**9)]
-)
-def test_a_row_that_points_elsewhere_shows_nothing(
-    archived: Archived, site: str, offset: int, length: int
-) -> None:
+@pytest.mark.parametrize(("offset", "length"), [(3, 100), (-1, 100), (0, -1), (0, 20), (10**12, 100), (0, 10**9)])
+def test_a_row_that_points_elsewhere_shows_nothing(archived: Archived, site: str, offset: int, length: int) -> None:
     """A damaged record, or another URL's, is not shown under this one."""
     name = f"{hashlib.sha256(f'{site}{offset}{length}'.encode()).hexdigest()[:8]}.warc.gz"
     archived.builder.response(f"{site}/first.png", png(), mime="image/png", warc=name)
     archived.builder._database.execute("DELETE FROM captures WHERE filename = ?", (name,))
     url, place = f"{site}/lie.png", RecordLocation(name, offset, length)
-    archived.builder.index(
-        Capture(url, replay_key(url), NOW, RecordType.RESPONSE, "image/png", 200, "sha256:0", place)
-    )
+    archived.builder.index(Capture(url, replay_key(url), NOW, RecordType.RESPONSE, "image/png", 200, "sha256:0", place))
 
     assert archived.replay.get(f"/c/{TS}im_/{url}").status == 404
 
@@ -447,15 +423,11 @@ def test_a_style_sheet_is_filtered_on_its_way(archived: Archived, site: str) -> 
     reply = archived.replay.get(f"/c/{TS}cs_/{site}/css/a.css")
 
     assert reply["Content-Type"] == "text/css; charset=utf-8"
-    assert reply.text == (
-        f'p{{background:url("/c/{TS}im_/{site}/i.png");}}\np::after{{content:"é";}}'
-    )
+    assert reply.text == (f'p{{background:url("/c/{TS}im_/{site}/i.png");}}\np::after{{content:"é";}}')
 
 
 @pytest.mark.parametrize("mime", ["text/html", "text/javascript", "image/png"])
-def test_what_is_no_style_sheet_is_not_served_as_one(
-    archived: Archived, site: str, mime: str
-) -> None:
+def test_what_is_no_style_sheet_is_not_served_as_one(archived: Archived, site: str, mime: str) -> None:
     """An HTML page under the style route would be a page without its policy."""
     archived.builder.response(f"{site}/x", b"p{color:red}", mime=mime)
 

@@ -53,9 +53,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
             headers = (("Content-Encoding", codings),)
             mime = "text/css" if name.endswith(".css") else "text/html"
             builder.response(f"{SITE}/{name}", body, mime=mime, headers=headers)
-        with running_replay(
-            builder.layout.root, "http://front.test", "--deadline-s", "1"
-        ) as replay:
+        with running_replay(builder.layout.root, "http://front.test", "--deadline-s", "1") as replay:
             yield replay
 
 
@@ -113,9 +111,7 @@ def test_another_client_is_answered_while_hostile_pages_are_made(loaded: ReplayP
 def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
     """A replay of pages that are costly to make safe, and of ordinary ones."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("costly") / "collection")
-    styled = "".join(
-        f'<p style="width:calc({place}px + 1px);color:\\72 ed">x</p>' for place in range(1_500)
-    ).encode()
+    styled = "".join(f'<p style="width:calc({place}px + 1px);color:\\72 ed">x</p>' for place in range(1_500)).encode()
     styled += b"<p>words of a long page" * 20_000
     with contextlib.closing(builder):
         builder.response(f"{SITE}/nested", b"<div>" * 60_000 + b"the innermost words")
@@ -123,9 +119,7 @@ def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
             builder.response(f"{SITE}/styled-{number}", b"%d" % number + styled)
         for number in range(8):
             builder.response(f"{SITE}/page-{number}", b"<p>ordinary</p>")
-        with running_replay(
-            builder.layout.root, "http://front.test", "--deadline-s", "4", "--makers", "2"
-        ) as replay:
+        with running_replay(builder.layout.root, "http://front.test", "--deadline-s", "4", "--makers", "2") as replay:
             yield replay
 
 
@@ -219,9 +213,7 @@ def test_slow_readers_of_one_network_hold_up_nobody(loaded: ReplayProcess) -> No
 
 
 @pytest.mark.usefixtures("_many_files")
-def test_idle_connections_do_not_end_the_front(
-    collection: CollectionBuilder, tmp_path: Path
-) -> None:
+def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder, tmp_path: Path) -> None:
     """More than it may have files: those that ask nothing are let go, and who asks is answered."""
     code = (
         "import asyncio, functools, pathlib, sys; from core.layout import Layout;"
@@ -261,9 +253,7 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     stopped = asyncio.Event()
 
     async def run() -> None:
-        task = asyncio.create_task(
-            serve(collection.layout, replay_port=port, on_ready=ready.put, workers=2)
-        )
+        task = asyncio.create_task(serve(collection.layout, replay_port=port, on_ready=ready.put, workers=2))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
         task.cancel()

@@ -34,9 +34,7 @@ def main() -> None:
     server = ReplayServer(("127.0.0.1", 0))
     hosts = frozenset({f"127.0.0.1:{server.port}"})
     headers = [(name, value) for name, value in said["headers"]]
-    server.answer_with(
-        application_saying(said["types"], headers), Policy("http://front.test", hosts)
-    )
+    server.answer_with(application_saying(said["types"], headers), Policy("http://front.test", hosts))
     call_on_eof(sys.stdin.fileno(), server.stop)
     server.start()
     sys.stdout.write(json.dumps({"port": server.port}) + "\n")

@@ -21,9 +21,7 @@ pytestmark = pytest.mark.playback
 def test_whole_hosts_are_told_where_a_setting_allows_it(tmp_path: Path) -> None:
     """A host without its subdomains, a domain with them, and neither's neighbours."""
     keys = {
-        match: parse_query(
-            [("url", "https://www.b.example/x"), ("matchType", match)], wide=True
-        ).keys
+        match: parse_query([("url", "https://www.b.example/x"), ("matchType", match)], wide=True).keys
         for match in ("host", "domain")
     }
     inside = {"host": ["example,b)/", "example,b)/z"], "domain": ["example,b)/", "example,b,c)/"]}
@@ -60,15 +58,11 @@ _VALUES = st.one_of(
 
 
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.lists(st.tuples(_WORDS, _VALUES), max_size=6), st.sampled_from(["/cdx", "/cdx/search/cdx"])
-)
+@given(st.lists(st.tuples(_WORDS, _VALUES), max_size=6), st.sampled_from(["/cdx", "/cdx/search/cdx"]))
 @example([("url", "https://a.example/"), ("resumeKey", "W10")], "/cdx")
 @example([("url", "a"), ("resumeKey", resume_key(IndexPosition("a)/", 10**18, 10**19)))], "/cdx")
 @example([("url", "a"), ("closest", "99991231235959"), ("limit", "-5"), ("page", "3")], "/cdx")
-def test_no_parameters_break_the_server(
-    served: Served, parameters: list[tuple[str, str]], path: str
-) -> None:
+def test_no_parameters_break_the_server(served: Served, parameters: list[tuple[str, str]], path: str) -> None:
     """Whatever is asked, it answers, and never with a fault of its own."""
     target = f"{path}?{urlencode(parameters, errors='replace')}"
 

@@ -102,9 +102,7 @@ def test_cdx_toolkit_reads_our_index(served: Served, site: str, toolkit: Any, pa
 
     assert [each["timestamp"] for each in client.get(url)] == times
     assert [each["timestamp"] for each in client.get(url, limit=3)] == times[:3]
-    assert [each["timestamp"] for each in client.get(url, from_ts=times[2], to=times[4])] == times[
-        2:5
-    ]
+    assert [each["timestamp"] for each in client.get(url, from_ts=times[2], to=times[4])] == times[2:5]
     found = client.get(url, filter=["status:404" if path == "/cdx" else "statuscode:404"])
     assert [(each["timestamp"], each["status"]) for each in found] == [(times[3], "404")]
     paged = client.iter(url, pageSize=4)
@@ -132,9 +130,7 @@ def test_the_wayback_client_reads_our_index(
             assert [timestamp14(each.timestamp) for each in found] == times
         assert [each.statuscode for each in found].count(404) == 1
         assert {each.original for each in found} == {url}
-        several = client.search(
-            url, from_date=NOW + timedelta(days=5), filter_field="statuscode:2..", limit=2
-        )
+        several = client.search(url, from_date=NOW + timedelta(days=5), filter_field="statuscode:2..", limit=2)
         assert [timestamp14(each.timestamp) for each in several] == times[5:]
         last = client.search(url, limit=-2)
         assert [timestamp14(each.timestamp) for each in last] == times[-2:]
@@ -175,8 +171,7 @@ def test_rows_come_in_pywbs_forms(served: Served, site: str) -> None:
     links = ask(served, url=f"{site}/", output="link")
     assert links["Content-Type"] == "application/link-format"
     assert links.text == (
-        f'<{served.replay}/c/{timestamp14(NOW)}/{site}/>; rel="memento";'
-        ' datetime="Sun, 01 Mar 2026 12:00:00 GMT"\n'
+        f'<{served.replay}/c/{timestamp14(NOW)}/{site}/>; rel="memento"; datetime="Sun, 01 Mar 2026 12:00:00 GMT"\n'
     )
 
 
@@ -199,18 +194,13 @@ def test_rows_come_in_the_archives_form(served: Served, site: str) -> None:
 
 @pytest.mark.parametrize("output", ["text", "json", "cdxj"])
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
-def test_nothing_tells_where_a_record_lies(
-    served: Served, site: str, output: str, path: str
-) -> None:
+def test_nothing_tells_where_a_record_lies(served: Served, site: str, output: str, path: str) -> None:
     """Neither by name nor through a filter: no file, no offset, no folder (research 1.10)."""
     captured(served, site)
     url = f"{site}/a?b=1&c=2"
     fields = "filename,offset,source,orig.filename,page_id,id,number,position,url"
 
-    told = (
-        ask(served, path, url=url, output=output, fl=fields).text
-        + ask(served, path, url=url, output=output).text
-    )
+    told = ask(served, path, url=url, output=output, fl=fields).text + ask(served, path, url=url, output=output).text
     assert ".warc" not in told
     assert str(served.builder.layout.root) not in told
     for name in ("filename", "offset"):
@@ -266,9 +256,7 @@ def test_parameters_mean_what_they_mean_elsewhere(
     """Those of pywb and of the Internet Archive's server; unknown ones mean nothing."""
     times = captured(served, site)
 
-    assert stamps(ask(served, url=f"{site}/a?c=2&b=1", **parameters)) == [
-        times[n] for n in expected
-    ]
+    assert stamps(ask(served, url=f"{site}/a?c=2&b=1", **parameters)) == [times[n] for n in expected]
 
 
 @pytest.mark.parametrize("mark", ["*", "matchType"])
@@ -391,9 +379,7 @@ def _key(site: str) -> str:
     return resume_key(IndexPosition(keys.low, 0, 0))
 
 
-def test_a_large_prefix_is_read_a_chunk_at_a_time(
-    served: Served, site: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_prefix_is_read_a_chunk_at_a_time(served: Served, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question to the index ends at its LIMIT, and there are as many as are needed."""
     monkeypatch.setattr(cdx_server, "_CHUNK", 5)
     with served.builder._database:

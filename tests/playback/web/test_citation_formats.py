@@ -34,12 +34,10 @@ SOURCE = CitedSource(
     site="The Loaf",
     language="en",
 )
-_nasty = st.text(
-    st.sampled_from("|{}[]<>&='\"\\*#:;_~!$%^-/ \n\tab1é") | st.characters(), max_size=30
+_nasty = st.text(st.sampled_from("|{}[]<>&='\"\\*#:;_~!$%^-/ \n\tab1é") | st.characters(), max_size=30)
+_urls = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=30).map(
+    lambda rest: f"https://example.org/{rest}"
 )
-_urls = st.text(
-    st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=30
-).map(lambda rest: f"https://example.org/{rest}")
 
 
 def test_a_citation_reads_as_wikipedians_write_it() -> None:
@@ -147,6 +145,4 @@ def test_a_page_that_says_nothing_of_itself_is_cited_by_its_address() -> None:
 
 def _seen(text: str) -> str:
     """The text as the citation shows it: controls are spaces, broken surrogates a mark."""
-    return re.sub(
-        r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", re.sub(r"[\ud800-\udfff]", "\ufffd", text)
-    )
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", re.sub(r"[\ud800-\udfff]", "\ufffd", text))

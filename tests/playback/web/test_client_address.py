@@ -100,9 +100,7 @@ def test_internal_callers_never_wait(headers: dict[str, str], strict: Front) -> 
     assert asked(strict, 20, **headers) == [200] * 20
 
 
-@pytest.mark.parametrize(
-    "said", ["Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é"]
-)
+@pytest.mark.parametrize("said", ["Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é"])
 def test_a_wrong_token_opens_nothing(said: str, strict: Front) -> None:
     """It is a question like any other."""
     assert asked(strict, 4, authorization=said.encode("latin-1").decode("latin-1"))[-1] == 429
@@ -110,9 +108,7 @@ def test_a_wrong_token_opens_nothing(said: str, strict: Front) -> None:
 
 def test_without_a_token_no_token_is_right(shelf: Shelf, tmp_path: Path) -> None:
     """An empty setting must not be a key."""
-    with open_front(
-        tmp_path, FixedRegistry(shelf.store), access=RateLimitPolicy(rates=RATES)
-    ) as front:
+    with open_front(tmp_path, FixedRegistry(shelf.store), access=RateLimitPolicy(rates=RATES)) as front:
         assert asked(front, 4, authorization="Bearer ")[-1] == 429
         assert asked(front, 1, x_forwarded_for="10.0.0.1") == [429]
 
@@ -200,11 +196,7 @@ def test_what_is_no_network_is_refused(text: str) -> None:
 # ---- the buckets
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.floats(0, 3), st.floats(0, 2)), min_size=1, max_size=60
-    )
-)
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 3), st.floats(0, 2)), min_size=1, max_size=60))
 def test_nobody_ever_gets_more_than_the_rates_allow(
     questions: list[tuple[int, float, float]],
 ) -> None:
@@ -242,12 +234,8 @@ def test_whoever_waits_as_told_is_answered(cost: float, start: float) -> None:
 
 def test_memory_is_bounded_whoever_asks() -> None:
     """Ever new addresses push out what was used longest ago, and gain nothing by it."""
-    throttle = RequestThrottle(
-        ReaderRates(TokenRate(1, 2), TokenRate(1, 2), TokenRate(10, 500)), most=1_000
-    )
-    answered = sum(
-        throttle.wait_s(ip_address(0x2001_0DB8 << 96 | n << 80), 0.0) == 0 for n in range(5_000)
-    )
+    throttle = RequestThrottle(ReaderRates(TokenRate(1, 2), TokenRate(1, 2), TokenRate(10, 500)), most=1_000)
+    answered = sum(throttle.wait_s(ip_address(0x2001_0DB8 << 96 | n << 80), 0.0) == 0 for n in range(5_000))
 
     assert len(throttle) <= 1_000
     assert answered == 500
@@ -265,9 +253,7 @@ def test_a_clock_that_goes_back_gives_nothing() -> None:
 # ---- the token
 
 
-@pytest.mark.parametrize(
-    "content", [b"short", b"", "ü".encode() * 40], ids=["short", "empty", "odd"]
-)
+@pytest.mark.parametrize("content", [b"short", b"", "ü".encode() * 40], ids=["short", "empty", "odd"])
 def test_a_token_must_be_a_secret(content: bytes, tmp_path: Path) -> None:
     """At least 32 characters, and it says how to make one."""
     path = tmp_path / "token"

@@ -101,9 +101,7 @@ def test_why_there_is_no_copy_is_told_by_the_newest_attempt(both: Both) -> None:
     writer = make()
     url = "https://a.example/"
     writer.add_page(page("failed", url, outcome=VisitOutcome.FAILED, reason="HTTP 503"))
-    writer.add_page(
-        page("skipped", url, second=5, outcome=VisitOutcome.SKIPPED, reason="robots: no")
-    )
+    writer.add_page(page("skipped", url, second=5, outcome=VisitOutcome.SKIPPED, reason="robots: no"))
 
     assert offers(database, url) == [CopyOffer(bar=CopyObstacle.REFUSED, reason="robots: no")]
 
@@ -214,11 +212,7 @@ def test_what_is_a_usable_copy_is_the_same_for_all_who_ask(
         store = PageStore(database)
         marked = offered(database, url)
         registry = CopyLookup(database, store).newest([url])
-        listed = list(
-            MementoIndex(
-                database, AccessControl(TakedownSet(()), database.rows, lambda: NOW)
-            ).listed(url)
-        )
+        listed = list(MementoIndex(database, AccessControl(TakedownSet(()), database.rows, lambda: NOW)).listed(url))
         cited = [each.page_id for each in store.usable(url, NOW)]
 
     assert marked == [offered_as]

@@ -63,9 +63,7 @@ def test_the_window_is_a_setting(collection: CollectionBuilder) -> None:
     url = "https://a.example/i.png"
     collection.response(url, png(), mime="image/png", at=NOW + timedelta(days=3))
     for days, status in (("2.5", 404), ("3.5", 200)):
-        with running_replay(
-            collection.layout.root, "http://front.test", "--window-days", days
-        ) as replay:
+        with running_replay(collection.layout.root, "http://front.test", "--window-days", days) as replay:
             assert replay.get(f"/c/{TS}im_/{url}").status == status
 
 
@@ -122,23 +120,17 @@ def test_a_readers_page_tells_how_far_parts_are_away(served: Served, site: str) 
         (29 * 86_400, "29 days later"),
     ],
 )
-def test_a_distance_is_said_as_people_say_it(
-    served: Served, site: str, seconds: int, expected: str
-) -> None:
+def test_a_distance_is_said_as_people_say_it(served: Served, site: str, seconds: int, expected: str) -> None:
     """In the greatest unit that fits."""
     served.builder.page(f"{site}/", "<img src=/a.png>")
     at = NOW + timedelta(seconds=seconds)
     served.builder.response(f"{site}/a.png", png(), mime="image/png", at=at)
 
-    assert told(served, f"{site}/") == (
-        f"Parts of this copy were captured up to {expected}. 1 of 1"
-    )
+    assert told(served, f"{site}/") == (f"Parts of this copy were captured up to {expected}. 1 of 1")
 
 
 @pytest.mark.parametrize("seconds", [1, 59, -150, 3_599])
-def test_what_lies_less_than_an_hour_away_is_the_same_moment(
-    served: Served, site: str, seconds: int
-) -> None:
+def test_what_lies_less_than_an_hour_away_is_the_same_moment(served: Served, site: str, seconds: int) -> None:
     """What another visit of the same crawl fetched is told in JSON, and troubles no reader."""
     served.builder.page(f"{site}/", "<img src=/a.png>")
     at = NOW + timedelta(seconds=seconds)

@@ -90,9 +90,7 @@ def test_a_prefix_is_taken_off_once_or_not_at_all(path: bytes) -> None:
     language, rest = split_prefix(b"/" + path)
 
     assert rest.startswith(b"/")
-    assert not language or (b"/" + language.encode() + rest).rstrip(b"/") == (b"/" + path).rstrip(
-        b"/"
-    )
+    assert not language or (b"/" + language.encode() + rest).rstrip(b"/") == (b"/" + path).rstrip(b"/")
 
 
 def test_an_unknown_language_is_refused_at_the_start() -> None:

@@ -63,12 +63,8 @@ def asked(served: Served, url: str, accept: str | None = None) -> Reply:
 # ------------------------------------------------------------------------------- TimeGate
 
 
-@pytest.mark.parametrize(
-    ("days", "expected"), [(-4000, 0), (0, 0), (14, 0), (16, 1), (60, 2), (76, 3), (9999, 3)]
-)
-def test_the_timegate_leads_to_the_memento_nearest_in_time(
-    served: Served, site: str, days: int, expected: int
-) -> None:
+@pytest.mark.parametrize(("days", "expected"), [(-4000, 0), (0, 0), (14, 0), (16, 1), (60, 2), (76, 3), (9999, 3)])
+def test_the_timegate_leads_to_the_memento_nearest_in_time(served: Served, site: str, days: int, expected: int) -> None:
     """302 with Vary and all links; before the first it is the first, after the last the last."""
     mementos = captured(served, f"{site}/a?b=1,2;c")
 
@@ -82,9 +78,7 @@ def test_the_timegate_leads_to_the_memento_nearest_in_time(
     timemap = f"{served.front}/timemap/link/{site}/a?b=1,2;c"
     assert links["timemap"] == [(timemap, {"type": "application/link-format"})]
     assert [links["first"][0][0], links["last"][0][0]] == [mementos[0], mementos[3]]
-    around = {
-        role: links[role][0][0] for role in ("prev", "next") if role in links
-    }  # at an end there is one only
+    around = {role: links[role][0][0] for role in ("prev", "next") if role in links}  # at an end there is one only
     assert around == {
         **({"prev": mementos[expected - 1]} if expected else {}),
         **({"next": mementos[expected + 1]} if expected < 3 else {}),
@@ -258,9 +252,7 @@ def test_a_timemap_lists_every_memento_in_three_forms(served: Served, site: str)
     assert [json.loads(line[1])["uri"] for line in lines] == mementos
 
 
-def test_a_long_list_comes_in_pages_and_an_index(
-    served: Served, site: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_list_comes_in_pages_and_an_index(served: Served, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The index names each page with its span; the pages together are the list, once."""
     monkeypatch.setattr(machine_api, "PAGE_SIZE", 3)
     url = f"{site}/"
@@ -329,9 +321,7 @@ def test_the_copy_and_its_reader_page_say_the_same(served: Served, site: str) ->
     ]  # fmt: skip
 
 
-def test_a_page_whose_parts_took_a_while_keeps_the_moment_of_its_address(
-    served: Served, site: str
-) -> None:
+def test_a_page_whose_parts_took_a_while_keeps_the_moment_of_its_address(served: Served, site: str) -> None:
     """Memento-Datetime is the page's, also when its document was written seconds later."""
     page_id = served.builder.page(f"{site}/")
     served.builder.response(f"{site}/", b"<p>x</p>", at=NOW + timedelta(seconds=4), page_id=page_id)
@@ -409,9 +399,7 @@ def client(served: Served) -> MementoClient:
 
 
 @pytest.mark.parametrize("start", ["original", "memento", "reader page"])
-def test_a_memento_client_finds_its_way(
-    served: Served, site: str, client: MementoClient, start: str
-) -> None:
+def test_a_memento_client_finds_its_way(served: Served, site: str, client: MementoClient, start: str) -> None:
     """From the original, from a memento, and from the page that shows one."""
     mementos = captured(served, f"{site}/")
     asked_for = {
@@ -465,7 +453,5 @@ def decide(layout: Layout, url: str, timestamp: str, *, hide: bool) -> None:
     """Take one capture down."""
     effect = TakedownEffect.HIDE if hide else TakedownEffect.BLOCK
     with closing(open_decisions(layout)) as store:
-        decision = Takedown(
-            0, TakedownKind.CAPTURE, url, timestamp, effect, "", "", "test", NOW, None
-        )
+        decision = Takedown(0, TakedownKind.CAPTURE, url, timestamp, effect, "", "", "test", NOW, None)
         add_takedowns(store, [decision])

@@ -55,9 +55,7 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
     text = "A story\nof a dark night\n" + "\n".join(f"line {n}" for n in range(20))
     for days, words in ((0, text), (40, text.replace("dark", "stormy") + "\nnew")):
         at = NOW + timedelta(days=days)
-        screen = page_manifest.PageScreen(
-            412, 915, 2.0, mobile=bool(days), language="de" if days else "en"
-        )
+        screen = page_manifest.PageScreen(412, 915, 2.0, mobile=bool(days), language="de" if days else "en")
         builder.page(
             f"{SITE}/story",
             "<p>x</p>",
@@ -74,9 +72,7 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
         outcome=VisitOutcome.FAILED,
         reason="HTTP 503",
     )
-    builder.page(
-        f"{SITE}/challenge", "<p>x</p>", page_class=PageClass.CHALLENGE, evidence=("It says so.",)
-    )
+    builder.page(f"{SITE}/challenge", "<p>x</p>", page_class=PageClass.CHALLENGE, evidence=("It says so.",))
     try:
         with serving(builder) as it:
             yield it
@@ -89,9 +85,7 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
     [((1200, 900), False), ((390, 844), True)],
     ids=["desktop-light", "phone-dark"],
 )
-async def test_axe_finds_nothing_serious(
-    size: tuple[int, int], dark: bool, reading: Served, screen: Screen
-) -> None:
+async def test_axe_finds_nothing_serious(size: tuple[int, int], dark: bool, reading: Served, screen: Screen) -> None:
     """Names, contrast, landmarks and order of every sort of page, in both languages."""
     found = {}
     for name in SEEN[size[0], dark]:
@@ -139,9 +133,7 @@ async def test_the_way_past_the_banner_leads_to_the_copy(reading: Served, screen
 async def test_the_calendar_can_be_walked_and_skipped(reading: Served, screen: Screen) -> None:
     """Days with captures are links that say their date; the list is one step away."""
     await screen.open(reading.front + PAGES["calendar"])
-    labels = await screen.value(
-        "[...document.querySelectorAll('.month td a')].map(a => a.getAttribute('aria-label'))"
-    )
+    labels = await screen.value("[...document.querySelectorAll('.month td a')].map(a => a.getAttribute('aria-label'))")
     skip = await screen.value("document.querySelector('a.inline').getAttribute('href')")
 
     assert labels == [
@@ -185,9 +177,7 @@ async def test_a_page_cannot_paint_over_the_banner(
 
 @pytest.mark.parametrize(("width", "lines"), [(1280, 1), (360, 2)], ids=["desktop", "phone"])
 @pytest.mark.parametrize("language", ["", "/de"], ids=["en", "de"])
-@pytest.mark.parametrize(
-    "level", ["", "tx_", "rd_", "ni_"], ids=["images", "text", "reader", "html"]
-)
+@pytest.mark.parametrize("level", ["", "tx_", "rd_", "ni_"], ids=["images", "text", "reader", "html"])
 async def test_the_banner_is_one_line_on_a_desktop_and_two_on_a_phone(
     width: int, lines: int, language: str, level: str, reading: Served, screen: Screen
 ) -> None:

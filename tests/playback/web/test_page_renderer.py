@@ -148,11 +148,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
         ("X-Split", "a\r\nSet-Cookie: injected=1"),
         ("ETag", '"a"\r\nX-Injected: 1'),
     )
-    evil = tuple(
-        each
-        for each in evil
-        if each[0] not in ("Transfer-Encoding", "Content-Encoding", "Content-Length")
-    )
+    evil = tuple(each for each in evil if each[0] not in ("Transfer-Encoding", "Content-Encoding", "Content-Length"))
     bodies = {
         "html": (b"<p>x<script>1</script>", "text/html"), "png": (png(), "image/png"),
         "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"),
@@ -186,9 +182,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
             503,
             999,
         ):
-            builder.response(
-                f"{SITE}/{status}", b"x", status=status, headers=(("Location", "/html"), *evil)
-            )
+            builder.response(f"{SITE}/{status}", b"x", status=status, headers=(("Location", "/html"), *evil))
         builder.page(f"{SITE}/page", "<p>x", shot=png(), text="x")
         builder.page(f"{SITE}/gone", "<p>x", shot=png(), text="x")
         takedowns.add_takedowns(
@@ -335,15 +329,12 @@ SHOWN = set(TYPES[:8])  # what may leave without being a download
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_whatever_the_application_says_only_the_golden_headers_leave(
-    evil: _Evil, method: str
-) -> None:
+def test_whatever_the_application_says_only_the_golden_headers_leave(evil: _Evil, method: str) -> None:
     """Every status by every type by all dangerous headers, over a real socket (P-17)."""
     host = evil.origin.removeprefix("http://")
     cases = [(status, number) for status in STATUSES for number in range(len(TYPES))]
     asked = [
-        f"{method} /answer/{status}/{number} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
-        for status, number in cases
+        f"{method} /answer/{status}/{number} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for status, number in cases
     ]
     found = _all(evil.origin, asked, method)
 
@@ -404,8 +395,7 @@ MALFORMED: dict[str, bytes] = {
     "a list of lengths": GET + b"Host: {host}\r\nContent-Length: 0, 5\r\n\r\nhello",
     "a body": GET + b"Host: {host}\r\nContent-Length: 5\r\n\r\nhello",
     "chunked": GET + b"Host: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "TE and CL": GET
-    + b"Host: {host}\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+    "TE and CL": GET + b"Host: {host}\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
     "obscured TE": GET + b"Host: {host}\r\nTransfer-Encoding: xchunked\r\n\r\n",
     "absolute target": b"GET http://evil.example/ HTTP/1.1\r\nHost: {host}\r\n\r\n",
     "our own absolute target": b"GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n",
@@ -421,9 +411,7 @@ MALFORMED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_is_malformed_ends_the_connection_with_the_policy_or_in_silence(
-    replay: ReplayProcess, name: str
-) -> None:
+def test_what_is_malformed_ends_the_connection_with_the_policy_or_in_silence(replay: ReplayProcess, name: str) -> None:
     """Two readers of one request that could disagree would let one request hide another (RFC 9112, 11.2).
 
     Behind each stands a good request, which must never be answered.
@@ -462,9 +450,7 @@ def test_other_methods_are_refused_and_their_bodies_are_no_requests(
     """The connection ends with the answer, whatever still comes."""
     host = replay.origin.removeprefix("http://").encode()
 
-    found = replies(
-        exchange(replay.origin, (request_bytes + request_bytes).replace(b"{host}", host))
-    )
+    found = replies(exchange(replay.origin, (request_bytes + request_bytes).replace(b"{host}", host)))
 
     assert [reply.status for reply in found] == [405]
     assert found[0]["Connection"] == "close"

@@ -37,9 +37,7 @@ URL = "https://a.example/page"
 class Shelf:
     """An index that is written as the proxy does, and every way that leads to a capture."""
 
-    def __init__(
-        self, writer: SqliteCaptureIndex | PostgresCaptureIndex, database: IndexDatabase
-    ) -> None:
+    def __init__(self, writer: SqliteCaptureIndex | PostgresCaptureIndex, database: IndexDatabase) -> None:
         self._writer = writer
         self._checks = 0
         self.database = database
@@ -48,9 +46,7 @@ class Shelf:
     def page(self, day: int, *, page_class: PageClass = PageClass.OK, url: str = URL) -> str:
         """A capture of the day."""
         page_id = hashlib.sha256(f"{url} {day}".encode()).hexdigest()[:16]
-        about = PageInfo(
-            page_id, url, url, warc_date(at(day)), VisitOutcome.COMPLETE, mime="text/html"
-        )
+        about = PageInfo(page_id, url, url, warc_date(at(day)), VisitOutcome.COMPLETE, mime="text/html")
         self._writer.add_page(replace(about, status=200, page_class=page_class))
         return page_id
 
@@ -112,9 +108,7 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     """An empty index, on either database."""
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     path = tmp_path / "captures.sqlite"
-    database: IndexDatabase = (
-        PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
-    )
+    database: IndexDatabase = PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
     writer = PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
     with ExitStack() as stack:
         stack.callback(database.close)

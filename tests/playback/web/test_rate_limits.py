@@ -55,9 +55,7 @@ def test_comparisons_leave_room_for_other_pages(served: Served, site: str) -> No
     served.builder.page(f"{site}/", "<p>y</p>", text=words[1], at=later)
     target = f"/changes/{timestamp14(NOW)}/{timestamp14(later)}/{site}/"
     replies: list[Reply] = []
-    threads = [
-        threading.Thread(target=lambda: replies.append(served.get(target))) for _ in range(40)
-    ]
+    threads = [threading.Thread(target=lambda: replies.append(served.get(target))) for _ in range(40)]
     for thread in threads:
         thread.start()
     answered = 0
@@ -113,9 +111,7 @@ def test_who_comes_through_an_unknown_proxy_has_no_rights_by_network(
     """The proxy's own address is internal, its readers are not; that is said once."""
     local = parse_networks(["203.0.113.0/24"])
     unknown = RateLimiter(RateLimitPolicy(internal=local))
-    named = RateLimiter(
-        RateLimitPolicy(internal=local, readers=ClientAddresses(parse_networks(["203.0.113.9"])))
-    )
+    named = RateLimiter(RateLimitPolicy(internal=local, readers=ClientAddresses(parse_networks(["203.0.113.9"]))))
     host = f"203.0.113.{len(header)}"
 
     direct, relayed = _request(host, {}), _request(host, {header: "198.51.100.7"})

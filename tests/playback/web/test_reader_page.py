@@ -31,12 +31,8 @@ _places = st.one_of(
         ]
     ),
 )  # fmt: skip
-_views = st.sampled_from(
-    [*VIEWS, "latest", "url", "changes", "static", "w/wiki/page", "de/page", "de"]
-)
-_value = st.text(
-    st.characters(codec="utf-8", exclude_characters="\0") | st.sampled_from("%_\\:'\""), max_size=40
-)
+_views = st.sampled_from([*VIEWS, "latest", "url", "changes", "static", "w/wiki/page", "de/page", "de"])
+_value = st.text(st.characters(codec="utf-8", exclude_characters="\0") | st.sampled_from("%_\\:'\""), max_size=40)
 
 
 @pytest.fixture(scope="module")

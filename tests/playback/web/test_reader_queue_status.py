@@ -65,9 +65,7 @@ class Answers:
         self.frontier: Frontier = open_frontier(
             builder.layout, settings.frontier, settings.politeness, server_time=False
         )
-        self.status = ReaderQueueStatus(
-            builder.layout, settings, clock=self.clock, server_time=False
-        )
+        self.status = ReaderQueueStatus(builder.layout, settings, clock=self.clock, server_time=False)
         self.app = app_of(builder, self.status)
 
     def words(self, url: str = URL) -> str:
@@ -139,9 +137,7 @@ def test_a_queued_address_says_since_when(answers: Answers) -> None:
     """And until when its host is left alone, if it is."""
     answers.frontier.add([NewItem(URL)], now=NOW)
     first = answers.words()
-    answers.frontier.block_until(
-        "cited.example", NOW + timedelta(hours=3), "HTTP 429", now=NOW + timedelta(seconds=1)
-    )
+    answers.frontier.block_until("cited.example", NOW + timedelta(hours=3), "HTTP 429", now=NOW + timedelta(seconds=1))
     answers.clock.moment = NOW + timedelta(seconds=2)
 
     assert "Queued since 1 March 2026, 12:00 UTC" in first
@@ -254,9 +250,7 @@ def test_many_addresses_are_told_as_one_is(answers: Answers) -> None:
 
     found = answers.status.standings(asked)
 
-    assert found == {
-        url: standing for url in asked if (standing := answers.status.standing(url)) is not None
-    }
+    assert found == {url: standing for url in asked if (standing := answers.status.standing(url)) is not None}
     assert [each.standing for each in found.values()] == [
         UrlQueueState.FAILED,
         UrlQueueState.QUEUED,
@@ -268,9 +262,7 @@ def test_without_a_frontier_the_answer_is_that_it_was_never_seen(
     collection: CollectionBuilder,
 ) -> None:
     """No frontier is made by looking for one."""
-    with contextlib.closing(
-        ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())
-    ) as status:
+    with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())) as status:
         assert status.standing(URL) is None
         assert status.standing("no url at all") is None
         assert status.standings([URL]) == {}
@@ -282,9 +274,7 @@ def test_a_frontier_that_cannot_be_read_takes_no_page_away(collection: Collectio
     path: Path = collection.layout.frontier_db
     path.write_bytes(b"this is no database at all, but long enough to be one" * 40)
     collection.page(URL, "<p>x</p>")
-    with contextlib.closing(
-        ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())
-    ) as status:
+    with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())) as status:
         with pytest.raises(TransientError):
             status.standing(URL)
         with pytest.raises(TransientError):

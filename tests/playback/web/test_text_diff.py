@@ -30,12 +30,8 @@ def test_with_enough_budget_the_edit_is_the_shortest(old: list[str], new: list[s
     table = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
     for i, a in enumerate(old):
         for k, b in enumerate(new):
-            table[i + 1][k + 1] = (
-                table[i][k] + 1 if a == b else max(table[i][k + 1], table[i + 1][k])
-            )
-    kept = sum(
-        end - start for same, start, end, _, _ in edit_runs(old, new, DiffBudget(10_000)) if same
-    )
+            table[i + 1][k + 1] = table[i][k] + 1 if a == b else max(table[i][k + 1], table[i + 1][k])
+    kept = sum(end - start for same, start, end, _, _ in edit_runs(old, new, DiffBudget(10_000)) if same)
 
     assert kept == table[-1][-1]
 
@@ -87,9 +83,7 @@ def test_long_unchanged_stretches_are_folded() -> None:
     """Around a change two paragraphs stay; of a long paragraph what is next to the change."""
     lines = [f"line {number}" for number in range(50)]
     long = " ".join(f"word{number}" for number in range(500))
-    found = compare_texts(
-        "\n".join([*lines, long]), "\n".join([*lines, long.replace("word250", "x")])
-    )
+    found = compare_texts("\n".join([*lines, long]), "\n".join([*lines, long.replace("word250", "x")]))
 
     assert [row.kind for row in found.rows] == [
         DiffKind.FOLDED,

@@ -45,9 +45,7 @@ def items_of(text: str) -> list[str]:
 
 _moments = st.lists(
     st.tuples(st.integers(0, 3_000), st.booleans()).map(
-        lambda each: CaptureMoment(
-            timestamp14(NOW + timedelta(days=each[0])), each[1], PageFacts("", "", "", "", "")
-        )
+        lambda each: CaptureMoment(timestamp14(NOW + timedelta(days=each[0])), each[1], PageFacts("", "", "", "", ""))
     )
 )
 
@@ -273,9 +271,7 @@ def test_what_is_taken_down_is_in_no_calendar_list_or_comparison(served: Served,
     with contextlib.closing(open_decisions(served.builder.layout)) as decisions:
         for days, effect in ((1, TakedownEffect.HIDE), (2, TakedownEffect.BLOCK)):
             moment = timestamp14(NOW + timedelta(days=days))
-            taken = Takedown(
-                0, TakedownKind.CAPTURE, f"{site}/", moment, effect, "a judge", "7", "me", NOW, None
-            )
+            taken = Takedown(0, TakedownKind.CAPTURE, f"{site}/", moment, effect, "a judge", "7", "me", NOW, None)
             takedowns.add_takedowns(decisions, [taken])
     text = served.get(f"/url/{site}/").text
     hidden, blocked = (timestamp14(NOW + timedelta(days=days)) for days in (1, 2))
@@ -357,9 +353,7 @@ def test_a_urls_captures_can_be_narrowed_to_a_device(served: Served, site: str) 
     phones = served.get(f"/url/device=phone/{url}").text
 
     assert len(captures_on(everything)) == 6
-    facets = re.findall(
-        r'<nav class="facets" aria-label="Device">(.*?)</nav>', everything, re.DOTALL
-    )
+    facets = re.findall(r'<nav class="facets" aria-label="Device">(.*?)</nav>', everything, re.DOTALL)
     assert visible(facets[0]).split() == (
         ["Device", "All", "6", "captures", "Desktop", "2", "captures", "Phone", "3", "captures"]
     )

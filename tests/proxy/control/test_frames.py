@@ -83,9 +83,7 @@ async def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     bit=st.integers(0, 7),
     first=st.booleans(),
 )
-def test_no_frame_with_one_bit_changed_is_taken(
-    body: bytes, at: int, bit: int, first: bool
-) -> None:
+def test_no_frame_with_one_bit_changed_is_taken(body: bytes, at: int, bit: int, first: bool) -> None:
     """Size, JSON, body and tags alike; also in a frame that is not the first."""
     sent, received = (SECRET.tags(b"worker", b"w" * 32, b"p" * 32) for _ in range(2))
     ours, theirs = socket.socketpair()
@@ -164,9 +162,7 @@ def test_a_proof_of_another_conversation_is_worth_nothing(stands: RunningProxy) 
     assert len(said(stands, HELLO + ours, proof)) == NONCE_BYTES
 
 
-def test_a_stranger_who_dawdles_is_cut_off_in_all(
-    stands: RunningProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stranger_who_dawdles_is_cut_off_in_all(stands: RunningProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for the whole conversation, not for each byte of it."""
     monkeypatch.setattr(handshake, "HANDSHAKE_LIMIT_S", 0.3)
     assert said(stands) == b""

@@ -45,9 +45,7 @@ def test_too_many_strangers_at_once_are_not_heard(stands: RunningProxy) -> None:
 @pytest.mark.parametrize("listen", ["127.0.0.1", "0.0.0.0"])
 async def test_a_page_gets_nothing_from_the_proxys_own_ports(tmp_path: Path, listen: str) -> None:
     """Its network is allowed, and yet no way leads to control or to the proxy itself (C-01)."""
-    everything = replace(
-        SETTINGS, egress=EgressSettings(allow=("127.0.0.0/8", "0.0.0.0/8", "::1/128"))
-    )
+    everything = replace(SETTINGS, egress=EgressSettings(allow=("127.0.0.0/8", "0.0.0.0/8", "::1/128")))
     control = TcpControl(listen, 0, SECRET)
     with run_proxy(Layout(tmp_path), everything, control=control) as started:
         client = ProxyClient(address(started), SECRET)

@@ -47,9 +47,7 @@ def test_the_set_is_what_was_planned(rows: list[Judged]) -> None:
     stored = Counter((row.site, row.kind, row.label) for row in rows)
     plan = list(planned())
 
-    assert stored == Counter(
-        (each.site, each.kind, each.label) for each in plan if each.site in sites()[::4]
-    )
+    assert stored == Counter((each.site, each.kind, each.label) for each in plan if each.site in sites()[::4])
     assert {each.site for each in plan} == set(sites())
     assert len(plan) >= 150
     assert len(sites()) >= 20

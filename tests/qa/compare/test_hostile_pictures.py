@@ -126,17 +126,11 @@ def test_a_browsers_png_that_is_cut_off_is_refused() -> None:
             decode_picture(data[:end])
 
 
-@pytest.mark.parametrize(
-    "size", [(60_000, 60_000), (70_000, 1), (1, 2_000_000_000), (8_000, 7_501)]
-)
+@pytest.mark.parametrize("size", [(60_000, 60_000), (70_000, 1), (1, 2_000_000_000), (8_000, 7_501)])
 def test_a_picture_that_claims_too_much_is_refused_unread(size: tuple[int, int]) -> None:
     """A hundred bytes may claim gigabytes."""
     header = struct.pack(">II", *size) + b"\x08\x02\0\0\0"
-    data = (
-        b"\x89PNG\r\n\x1a\n"
-        + png_chunk(b"IHDR", header)
-        + png_chunk(b"IDAT", zlib.compress(b"\0" * 99))
-    )
+    data = b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", zlib.compress(b"\0" * 99))
     with pytest.raises(PictureError, match=r"too large|at most|damaged"):
         decode_picture(data)
 
@@ -145,12 +139,7 @@ def test_rows_beyond_the_claimed_size_are_not_unpacked() -> None:
     """A small picture may hold a bomb."""
     bomb = zlib.compress(bytes(60_000_000), 9)
     header = struct.pack(">II", 10, 10) + b"\x08\x02\0\0\0"
-    data = (
-        b"\x89PNG\r\n\x1a\n"
-        + png_chunk(b"IHDR", header)
-        + png_chunk(b"IDAT", bomb)
-        + png_chunk(b"IEND", b"")
-    )
+    data = b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", bomb) + png_chunk(b"IEND", b"")
 
     tracemalloc.start()
     try:

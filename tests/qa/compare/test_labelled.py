@@ -46,9 +46,7 @@ def test_broken_is_called_broken(verdicts: list[tuple[Pair, QaVerdict, QaVerdict
     """Precision is at least 0.97 and recall 0.95, by pictures alone and with texts."""
     by_pictures = _shares([(pair, verdict) for pair, verdict, _ in verdicts])
     by_all = _shares([(pair, verdict) for pair, _, verdict in verdicts])
-    wrong = [
-        (pair.name, one, all_) for pair, one, all_ in verdicts if pair.broken != (all_ == "broken")
-    ]
+    wrong = [(pair.name, one, all_) for pair, one, all_ in verdicts if pair.broken != (all_ == "broken")]
 
     assert by_all[0] >= 0.97, wrong
     assert by_all[1] >= 0.95, wrong
@@ -59,12 +57,7 @@ def test_broken_is_called_broken(verdicts: list[tuple[Pair, QaVerdict, QaVerdict
 @pytest.mark.timeout(1_200)
 def test_what_is_the_same_is_good(verdicts: list[tuple[Pair, QaVerdict, QaVerdict]]) -> None:
     """No page that is as it was is even doubtful."""
-    same = [
-        verdict
-        for pair, one, all_ in verdicts
-        if pair.kind is Kind.IDENTICAL
-        for verdict in (one, all_)
-    ]
+    same = [verdict for pair, one, all_ in verdicts if pair.kind is Kind.IDENTICAL for verdict in (one, all_)]
 
     assert set(same) == {QaVerdict.GOOD}
 

@@ -46,9 +46,7 @@ def test_a_picture_is_like_itself(picture: Pixels) -> None:
     assert (found.regions, found.faults, found.verdict) == ((), (), QaVerdict.GOOD)
 
 
-@pytest.mark.parametrize(
-    ("kind", "quality"), [("JPEG", 60), ("JPEG", 85), ("WEBP", 60), ("WEBP", 85)]
-)
+@pytest.mark.parametrize(("kind", "quality"), [("JPEG", 60), ("JPEG", 85), ("WEBP", 60), ("WEBP", 85)])
 def test_packing_a_picture_again_costs_nothing(kind: str, quality: int) -> None:
     """Noise that no reader sees is no difference."""
     found = compare_pictures(packed(PAGE), packed(PAGE, kind, quality=quality))
@@ -347,9 +345,7 @@ def test_whoever_sees_what_was_found_may_say_whether_to_draw() -> None:
         shown.append(found)
         return found.verdict is QaVerdict.BROKEN
 
-    drawn, left = (
-        compare_pictures(packed(PAGE), packed(each), heat=is_broken) for each in (WHITE, PAGE)
-    )
+    drawn, left = (compare_pictures(packed(PAGE), packed(each), heat=is_broken) for each in (WHITE, PAGE))
     assert shown[0] == replace(drawn, heat=None)
     assert drawn.heat == compare_pictures(packed(PAGE), packed(WHITE), heat=True).heat
     assert left.heat is None

@@ -42,16 +42,12 @@ def sheet(name: str, status: int | None = 200, **more: object) -> PartRequest:
     return PartRequest(f"{SITE}{name}", "Stylesheet", status, initiator="parser", **more)  # type: ignore[arg-type]
 
 
-def compare(
-    seen: list[PartRequest], shown: list[PartRequest], level: str = "images"
-) -> ResourceComparison:
+def compare(seen: list[PartRequest], shown: list[PartRequest], level: str = "images") -> ResourceComparison:
     return compare_resources(seen, shown, level=level)
 
 
 @given(_parts, _parts, st.sampled_from([*RESOURCE_KINDS, "another"]))
-def test_figures_agree_whatever_was_asked_for(
-    seen: list[PartRequest], shown: list[PartRequest], level: str
-) -> None:
+def test_figures_agree_whatever_was_asked_for(seen: list[PartRequest], shown: list[PartRequest], level: str) -> None:
     """The score is a share; what is not shown is lost; only what came at capture can be."""
     found = compare_resources(seen, shown, level=level)
     came = {part.url for part in seen if part.came}
@@ -63,9 +59,7 @@ def test_figures_agree_whatever_was_asked_for(
 
 
 @given(_parts, st.sampled_from([*RESOURCE_KINDS]))
-def test_a_page_that_is_asked_for_again_as_it_was_has_lost_nothing(
-    parts: list[PartRequest], level: str
-) -> None:
+def test_a_page_that_is_asked_for_again_as_it_was_has_lost_nothing(parts: list[PartRequest], level: str) -> None:
     """Whatever failed at capture may fail again."""
     assert compare_resources(parts, parts, level=level).lost == ()
 
@@ -158,9 +152,7 @@ def test_what_a_page_needs_is_told_however_much_else_is_there(lost: str) -> None
     seen = [sheet("main.css"), image("large.png"), replace(sheet("x.css"), size=300), *rest]
 
     def without(name: str) -> ResourceComparison:
-        return compare(
-            seen, [replace(each, status=404) if each.url.endswith(name) else each for each in seen]
-        )
+        return compare(seen, [replace(each, status=404) if each.url.endswith(name) else each for each in seen])
 
     assert without(f"/{lost}").main == SITE + lost
     assert judge_copy(None, None, without(f"/{lost}")).verdict is QaVerdict.DOUBTFUL
@@ -178,9 +170,7 @@ def test_parts_that_are_not_asked_for_are_missed_only_when_nearly_all_are() -> N
     assert compare(seen, []).score == 0
     assert compare(seen, [], "html").lost == ()
     assert compare(seen, [], "text").lost == ()
-    assert [part.url for part in compare([sheet("a.css"), *seen], seen, "html").lost] == [
-        sheet("a.css").url
-    ]
+    assert [part.url for part in compare([sheet("a.css"), *seen], seen, "html").lost] == [sheet("a.css").url]
 
 
 def test_what_a_script_loaded_need_not_be_asked_for_again() -> None:
@@ -202,9 +192,7 @@ def test_a_manifest_and_a_request_log_say_what_was_seen_and_shown() -> None:
     ]
 
     assert part_at_capture(gone).failed == "unrecorded"
-    assert compare([part_at_capture(kept), part_at_capture(gone)], asked).lost == (
-        LostPart(kept.url, "status: 404"),
-    )
+    assert compare([part_at_capture(kept), part_at_capture(gone)], asked).lost == (LostPart(kept.url, "status: 404"),)
 
 
 def test_a_sheet_that_makes_a_page_is_not_missed_when_the_page_is_made() -> None:

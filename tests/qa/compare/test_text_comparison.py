@@ -12,9 +12,7 @@ from qa.compare.text_comparison import MOST_CHARACTERS, compare_texts
 pytestmark = pytest.mark.slow
 
 _words = st.lists(st.text(st.characters(codec="utf-8"), max_size=12), max_size=30)
-_lines = st.lists(
-    st.lists(st.sampled_from(["one", "two", "three", "4", "fünf", "六", "seven"]), max_size=6)
-)
+_lines = st.lists(st.lists(st.sampled_from(["one", "two", "three", "4", "fünf", "六", "seven"]), max_size=6))
 MENU = "Home\nNews\nAbout us\nContact\nSign in\nSearch the whole site\nTerms and privacy of this site\n"
 STORY = """The harbour of the old town was closed on Monday after a crane had fallen into the basin.
 Nobody was hurt, said a speaker of the port authority, but two ferries cannot leave before Thursday.
@@ -28,9 +26,7 @@ GERMAN = """Der Hafen der Altstadt wurde am Montag gesperrt, nachdem ein Kran in
 Niemand wurde verletzt, sagte ein Sprecher der Hafenbehörde, doch zwei Fähren können nicht auslaufen.
 Ingenieure aus drei Ländern sollen den Kran mit einer schwimmenden Bühne heben.
 Bis dahin werden die Fahrgäste mit Bussen in den Nachbarhafen gebracht, wo es eng ist."""
-JAPANESE = (
-    "港は月曜日に閉鎖された。クレーンが倒れたためである。\n負傷者はいなかったと港湾局は述べた。"
-)
+JAPANESE = "港は月曜日に閉鎖された。クレーンが倒れたためである。\n負傷者はいなかったと港湾局は述べた。"
 
 
 def score(seen: str, shown: str) -> float:
@@ -76,9 +72,7 @@ def test_lines_may_change_places(lines: list[list[str]], chance: random.Random) 
 
 
 @given(_lines, st.integers(0, 60), st.integers(0, 60))
-def test_the_more_is_cut_off_the_lower_the_score(
-    lines: list[list[str]], most: int, less: int
-) -> None:
+def test_the_more_is_cut_off_the_lower_the_score(lines: list[list[str]], most: int, less: int) -> None:
     """Monotone: of two beginnings of a text the longer has at least the other's score."""
     words = [word for line in lines for word in line]
     long, short = sorted((words[:most], words[:less]), key=len, reverse=True)
@@ -90,15 +84,11 @@ def test_the_more_is_cut_off_the_lower_the_score(
 @pytest.mark.parametrize(
     ("shown", "least", "most"),
     [
-        pytest.param(
-            f"We use cookies. Accept all, or choose\n{MENU}{STORY}", 0.95, 1.0, id="banner"
-        ),
+        pytest.param(f"We use cookies. Accept all, or choose\n{MENU}{STORY}", 0.95, 1.0, id="banner"),
         pytest.param(f"{MENU}{STORY}\n3 comments, 17 minutes ago", 0.97, 1.0, id="added line"),
         pytest.param(f"{STORY}\n{MENU}", 1.0, 1.0, id="menu moved"),
         pytest.param(f"{MENU}{STORY}".upper(), 1.0, 1.0, id="capitals"),
-        pytest.param(
-            f"{MENU}{STORY}"[: len(f"{MENU}{STORY}") * 9 // 10], 0.85, 0.95, id="a tenth cut"
-        ),
+        pytest.param(f"{MENU}{STORY}"[: len(f"{MENU}{STORY}") * 9 // 10], 0.85, 0.95, id="a tenth cut"),
         pytest.param(f"{MENU}{STORY}"[: len(f"{MENU}{STORY}") // 2], 0.4, 0.6, id="half cut"),
         pytest.param(f"{MENU}{OTHER}", 0.0, 0.4, id="another page of the site"),
         pytest.param(OTHER, 0.0, 0.1, id="another site"),
@@ -107,21 +97,15 @@ def test_the_more_is_cut_off_the_lower_the_score(
         pytest.param("", 0.0, 0.0, id="nothing"),
     ],
 )
-def test_a_score_means_the_same_for_every_kind_of_loss(
-    shown: str, least: float, most: float
-) -> None:
+def test_a_score_means_the_same_for_every_kind_of_loss(shown: str, least: float, most: float) -> None:
     """Banners and moved blocks hardly cost; cuts cost their share; other words cost nearly all."""
     assert least <= score(f"{MENU}{STORY}", shown) <= most
 
 
 def test_dates_and_counters_hardly_count() -> None:
     """Every number of a page may change by itself."""
-    seen = "\n".join(
-        f"Story number {n} was read {n * 7} times on 2026-11-{n:02}" for n in range(30)
-    )
-    shown = "\n".join(
-        f"Story number {n} was read {n * 9} times on 2027-01-{n:02}" for n in range(30)
-    )
+    seen = "\n".join(f"Story number {n} was read {n * 7} times on 2026-11-{n:02}" for n in range(30))
+    shown = "\n".join(f"Story number {n} was read {n * 9} times on 2027-01-{n:02}" for n in range(30))
 
     assert score(seen, shown) > 0.9
 
@@ -145,9 +129,7 @@ def test_scripts_without_spaces_are_read_by_the_character() -> None:
 def test_a_text_that_was_empty_has_lost_nothing() -> None:
     """Nothing can be kept of nothing; that words came is said by the score and by `added`."""
     assert compare_texts("", "") == text_comparison.TextComparison(1.0, 1.0, 0.0, 0, 0)
-    assert compare_texts(" \n", "now there is text") == text_comparison.TextComparison(
-        0.75, 1.0, 1.0, 0, 4
-    )
+    assert compare_texts(" \n", "now there is text") == text_comparison.TextComparison(0.75, 1.0, 1.0, 0, 4)
 
 
 @pytest.mark.parametrize(

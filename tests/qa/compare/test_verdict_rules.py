@@ -110,9 +110,7 @@ def test_an_advertisement_is_no_loss(size: tuple[int, int]) -> None:
 
 def test_a_gallery_of_such_boxes_is_no_advertisement() -> None:
     """Four boxes of 300 by 250 that are empty are missing pictures."""
-    regions = tuple(
-        replace(place(300, 250, drawn=0.9, empty=1.0, share=0.1), x=310 * n) for n in range(4)
-    )
+    regions = tuple(replace(place(300, 250, drawn=0.9, empty=1.0, share=0.1), x=310 * n) for n in range(4))
 
     assert judge_copy(replace(FINE, lost=0.4, regions=regions)).verdict is QaVerdict.BROKEN
 
@@ -165,9 +163,7 @@ def test_doubt_begins_before_a_bound() -> None:
 
 
 @given(lost=st.floats(0, 1), changed=st.floats(0, 1), more=st.floats(0, 1), kept=st.floats(0, 1))
-def test_more_harm_never_makes_a_better_verdict(
-    lost: float, changed: float, more: float, kept: float
-) -> None:
+def test_more_harm_never_makes_a_better_verdict(lost: float, changed: float, more: float, kept: float) -> None:
     """Verdicts follow their figures in one direction."""
     order = [QaVerdict.GOOD, QaVerdict.DOUBTFUL, QaVerdict.BROKEN]
     text = replace(SAME_WORDS, kept=kept)
@@ -183,8 +179,6 @@ def test_more_harm_never_makes_a_better_verdict(
 ), max_size=50), st.tuples(st.integers(1, 5000), st.integers(1, 30_000)))  # fmt: skip
 def test_any_regions_make_a_verdict(regions: list[DamageRegion], size: tuple[int, int]) -> None:
     """A judge never fails, whatever it is told."""
-    found = judge_copy(
-        Picture(score=0.5, lost=0.1, changed=0.1, size_seen=size, regions=tuple(regions))
-    )
+    found = judge_copy(Picture(score=0.5, lost=0.1, changed=0.1, size_seen=size, regions=tuple(regions)))
 
     assert found.verdict in (QaVerdict.GOOD, QaVerdict.DOUBTFUL, QaVerdict.BROKEN)

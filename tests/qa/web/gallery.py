@@ -91,9 +91,7 @@ async def draw(high: int = 900) -> list[Drawing]:
     """Each of `SORTS`, in a browser of its own."""
     async with open_screen() as screen:
         return [
-            Drawing(
-                await _drawn(screen, sort, {}, high), await _drawn(screen, sort, sort.changed, high)
-            )
+            Drawing(await _drawn(screen, sort, {}, high), await _drawn(screen, sort, sort.changed, high))
             for sort in SORTS
         ]
 

@@ -114,12 +114,8 @@ async def press(screen: Screen, key: str) -> None:
     code = special.get(key, ord(key.upper()[0]))
     more = {} if key in special else {"text": key}
     down = "rawKeyDown" if key in special else "keyDown"
-    await screen.send(
-        "Input.dispatchKeyEvent", type=down, key=key, code=key, windowsVirtualKeyCode=code, **more
-    )
-    await screen.send(
-        "Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code
-    )
+    await screen.send("Input.dispatchKeyEvent", type=down, key=key, code=key, windowsVirtualKeyCode=code, **more)
+    await screen.send("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
 
 
 async def until(screen: Screen, expression: str) -> None:
@@ -143,9 +139,7 @@ async def test_the_slider_is_moved_by_keys_and_by_mouse(shown: Shown, screen: Sc
     for _ in range(3):
         await press(screen, "ArrowRight")
     by_keys = await screen.value(AT)
-    told = await screen.value(
-        "document.querySelector('[data-divide]').getAttribute('aria-valuetext')"
-    )
+    told = await screen.value("document.querySelector('[data-divide]').getAttribute('aria-valuetext')")
     box = await screen.value(
         "(r => [r.left, r.top, r.width])(document.querySelector('[data-panes]').getBoundingClientRect())"
     )
@@ -157,9 +151,7 @@ async def test_the_slider_is_moved_by_keys_and_by_mouse(shown: Shown, screen: Sc
     dragged = await screen.value(AT)
     await mouse(screen, "mouseMoved", left + wide * 0.1, top + 210)
     await press(screen, "ArrowLeft")
-    cut = await screen.value(
-        "['seen', 'shown'].map(k => getComputedStyle(document.querySelector('.' + k)).clipPath)"
-    )
+    cut = await screen.value("['seen', 'shown'].map(k => getComputedStyle(document.querySelector('.' + k)).clipPath)")
 
     assert (by_keys, begun, dragged) == ("53%", "25%", "70%")
     assert "53 per cent" in told
@@ -226,9 +218,7 @@ async def test_keys_step_through_the_results(shown: Shown, screen: Screen) -> No
         ("r", QaVerdict.UNCHECKED, RepairState.WANTED),
     ],
 )
-async def test_a_key_marks(
-    key: str, verdict: QaVerdict, repair: RepairState, shown: Shown, screen: Screen
-) -> None:
+async def test_a_key_marks(key: str, verdict: QaVerdict, repair: RepairState, shown: Shown, screen: Screen) -> None:
     """Without leaving the page: the button is down, the region tells it, the registry has it."""
     await screen.open(shown.address(3))
     await screen.value("document.querySelector('#by').value = 'Ada'; window.same = true")
@@ -241,9 +231,7 @@ async def test_a_key_marks(
     assert await screen.value(f"document.querySelector('[data-key={key}]').ariaPressed") == "true"
     if verdict is not QaVerdict.UNCHECKED:
         assert row.reviewed_by == "Ada"
-        assert "reviewed by Ada" in await screen.value(
-            "document.querySelector('[data-standing]').textContent"
-        )
+        assert "reviewed by Ada" in await screen.value("document.querySelector('[data-standing]').textContent")
 
 
 async def test_a_mark_leads_on_when_that_is_wanted(shown: Shown, screen: Screen) -> None:

@@ -33,11 +33,7 @@ def test_a_filter_survives_its_address(wanted: CheckFilter) -> None:
     assert parse_check_filter(filter_values(wanted)) == wanted
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(["verdict", "host", "below", "class", "level", "unreviewed"]), st.text()
-    )
-)
+@given(st.dictionaries(st.sampled_from(["verdict", "host", "below", "class", "level", "unreviewed"]), st.text()))
 def test_any_text_is_a_filter_or_is_refused(values: dict[str, str]) -> None:
     """Nothing that anybody types is an error of ours."""
     with contextlib.suppress(InputError):

@@ -93,9 +93,7 @@ def send(front: Front, path: str, act: str, **more: Any) -> httpx.Response:
     )
 
 
-def take_down(
-    hall: Hall, effect: TakedownEffect, kind: TakedownKind, what: str, stamp: str = ""
-) -> None:
+def take_down(hall: Hall, effect: TakedownEffect, kind: TakedownKind, what: str, stamp: str = "") -> None:
     """Take something down."""
     takedown = Takedown(
         number=0, kind=kind, what=what, timestamp=stamp, effect=effect, reason="By order.",
@@ -160,9 +158,7 @@ def test_filters_narrow_the_list(query: str, expected: str, hall: Hall, front: F
 )  # fmt: skip
 def test_what_is_no_filter_is_refused(query: str, front: Front) -> None:
     """People get the form again with the reason, programs a problem."""
-    people, programs = (
-        front.get(f"{path}?{query}") for path in ("/quality", "/quality/api/results")
-    )
+    people, programs = (front.get(f"{path}?{query}") for path in ("/quality", "/quality/api/results"))
 
     assert (people.status_code, programs.status_code) == (400, 400)
     assert 'role="alert"' in people.text
@@ -226,9 +222,7 @@ def test_a_missing_picture_is_said(hall: Hall, front: Front) -> None:
 
 def test_pictures_are_pictures_and_nothing_else(hall: Hall, front: Front) -> None:
     """Strict headers, a cache that must ask, small ones for lists; a file that is none is not handed out."""
-    page_id = hall.check(
-        f"{SITE}/p", pictures={"seen": webp(size=(1280, 6000)), "heat": b"<html>x"}
-    )
+    page_id = hall.check(f"{SITE}/p", pictures={"seen": webp(size=(1280, 6000)), "heat": b"<html>x"})
     whole = front.get(f"/quality/{page_id}/images/seen")
     small = front.get(f"/quality/{page_id}/images/small/seen")
     again = front.get(f"/quality/{page_id}/images/seen", If_None_Match=whole.headers["etag"])
@@ -255,9 +249,7 @@ def test_a_reviewer_judges(act: str, hall: Hall, front: Front) -> None:
 
     assert done.status_code == 303
     assert "data-done" in after.text
-    assert row.review is {"good": QaVerdict.GOOD, "bad": QaVerdict.BROKEN}.get(
-        act, QaVerdict.UNCHECKED
-    )
+    assert row.review is {"good": QaVerdict.GOOD, "bad": QaVerdict.BROKEN}.get(act, QaVerdict.UNCHECKED)
     assert (row.repair is RepairState.WANTED) == (act in ("bad", "recrawl"))
     if act in ("good", "bad"):
         assert (row.reviewed_by, row.note) == ("Bo", "Looked twice.")
@@ -351,17 +343,13 @@ def test_nothing_is_done_by_following_a_link(hall: Hall, front: Front) -> None:
 
 
 @pytest.mark.parametrize("effect", TakedownEffect)
-@pytest.mark.parametrize(
-    "kind", [TakedownKind.URL, TakedownKind.HOST, TakedownKind.CAPTURE], ids=str
-)
+@pytest.mark.parametrize("kind", [TakedownKind.URL, TakedownKind.HOST, TakedownKind.CAPTURE], ids=str)
 def test_no_route_tells_of_what_was_taken_down(
     kind: TakedownKind, effect: TakedownEffect, hall: Hall, front: Front, strange: Front
 ) -> None:
     """Neither lists nor neighbours nor histories nor pictures nor numbers; and none can be judged."""
     gone, seen = "https://gone.example/secret", f"{SITE}/seen"
-    page_id = hall.check(
-        gone, score=0.2, pictures={"seen": webp(), "shown": webp(), "heat": webp()}
-    )
+    page_id = hall.check(gone, score=0.2, pictures={"seen": webp(), "shown": webp(), "heat": webp()})
     other = hall.check(seen, score=0.3)
     before = front.get(f"/quality/{page_id}/images/seen")
     assert before.status_code == 200
@@ -378,9 +366,7 @@ def test_no_route_tells_of_what_was_taken_down(
         ):
             assert "secret" not in asked.get(path).text.replace("gone.example/secret?", "")
         for rest in ("", "/seen", "/shown", "/heat", "/small/seen"):
-            again = asked.get(
-                f"/quality/{page_id}/images{rest}", If_None_Match=before.headers["etag"]
-            )
+            again = asked.get(f"/quality/{page_id}/images{rest}", If_None_Match=before.headers["etag"])
             assert again.status_code == 404
             assert "secret" not in again.text
     assert send(front, f"/quality/{other}/images", "good", headers={}).status_code == 303
@@ -397,9 +383,7 @@ def test_no_route_tells_of_what_was_taken_down(
 
 def test_a_level_without_images_has_no_pictures(hall: Hall, front: Front) -> None:
     """Where readers may not see the page's images, no picture of it is shown either."""
-    page_id = hall.check(
-        f"{SITE}/p", page={"shot": png()}, pictures={"seen": webp(), "shown": webp()}
-    )
+    page_id = hall.check(f"{SITE}/p", page={"shot": png()}, pictures={"seen": webp(), "shown": webp()})
     decide(hall.builder.layout, Level.TEXT, domain="quality.example")
 
     page = front.get(f"/quality/{page_id}/images").text
@@ -418,9 +402,7 @@ def test_what_the_index_does_not_have_is_not_told(hall: Hall, front: Front) -> N
 
 def test_hostile_texts_are_texts(hall: Hall, front: Front) -> None:
     """URLs, reasons, notes and lost parts stand in the page as letters, those that turn others as a mark."""
-    page_id = hall.check(
-        f"{SITE}/?q=<script>alert(1)</script>", reason=HOSTILE, lost=(LostPart(HOSTILE, HOSTILE),)
-    )
+    page_id = hall.check(f"{SITE}/?q=<script>alert(1)</script>", reason=HOSTILE, lost=(LostPart(HOSTILE, HOSTILE),))
     send(front, f"/quality/{page_id}/images", "good", note=HOSTILE, by=HOSTILE)
     for path in ("/quality", f"/quality/{page_id}/images", f"/quality?after={HOSTILE}"):
         page = front.get(path.replace("\u202e", "%E2%80%AE")).text
@@ -470,9 +452,7 @@ def test_a_registry_that_is_away_is_told(hall: Hall) -> None:
     quality = QualityContext(hall.builder.layout)
     root = hall.builder.layout.root.parent
     with open_front(root, FixedRegistry(TransientError("away")), mounts=[quality]) as front:
-        answers = [
-            front.get(path) for path in ("/quality", "/quality/api/results", "/quality/x/images")
-        ]
+        answers = [front.get(path) for path in ("/quality", "/quality/api/results", "/quality/x/images")]
         assert [each.status_code for each in answers] == [503] * 3
         assert {each.headers["retry-after"] for each in answers} == {"30"}
         assert front.get("/").status_code == 200
@@ -523,9 +503,7 @@ def test_without_a_setting_nobody_is_a_reviewer(hall: Hall) -> None:
     """An empty word is no token, whichever way it is said."""
     page_id = hall.check(f"{SITE}/p")
     root = hall.builder.layout.root.parent
-    with open_front(
-        root, FixedRegistry(hall.store), mounts=[QualityContext(hall.builder.layout)]
-    ) as front:
+    with open_front(root, FixedRegistry(hall.store), mounts=[QualityContext(hall.builder.layout)]) as front:
         for said in ("Bearer ", "Bearer", "Basic eDo=", "Basic Og==", ""):
             answer = front.get(f"/quality/{page_id}/images", Authorization=said)
             assert "data-marks" not in answer.text

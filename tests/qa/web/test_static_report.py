@@ -125,9 +125,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def drawn(
-    drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Path, list[str]]]:
+def drawn(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[str]]]:
     """A report with pictures, and the identifiers of its results."""
     tmp_path = tmp_path_factory.mktemp("drawn")
     with open_hall(tmp_path) as hall, open_desk(hall):
@@ -161,9 +159,7 @@ async def keep(screen: Screen, page_id: str) -> None:
     """Keep one result, side by side, as a picture of the documentation, when one is asked for."""
     if folder := os.environ.get("WEBOID_PICTURES"):
         await screen.value(f"location.hash = '#{page_id}/images'")
-        await until(
-            screen, "document.querySelector('[data-one-url]').textContent.includes('museum')"
-        )
+        await until(screen, "document.querySelector('[data-one-url]').textContent.includes('museum')")
         await press(screen, "s")
         picture = Image.open(io.BytesIO(await screen.picture()))
         save_picture(picture, Path(folder, "quality-file.png"))
@@ -203,9 +199,7 @@ async def test_many_results_are_paged(many: Path, screen: Screen) -> None:
         form.elements.host.value = 'HOST5.example'; form.elements.verdict.value = 'broken';
         form.requestSubmit(); })()""")
     said = await screen.value(SAYS)
-    urls = await screen.value(
-        "[...document.querySelectorAll('[data-row]')].map(a => a.textContent)"
-    )
+    urls = await screen.value("[...document.querySelectorAll('[data-row]')].map(a => a.textContent)")
     await screen.value("document.querySelector('[data-later]').click()")
     later = await screen.value("document.querySelector('[data-row]').textContent")
     expected = [n for n in range(MANY) if n % 97 == 5 and n % 3 == 0]
@@ -239,17 +233,13 @@ async def test_hostile_texts_do_nothing(tmp_path: Path, screen: Screen) -> None:
     assert "</script>" in listed
     assert "\u202e" not in listed + said
     assert await screen.value("document.querySelector('[data-live]').hidden")
-    assert await screen.value("document.scripts.length") == len(
-        re.findall("<script", path.read_text())
-    )
+    assert await screen.value("document.scripts.length") == len(re.findall("<script", path.read_text()))
 
 
 @browser
 @slow
 @in_session
-async def test_the_file_is_read_and_marked_by_keys(
-    drawn: tuple[Path, list[str]], screen: Screen
-) -> None:
+async def test_the_file_is_read_and_marked_by_keys(drawn: tuple[Path, list[str]], screen: Screen) -> None:
     """The slider has its pictures; marks are told, kept, and come out as `weboid qa marks` reads them."""
     path, ids = drawn
     await opened(screen, path, size=(1200, 900))
@@ -261,9 +251,7 @@ async def test_the_file_is_read_and_marked_by_keys(
     )
     await keep(screen, ids[2])
     await screen.value(f"location.hash = '#{ids[0]}/images'")
-    await until(
-        screen, "document.querySelector('[data-one-url]').textContent.includes('seafarers')"
-    )
+    await until(screen, "document.querySelector('[data-one-url]').textContent.includes('seafarers')")
     await press(screen, "b")
     await press(screen, "r")
     said = await screen.value(SAYS)
@@ -290,9 +278,7 @@ async def test_the_file_is_read_and_marked_by_keys(
 @slow
 @in_session
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_axe_finds_nothing_serious(
-    dark: bool, drawn: tuple[Path, list[str]], screen: Screen
-) -> None:
+async def test_axe_finds_nothing_serious(dark: bool, drawn: tuple[Path, list[str]], screen: Screen) -> None:
     """List and result, in both colours and widths; nothing is wider than the window."""
     path, ids = drawn
     await opened(screen, path, size=(390, 844) if dark else (1200, 900), dark=dark)

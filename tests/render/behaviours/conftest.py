@@ -14,9 +14,7 @@ from render.behaviours.catalog import load_behaviours
 from render.browser import Browser
 from render.visit import Visit, VisitRequest, visit
 
-QUICK = VisitSettings(
-    timeout_s=40.0, settle_s=0.1, settle_limit_s=5.0, full_page=False, thumbnail=False
-)
+QUICK = VisitSettings(timeout_s=40.0, settle_s=0.1, settle_limit_s=5.0, full_page=False, thumbnail=False)
 
 
 @dataclass(frozen=True)
@@ -35,15 +33,11 @@ Act = Callable[..., Awaitable[Acted]]
 def act(browser: Browser, site: Any, clock: SystemClock) -> Act:
     """Visit a page of ``pages/behaviours`` with the named behaviours, and settings changed."""
 
-    async def act(
-        page: str, *names: str, proxy: ProxyEndpoint | None = None, host: str = "", **changes: Any
-    ) -> Acted:
+    async def act(page: str, *names: str, proxy: ProxyEndpoint | None = None, host: str = "", **changes: Any) -> Acted:
         path = f"/behaviours/{page}"
         url = f"http://{host}{path}" if host else site.url(path)
         behaviours = load_behaviours(BehaviourSettings(run=names, **changes))
-        seen = await visit(
-            browser, VisitRequest(url, proxy), QUICK, behaviours=behaviours, clock=clock
-        )
+        seen = await visit(browser, VisitRequest(url, proxy), QUICK, behaviours=behaviours, clock=clock)
         asked = {path.partition("?")[2] for path in site.paths()}
         return Acted(seen, {done.name: done for done in seen.behaviours}, asked)
 

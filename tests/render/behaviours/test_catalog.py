@@ -50,9 +50,7 @@ def test_words_are_written_as_they_are_compared() -> None:
     ("text", "said"),
     [("() => 1", "hosts"), ("// hosts: a b c/", "wrong.js"), (None, "cannot be read")],
 )
-def test_a_script_that_cannot_be_used_is_refused_by_name(
-    tmp_path: Path, text: str | None, said: str
-) -> None:
+def test_a_script_that_cannot_be_used_is_refused_by_name(tmp_path: Path, text: str | None, said: str) -> None:
     """No header, a header that names no host, no file."""
     script = tmp_path / "wrong.js"
     if text is not None:

@@ -25,9 +25,7 @@ from render.visit import Visit, VisitRequest, visit
 from tests.render.conftest import PASSWORD, USER
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-QUICK = VisitSettings(
-    timeout_s=40.0, settle_s=0.1, settle_limit_s=5.0, full_page=False, thumbnail=False
-)
+QUICK = VisitSettings(timeout_s=40.0, settle_s=0.1, settle_limit_s=5.0, full_page=False, thumbnail=False)
 SHOP = """
     match = "http://shop.example/shop.html*"
 
@@ -71,9 +69,7 @@ def artifact(seen: Visit, kind: ArtifactKind) -> str:
 
 def flow(body: str, match: str = '"re:.*"') -> str:
     """Return a file with that body."""
-    return f"match = {match}\n\nasync def flow(page):\n" + textwrap.indent(
-        textwrap.dedent(body).strip() + "\n", "    "
-    )
+    return f"match = {match}\n\nasync def flow(page):\n" + textwrap.indent(textwrap.dedent(body).strip() + "\n", "    ")
 
 
 async def test_what_a_flow_opens_is_archived(walk: Walk, site: Any, proxy: Any) -> None:
@@ -167,9 +163,7 @@ async def test_a_flow_changes_nothing_that_the_visit_emulates(walk: Walk, proxy:
     assert (own.headers.get("content-language"), own.headers.get("x-flow")) == ("token-1", "1")
 
 
-async def test_the_relay_serves_one_client_with_the_path_and_no_browser(
-    browser: Browser, clock: SystemClock
-) -> None:
+async def test_the_relay_serves_one_client_with_the_path_and_no_browser(browser: Browser, clock: SystemClock) -> None:
     """A page or another program of the machine does not reach the visit through it."""
     options = page_options(QUICK, browser_said=browser.user_agent, version=browser.version)
     async with browser.context() as context, aiohttp.ClientSession() as session:

@@ -98,9 +98,7 @@ async def test_every_candidate_of_a_picture_is_loaded(act: Act, proxy: Any) -> N
 
     In shadow trees, frames, and style sheets of other origins, too; fonts are no pictures.
     """
-    acted = await act(
-        "candidates.html", "candidates", proxy=proxy.endpoint(), host="candidates.test"
-    )
+    acted = await act("candidates.html", "candidates", proxy=proxy.endpoint(), host="candidates.test")
 
     wanted = {"fallback", "w100", "w200,5", "w4000", "huge", "webp", "plain"}
     wanted |= {"css-1x", "css-2x", "narrow", "dark", "print", "dense", "other-print"}

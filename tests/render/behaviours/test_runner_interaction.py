@@ -17,9 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
 def banner(**facts: str) -> str:
-    return "banner.html?" + urlencode(
-        {key.replace("_", "-"): value for key, value in facts.items()}
-    )
+    return "banner.html?" + urlencode({key.replace("_", "-"): value for key, value in facts.items()})
 
 
 def corner(acted: Acted) -> tuple[int, ...]:
@@ -49,9 +47,7 @@ RED, WHITE = (255, 0, 0), (255, 255, 255)
         ),
     ],
 )
-async def test_a_platform_is_refused_by_its_own_button(
-    act: Act, platform: str, facts: dict[str, str]
-) -> None:
+async def test_a_platform_is_refused_by_its_own_button(act: Act, platform: str, facts: dict[str, str]) -> None:
     """The rule's reject button is pressed, in closed shadow roots, too, and accept never."""
     acted = await act(banner(**facts, accept=".go"), "consent")
 
@@ -66,9 +62,7 @@ async def test_a_platform_is_refused_by_its_own_button(
     ["Reject all", "Alle ablehnen", "Continuer sans accepter", "Rechazar todo", "Rifiuta tutto",
      "Alles weigeren", "Odrzuć wszystkie"],
 )  # fmt: skip
-async def test_a_banner_of_no_known_platform_is_refused_by_what_its_button_says(
-    act: Act, text: str
-) -> None:
+async def test_a_banner_of_no_known_platform_is_refused_by_what_its_button_says(act: Act, text: str) -> None:
     """In seven languages."""
     acted = await act(banner(id="our-cookies", accept="1", reject="2", reject_text=text), "consent")
 
@@ -141,9 +135,7 @@ async def test_every_selector_of_the_rules_is_one(act: Act, tmp_path: Path) -> N
     """A selector that the browser does not take would silently end the behaviour."""
     sites = load_site_rules()
     rules = [*load_consent_rules(), *sites["rule"], sites["carousels"]]
-    selectors = [
-        each for rule in rules for key in rule if key not in ("name", "see") for each in rule[key]
-    ]
+    selectors = [each for rule in rules for key in rule if key not in ("name", "see") for each in rule[key]]
     check = "// hosts: *\n() => { for (const s of " + repr(selectors)
     check += ") document.querySelector(s); return { found: 0, done: 0 }; }"
     script = tmp_path / "check.js"

@@ -31,9 +31,7 @@ _HIGHER_PX = {"gazette": 2_600, "board": 2_000, "chronicle": 8_000}
 _WIDTHS = {"pocket": 390}
 _NARROW_PX = 480
 # Of these a picture of the view alone would show nothing.
-_BELOW = frozenset(
-    {"half", "teaser", "lazy", "comments-gone", "rows-gone", "ad-other", "ad-gone", "ad-size"}
-)
+_BELOW = frozenset({"half", "teaser", "lazy", "comments-gone", "rows-gone", "ad-other", "ad-gone", "ad-size"})
 _A_VIEW = 5  # one pair in so many is of the view alone
 _ELSEWHERE = ("board", "kitchen")
 _FRAMED = {

@@ -68,15 +68,11 @@ def read_held_out(names: Iterable[str] | None = None) -> Iterator[HeldOut]:
             return Sight(
                 data[row["picture"]],
                 data[row["text"]].decode(),
-                tuple(
-                    PartRequest(url, kind, status, size=size) for url, kind, status, size in parts
-                ),
+                tuple(PartRequest(url, kind, status, size=size) for url, kind, status, size in parts),
             )
 
         for row in json.loads(data[_TABLE]):
-            yield HeldOut(
-                name, row["kind"], Label(row["label"]), sight(row["seen"]), sight(row["shown"])
-            )
+            yield HeldOut(name, row["kind"], Label(row["label"]), sight(row["seen"]), sight(row["shown"]))
 
 
 def write_held_out(name: str, pairs: Iterable[HeldOut]) -> int:
@@ -99,8 +95,7 @@ def write_held_out(name: str, pairs: Iterable[HeldOut]) -> int:
         }
 
     table = [
-        {"kind": each.kind, "label": each.label, "seen": row(each.seen), "shown": row(each.shown)}
-        for each in pairs
+        {"kind": each.kind, "label": each.label, "seen": row(each.seen), "shown": row(each.shown)} for each in pairs
     ]
     files = {_TABLE: json.dumps(table, indent=1).encode(), **files}
     return write_files(FOLDER / f"{name}.tar.xz", files, _EFFORT)

@@ -27,18 +27,14 @@ def _packed(image: Image.Image, quality: int) -> bytes:
     return out.getvalue()
 
 
-def _clouds(
-    random: np.random.Generator, width: int, height: int, coarse: int
-) -> NDArray[np.float32]:
+def _clouds(random: np.random.Generator, width: int, height: int, coarse: int) -> NDArray[np.float32]:
     """Smooth noise between 0 and 1: a small random picture, drawn large."""
     small = random.integers(0, 256, (coarse, coarse), dtype=np.uint8)
     large = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
     return np.asarray(np.asarray(large, dtype=np.float32) / np.float32(255), dtype=np.float32)
 
 
-def _tinted(
-    values: NDArray[np.float32], dark: NDArray[np.int64], pale: NDArray[np.int64]
-) -> Image.Image:
+def _tinted(values: NDArray[np.float32], dark: NDArray[np.int64], pale: NDArray[np.int64]) -> Image.Image:
     mixed = dark + values[..., None] * (pale - dark)
     return Image.fromarray(np.clip(mixed, 0, 255).astype(np.uint8))
 
@@ -52,9 +48,7 @@ def _hills(random: np.random.Generator, width: int, height: int) -> Image.Image:
         waves = random.uniform(0, 6.3, 3)
         colour = tuple(int(v) for v in random.integers(20, 110, 3))
         across = np.arange(0, width + 8, 8)
-        tops = base + height * 0.06 * sum(
-            np.sin(across / width * 6.3 * (n + 1 + ridge) + waves[n]) for n in range(3)
-        )
+        tops = base + height * 0.06 * sum(np.sin(across / width * 6.3 * (n + 1 + ridge) + waves[n]) for n in range(3))
         outline = [(int(x), int(y)) for x, y in zip(across, tops, strict=True)]
         pen.polygon([(0, height), *outline, (width, height)], fill=colour)
     return image
@@ -90,9 +84,7 @@ def _fabric(random: np.random.Generator, width: int, height: int) -> Image.Image
 
 
 def _head(random: np.random.Generator, width: int, height: int) -> Image.Image:
-    image = _tinted(
-        _clouds(random, width, height, 3), random.integers(40, 120, 3), random.integers(130, 220, 3)
-    )
+    image = _tinted(_clouds(random, width, height, 3), random.integers(40, 120, 3), random.integers(130, 220, 3))
     pen = ImageDraw.Draw(image)
     skin = tuple(int(v) for v in random.integers((150, 110, 90), (235, 190, 165)))
     hair = tuple(int(v) for v in random.integers(15, 120, 3))
@@ -158,12 +150,8 @@ def advertisement(seed: int, width: int, height: int) -> bytes:
         fill="white",
         font_size=max(12, min(width, height * 2) // 8),
     )
-    pen.rounded_rectangle(
-        (width * 0.07, height * 0.66, width * 0.45, height * 0.86), 6, fill="white"
-    )
-    pen.text(
-        (width * 0.12, height * 0.7), "Order now", fill="black", font_size=max(9, height // 16)
-    )
+    pen.rounded_rectangle((width * 0.07, height * 0.66, width * 0.45, height * 0.86), 6, fill="white")
+    pen.text((width * 0.12, height * 0.7), "Order now", fill="black", font_size=max(9, height // 16))
     return _png(image)
 
 
@@ -195,9 +183,7 @@ def chart(seed: int, width: int, height: int) -> bytes:
         wide, high = random.uniform(40, 180, 2)
         shade = ((205, 228, 190), (220, 214, 204), (229, 221, 208))[int(random.integers(3))]
         pen.rectangle((x, y, x + wide, y + high), fill=shade)
-    bend = [
-        (x, height * (0.5 + 0.25 * np.sin(x / width * 5 + seed))) for x in range(0, width + 20, 20)
-    ]
+    bend = [(x, height * (0.5 + 0.25 * np.sin(x / width * 5 + seed))) for x in range(0, width + 20, 20)]
     pen.line(bend, fill=(160, 196, 226), width=34)
     for place in range(14):
         turn = random.uniform(-0.3, 0.3)

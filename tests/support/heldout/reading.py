@@ -21,10 +21,7 @@ def courier(say: Say) -> str:
 def gazette(say: Say) -> str:
     """A long magazine article with a large photo, an embedded post and comments."""
     base = say.number(0, 50) * 100 + 7
-    comments = "".join(
-        f"<li>{drawing(n + 40, 36, 36)}<b>{say.name()}</b><p>{say.text(2)}</p></li>"
-        for n in range(4)
-    )
+    comments = "".join(f"<li>{drawing(n + 40, 36, 36)}<b>{say.name()}</b><p>{say.text(2)}</p></li>" for n in range(4))
     return f"""<header class="wrap mast"><span data-is="logo">{drawing(2, 200, 48)}</span><nav>{say.nav()}</nav></header>
 <article class="wrap" data-is="matter"><h1>{say.head(7, 10)}</h1><p class="stand">{say.text(2)}</p>
 <small>By {say.name()} · <span data-is="clock">12 February 2024</span></small>
@@ -36,10 +33,7 @@ def gazette(say: Say) -> str:
 def handbook(say: Say) -> str:
     """Documentation of a program: chapters at the left, code between the words."""
     chapters = "".join(f"<li>{say.head(1, 3)}</li>" for _ in range(26))
-    parts = "".join(
-        f"<h2>{say.head(2, 4)}</h2>{say.paragraphs(1, 4)}<pre>{_code(say, 6)}</pre>"
-        for _ in range(4)
-    )
+    parts = "".join(f"<h2>{say.head(2, 4)}</h2>{say.paragraphs(1, 4)}<pre>{_code(say, 6)}</pre>" for _ in range(4))
     return f"""<header class="bar"><span data-is="logo">{drawing(3, 28, 28)}</span> <b>Handbook 4.2</b>
 <input placeholder="Search the docs"></header><div class="cols"><aside data-is="side"><ul>{chapters}</ul></aside>
 <main data-is="matter"><h1>{say.head(2, 4)}</h1>{say.paragraphs(1, 3)}<div class="note">{say.text(2)}</div>{parts}</main></div>"""
@@ -47,8 +41,7 @@ def handbook(say: Say) -> str:
 
 def _code(say: Say, lines: int) -> str:
     return "\n".join(
-        f"{say.words(1)} = {say.words(1)}({say.number(1, 99)}, &quot;{say.words(2)}&quot;)"
-        for _ in range(lines)
+        f"{say.words(1)} = {say.words(1)}({say.number(1, 99)}, &quot;{say.words(2)}&quot;)" for _ in range(lines)
     )
 
 
@@ -88,9 +81,7 @@ def kitchen(say: Say) -> str:
 
 def lexicon(say: Say) -> str:
     """An article of an encyclopaedia with its box of facts."""
-    facts = "".join(
-        f"<tr><th>{say.head(1, 2)}</th><td>{say.head(1, 4)}</td></tr>" for _ in range(11)
-    )
+    facts = "".join(f"<tr><th>{say.head(1, 2)}</th><td>{say.head(1, 4)}</td></tr>" for _ in range(11))
     sections = "".join(f"<h2>{say.head(1, 3)}</h2>{say.paragraphs(2, 5)}" for _ in range(3))
     return f"""<div class="cols"><aside data-is="side"><div data-is="logo">{drawing(6, 120, 110)}</div><ul>{say.items(16, 1, 3)}</ul></aside>
 <main><h1>{say.head(1, 3)}</h1><hr><div data-is="matter"><table class="box" data-is="infobox"><caption>{say.head(1, 3)}</caption>
@@ -110,9 +101,7 @@ def report(say: Say) -> str:
 def diwan(say: Say) -> str:
     """A newspaper's article, from right to left."""
     base = say.number(0, 90) * 5 + 1
-    others = "".join(
-        f"<li>{photo(base + n, 110, 74)}<b>{say.head(3, 6)}</b></li>" for n in range(1, 7)
-    )
+    others = "".join(f"<li>{photo(base + n, 110, 74)}<b>{say.head(3, 6)}</b></li>" for n in range(1, 7))
     return f"""<div dir="rtl"><header><div class="wrap mast"><b class="brand">{say.head(1, 2)}</b><nav>{say.nav()}</nav></div></header>
 <div class="wrap cols"><main data-is="matter"><h1>{say.head(6, 9)}</h1><small data-is="clock">٤ مارس ٢٠٢٥</small>
 {photo(base, 640, 360, 'data-is="hero"')}{say.paragraphs(5)}</main><aside data-is="side"><ul class="list">{others}</ul>{advertisement(21, 300, 250)}</aside></div></div>"""
@@ -133,8 +122,7 @@ def agora(say: Say) -> str:
 def chronicle(say: Say) -> str:
     """A very long page: a chronicle of years."""
     years = "".join(
-        f"<h2>{1900 + n}</h2>{photo(n * 5, 420, 200) if n % 3 == 0 else ''}{say.paragraphs(2, 6)}"
-        for n in range(30)
+        f"<h2>{1900 + n}</h2>{photo(n * 5, 420, 200) if n % 3 == 0 else ''}{say.paragraphs(2, 6)}" for n in range(30)
     )
     return f"<header class=bar><b>{say.head(2, 4)}</b></header><div class=wrap><main data-is=matter><h1>{say.head(3, 5)}</h1>{years}</main></div>"
 

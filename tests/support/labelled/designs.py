@@ -95,10 +95,7 @@ NEWS = Site(
 
 
 def _article(words: Words, site: Words, n: int) -> str:
-    body = "".join(
-        f"<p>{words.paragraph()}</p>" + (picture(n + i, 660, 330) if i in (1, 4) else "")
-        for i in range(8)
-    )
+    body = "".join(f"<p>{words.paragraph()}</p>" + (picture(n + i, 660, 330) if i in (1, 4) else "") for i in range(8))
     return (
         f"<header><b>{site.words(2, 2)}</b><nav>{''.join(f'<a href=#>{each}</a>' for each in site.nav)}</nav></header>"
         f"<div class=page><div class=main><h1>{words.title()}</h1>{when(words)}{picture(n, 660, 300, 'hero')}{body}</div>"
@@ -197,9 +194,7 @@ def _dark(words: Words, site: Words, n: int) -> str:
 def code(words: Words, lines: int) -> str:
     """Lines of a program that does nothing."""
     return "\n".join(
-        "    " * words.number(0, 2)
-        + words.words(1, 3).lower().replace(" ", "_")
-        + f"({words.number(0, 999)})"
+        "    " * words.number(0, 2) + words.words(1, 3).lower().replace(" ", "_") + f"({words.number(0, 999)})"
         for _ in range(lines)
     )
 
@@ -214,8 +209,7 @@ DARK = Site(
 
 def _landing(words: Words, site: Words, n: int) -> str:
     cards = "".join(
-        f"<div>{icon(n + i, 48)}<h3>{words.words(2, 3)}</h3><p>{words.paragraph(1, 2)}</p></div>"
-        for i in range(3)
+        f"<div>{icon(n + i, 48)}<h3>{words.words(2, 3)}</h3><p>{words.paragraph(1, 2)}</p></div>" for i in range(3)
     )
     return (
         f"<header><b>{site.words(1, 1)}</b><ul>{links(site.nav[:6])}</ul></header>"
@@ -234,8 +228,7 @@ LANDING = Site(
 
 def _gallery(words: Words, site: Words, n: int) -> str:
     tiles = "".join(
-        f"<figure>{picture(n + i, 280, 210)}<figcaption>{words.words(2, 5)}</figcaption></figure>"
-        for i in range(16)
+        f"<figure>{picture(n + i, 280, 210)}<figcaption>{words.words(2, 5)}</figcaption></figure>" for i in range(16)
     )
     return f"<h1>{words.words(2, 4)}</h1><p>{words.sentence()}</p><div class='main tiles'>{tiles}</div><p>{site.sentence()}</p>"
 
@@ -434,9 +427,7 @@ PHONE = Site(
 
 
 def _carousel(words: Words, site: Words, n: int) -> str:
-    news = "".join(
-        f"<div><b>{words.title()}</b><p>{words.paragraph(2, 3)}</p></div>" for _ in range(9)
-    )
+    news = "".join(f"<div><b>{words.title()}</b><p>{words.paragraph(2, 3)}</p></div>" for _ in range(9))
     return (
         f"<header><h1>{site.words(3, 5)}</h1><ul>{links(site.nav)}</ul></header><div class=carousel>{picture(n, 1160, 300)}<p><b>{words.title()}</b></p></div>"
         f"<div class='main grid'>{news}</div><footer><div class=columns>{links([site.words(1, 3) for _ in range(24)])}</div></footer>"

@@ -97,9 +97,7 @@ class Studio:
 
     async def _take(self, sight: _Sight, said: Mapping[str, str]) -> tuple[bytes, str] | None:
         settings = VisitSettings(viewport_width=sight.width, full_page_limit_px=sight.most)
-        options = page_options(
-            settings, browser_said=self._browser.user_agent, version=self._browser.version
-        )
+        options = page_options(settings, browser_said=self._browser.user_agent, version=self._browser.version)
         limits = SettleLimits.of(settings, limit_s=20.0, answer_s=8.0)
         async with self._browser.context() as context:
             opened = await open_page(context, None, options, _CLOCK)
@@ -114,9 +112,7 @@ class Studio:
                 opened.end("pictured")
 
 
-async def pictured(
-    opened: BrowserPage, settings: VisitSettings, *, whole: bool
-) -> tuple[bytes, str]:
+async def pictured(opened: BrowserPage, settings: VisitSettings, *, whole: bool) -> tuple[bytes, str]:
     """A page's picture, packed to be stored, and its text."""
     text = await read_text(PageDocuments(opened))
     height = (await opened.call("measure"))["height"]
@@ -159,14 +155,11 @@ def _png(image: Image.Image) -> bytes:
         chunks.append((b"PLTE", bytes(image.getpalette() or [])))
     chunks += [(b"IDAT", zlib.compress(lines.tobytes(), 0)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
     )
 
 
-async def make_pairs(
-    studio: Studio, material: Material, elsewhere: Material, place: int
-) -> list[Pair]:
+async def make_pairs(studio: Studio, material: Material, elsewhere: Material, place: int) -> list[Pair]:
     """The pairs of a site; `elsewhere` is another, `place` its place among all."""
     language = Words(material.language, "")
     said = {name: language.said(name) for name in _SAID} | {"line": language.sentence()}
@@ -185,9 +178,7 @@ async def make_pairs(
     return found
 
 
-def _sights(
-    material: Material, elsewhere: Material, kind: Kind, number: int
-) -> tuple[_Sight, _Sight]:
+def _sights(material: Material, elsewhere: Material, kind: Kind, number: int) -> tuple[_Sight, _Sight]:
     """What is pictured as seen, and what as shown."""
     # A picture in four is of the viewport alone.
     seen = _Sight(

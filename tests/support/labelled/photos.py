@@ -46,9 +46,7 @@ def photo(number: int, width: int, height: int, quality: int = 100) -> bytes:
         left, foot = chosen.randint(0, width), chosen.randint(height * 2 // 3, height)
         tall = chosen.randint(height // 12, height // 5)
         colour = tuple(chosen.randint(30, 200) for _ in range(3))
-        draw.polygon(
-            [(left, foot), (left + tall // 2, foot), (left + tall // 4, foot - tall)], fill=colour
-        )
+        draw.polygon([(left, foot), (left + tall // 2, foot), (left + tall // 4, foot - tall)], fill=colour)
     grain = np.random.default_rng(number).normal(0, 3, (height // 12 + 1, width // 12 + 1, 1))
     rough = np.kron(grain, np.ones((12, 12, 1)))[:height, :width]
     whole = np.clip(np.asarray(image, dtype=np.float64) + rough, 0, 255).astype(np.uint8)

@@ -34,8 +34,7 @@ class Words:
     def words(self, least: int, most: int) -> str:
         """Some words; the first begins in upper case."""
         text = " ".join(
-            self._words[int(self.random.random() * len(self._words))]
-            for _ in range(self.random.randint(least, most))
+            self._words[int(self.random.random() * len(self._words))] for _ in range(self.random.randint(least, most))
         )
         return text[0].upper() + text[1:]
 

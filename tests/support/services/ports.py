@@ -6,10 +6,7 @@ import socket
 
 _FIRST, _EACH = 12_000, 5_000  # below the range that the kernel gives to whoever asks for any port
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw3").removeprefix("gw")) % 4
-_ports = (
-    _FIRST + _WORKER * _EACH + place % _EACH
-    for place in itertools.count(os.getpid() % _EACH // 2 * 2, 2)
-)
+_ports = (_FIRST + _WORKER * _EACH + place % _EACH for place in itertools.count(os.getpid() % _EACH // 2 * 2, 2))
 
 
 def free_port() -> int:

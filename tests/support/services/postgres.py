@@ -69,8 +69,7 @@ class PostgresServer:
             self._as_user += ["--clear-groups"]
         self._run("initdb", "--no-sync", "--auth=trust", "--username=weboid", "--encoding=UTF8")
         (self.folder / "data" / "pg_hba.conf").write_text(
-            "local all all trust\nhost all weboid 127.0.0.1/32 trust\n"
-            "host all all 127.0.0.1/32 scram-sha-256\n"
+            "local all all trust\nhost all weboid 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
         )
         self.start()
         with self._client("postgres") as client:
@@ -78,9 +77,7 @@ class PostgresServer:
 
     def _run(self, program: str, *options: str) -> None:
         command = [*self._as_user, str(programs() / program), "-D", str(self.folder / "data")]
-        done = subprocess.run(
-            [*command, *options], capture_output=True, text=True, check=False, cwd="/"
-        )
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, cwd="/")
         assert done.returncode == 0, done.stdout + done.stderr
 
     def start(self) -> None:
@@ -110,9 +107,7 @@ class PostgresServer:
         return f"postgresql://weboid@127.0.0.1:{self.port}/{name}"
 
     def _client(self, database: str) -> psycopg.Connection[Any]:
-        return psycopg.connect(
-            host="127.0.0.1", port=self.port, user="weboid", dbname=database, autocommit=True
-        )
+        return psycopg.connect(host="127.0.0.1", port=self.port, user="weboid", dbname=database, autocommit=True)
 
     def kill(self) -> None:
         """End it and every process of it, as a crash of the machine would."""

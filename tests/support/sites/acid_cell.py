@@ -75,9 +75,7 @@ _SCRIPT = (
 )
 
 
-def document(
-    name: str, body: str, *, head: str = "", script: str = "", module: bool = False
-) -> str:
+def document(name: str, body: str, *, head: str = "", script: str = "", module: bool = False) -> str:
     """The page's HTML: title, style of the marks, and at the end a script.
 
     It may use ``green(n)``, which colours a mark, and ``show(n, url)``, which gives it a picture.

@@ -153,9 +153,7 @@ _PLAYLIST = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:1\n" + "".join(
 )
 _PLAYLIST += "#EXT-X-ENDLIST\n"
 _SEGMENTS = {
-    f"segment-{n}.ts": response(
-        body=(b"\x47\x1f\xff\x10" + bytes([n]) * 184) * 20, content_type="video/mp2t"
-    )
+    f"segment-{n}.ts": response(body=(b"\x47\x1f\xff\x10" + bytes([n]) * 184) * 20, content_type="video/mp2t")
     for n in range(3)
 }
 
@@ -249,11 +247,7 @@ LOADING: tuple[Cell, ...] = (
         f"<video {at(3)} muted autoplay><source src=no.mp4 type='video/none'>"
         "<source src=second.webm type=video/webm><track default src=words.vtt></video>",
         count=4,
-        files={
-            "words.vtt": response(
-                body="WEBVTT\n\n00:00.000 --> 00:00.001\n.\n", content_type="text/vtt"
-            )
-        },
+        files={"words.vtt": response(body="WEBVTT\n\n00:00.000 --> 00:00.001\n.\n", content_type="text/vtt")},
         must="film.webm poster.png sound.wav second.webm",
     ),
     cell(

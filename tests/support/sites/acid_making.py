@@ -116,8 +116,7 @@ mark(8).style.backgroundImage =
   `url(${URL.createObjectURL(new Blob([bytes], { type: "image/png" }))})`;
 """.replace("FRAME", _FRAME)
 _PIXEL = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mNgaGAAAAGGAIHf5N"
-    "0HAAAAAElFTkSuQmCC"
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mNgaGAAAAGGAIHf5N0HAAAAAElFTkSuQmCC"
 )
 _DATA = f"""
 <img id=b0 {at(0)} src="{_PIXEL}"><img id=b1 {at(1)}>
@@ -225,8 +224,7 @@ MAKING: tuple[Cell, ...] = (
     ),
     cell(
         "template",
-        f"{marks(2)}<template id=t><img src=cloned.png></template>"
-        "<template><img src=unused.png></template>",
+        f"{marks(2)}<template id=t><img src=cloned.png></template><template><img src=unused.png></template>",
         script=(
             "mark(0).append(document.getElementById('t').content.cloneNode(true));"
             "mark(1).append(document.importNode(new DOMParser().parseFromString("

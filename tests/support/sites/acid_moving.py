@@ -79,9 +79,7 @@ def _letters(name: str, codec: str, words: str, *, header: str = "", meta: str =
 def _check(words: str) -> str:
     # The script itself is in ASCII, whatever the page's encoding.
     codes = ",".join(str(ord(letter)) for letter in words)
-    return (
-        f"if (document.querySelector('p').textContent === String.fromCharCode({codes})) green(0);"
-    )
+    return f"if (document.querySelector('p').textContent === String.fromCharCode({codes})) green(0);"
 
 
 _STAYS = (

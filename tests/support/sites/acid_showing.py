@@ -71,8 +71,7 @@ SHOWING: tuple[Cell, ...] = (
     cell(
         "fonts",
         "".join(
-            f"<div {at(n)}><span style='font:100px/100px f{n},serif;color:#008000'>X</span></div>"
-            for n in range(4)
+            f"<div {at(n)}><span style='font:100px/100px f{n},serif;color:#008000'>X</span></div>" for n in range(4)
         ),
         head=(
             "<style>@font-face{font-family:f0;src:url(nought.woff2) format('woff2')}"
@@ -98,12 +97,8 @@ SHOWING: tuple[Cell, ...] = (
             "far.html": html(_INNER + "<iframe src=far2.html height=100></iframe>"),
             "far2.html": html(_INNER + "<iframe src=far3.html height=100></iframe>"),
             "far3.html": html(_INNER + "<img src=far.png>"),
-            "mixed.html": html(
-                _INNER + f"<iframe src=https://{hosts.ACID}/frames/back.html height=100></iframe>"
-            ),
-            "back.html": html(
-                _INNER + f"<iframe src={_APART}/frames/far3.html height=100></iframe>"
-            ),
+            "mixed.html": html(_INNER + f"<iframe src=https://{hosts.ACID}/frames/back.html height=100></iframe>"),
+            "back.html": html(_INNER + f"<iframe src={_APART}/frames/far3.html height=100></iframe>"),
         },
         must=f"one.html two.html three.html innermost.png back.html {_APART}/frames/far.html"
         f" {_APART}/frames/far2.html {_APART}/frames/far3.html {_APART}/frames/far.png"
@@ -139,9 +134,7 @@ SHOWING: tuple[Cell, ...] = (
     ),
     cell(
         "modern-css",
-        "".join(
-            f"<div id=m{n} {at(n)}>{'<b></b>' if n == 1 else '<i></i>'}</div>" for n in range(9)
-        ),
+        "".join(f"<div id=m{n} {at(n)}>{'<b></b>' if n == 1 else '<i></i>'}</div>" for n in range(9)),
         head=_MODERN,
         count=9,
         must="has.png supports.png screen.png",
@@ -254,8 +247,7 @@ SHOWING: tuple[Cell, ...] = (
                     .replace("<meta charset=utf-8>", "")
                     .replace("<html lang=en>", "<html>")
                     .replace(
-                        "<meta name=viewport content='width=device-width,initial-scale=1'>"
-                        "<link rel=icon href=data:,>",
+                        "<meta name=viewport content='width=device-width,initial-scale=1'><link rel=icon href=data:,>",
                         "<meta name='viewport' content='width=device-width,initial-scale=1'/>",
                     )
                     .replace("<MARK/>", f"<img {at(0)} src='shown.png'/>")

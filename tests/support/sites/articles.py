@@ -74,19 +74,14 @@ def articles(shelf: Path) -> list[Article]:
 def _article(path: Path, draft: _Draft, shelf: Path) -> Article:
     source = f"https://{hosts.DOCS}/{shelf.name}/{path.name}"
     box = (
-        f"{{{{Article|title={draft.title}|source={source}|sections={draft.sections}"
-        f"|paragraphs={len(draft.blocks)}}}}}"
+        f"{{{{Article|title={draft.title}|source={source}|sections={draft.sections}|paragraphs={len(draft.blocks)}}}}}"
     )
-    pictures = tuple(
-        shelf / name for name in dict.fromkeys(draft.pictures) if (shelf / name).is_file()
-    )
+    pictures = tuple(shelf / name for name in dict.fromkeys(draft.pictures) if (shelf / name).is_file())
     shown = [f"[[File:{picture.name}|thumb|240px|{draft.title}]]" for picture in pictures]
     text = "\n\n".join(draft.blocks)
     if len(text) > LENGTH:
         text = text[:LENGTH].rpartition("\n\n")[0]
-    cited = [
-        f"<ref>{{{{Cite page|url={url}|title={title}}}}}</ref>" for url, title in draft.links[:12]
-    ]
+    cited = [f"<ref>{{{{Cite page|url={url}|title={title}}}}}</ref>" for url, title in draft.links[:12]]
     own = (
         f"<ref>{{{{Cite page|url={source}|title={draft.title}|publisher=The handbook}}}}</ref>"
         f"<ref>{{{{Cite page|url=http://{hosts.RULES}/page/{path.stem}|title=A second source}}}}</ref>"

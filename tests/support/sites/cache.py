@@ -145,17 +145,13 @@ def _followed(path: Path, tree: Path) -> Path | None:
 
 
 def _candidate(name: str, apt: tuple[str, ...]) -> bool:
-    asked = subprocess.run(
-        ["apt-cache", *apt, "--no-all-versions", "show", name], capture_output=True, check=False
-    )
+    asked = subprocess.run(["apt-cache", *apt, "--no-all-versions", "show", name], capture_output=True, check=False)
     return asked.returncode == 0
 
 
 def _run(command: list[str], *, cwd: str) -> None:
     try:
-        subprocess.run(
-            command, cwd=cwd, check=True, capture_output=True, text=True, timeout=FETCH_LIMIT_S
-        )
+        subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True, timeout=FETCH_LIMIT_S)
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", "") or str(error)
         raise SiteUnavailableError(f"{' '.join(command[:3])} failed: {said.strip()}") from error

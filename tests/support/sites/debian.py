@@ -25,17 +25,13 @@ def apt_of(release: str) -> Iterator[tuple[str, ...]]:
         SiteUnavailableError: Debian's keys are missing, or the release could not be read.
     """
     if not KEYRING.is_file():
-        raise SiteUnavailableError(
-            f"Debian's {release} cannot be verified: install debian-archive-keyring."
-        )
+        raise SiteUnavailableError(f"Debian's {release} cannot be verified: install debian-archive-keyring.")
     with tempfile.TemporaryDirectory(prefix="apt-") as scratch:
         folder = Path(scratch)
         options = _options(folder, mirror(Path("/etc")), release)
         command = ["apt-get", "-qq", *options, "update"]
         try:
-            subprocess.run(
-                command, check=True, capture_output=True, text=True, timeout=FETCH_LIMIT_S
-            )
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=FETCH_LIMIT_S)
         except (OSError, subprocess.SubprocessError) as error:
             said = (getattr(error, "stderr", "") or str(error)).strip()
             raise SiteUnavailableError(f"Debian's {release} could not be read: {said}") from error
@@ -55,9 +51,7 @@ def mirror(etc: Path) -> str:
         for source in own_sources(read_sources(etc / "apt"), codename):
             if source.suite == codename:
                 return source.uri
-    raise SiteUnavailableError(
-        "Other releases of Debian are taken from a Debian's own mirror only."
-    )
+    raise SiteUnavailableError("Other releases of Debian are taken from a Debian's own mirror only.")
 
 
 def _options(folder: Path, uri: str, release: str) -> tuple[str, ...]:

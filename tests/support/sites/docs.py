@@ -55,10 +55,7 @@ def library() -> Library:
     """
     recipe = f"3 {PACKAGES} {sorted(_SHELVES.items())}"
     root = built("docs", recipe, _build)
-    shelves = [
-        sorted(f"/{path.relative_to(root)}" for path in (root / shelf).glob("*.html"))
-        for shelf in _SHELVES
-    ]
+    shelves = [sorted(f"/{path.relative_to(root)}" for path in (root / shelf).glob("*.html")) for shelf in _SHELVES]
     pdfs = sorted(f"/pdf/{path.name}" for path in (root / "pdf").iterdir())
     return Library(root, tuple(path for shelf in shelves for path in shelf), tuple(pdfs))
 
@@ -73,9 +70,7 @@ def _build(folder: Path) -> None:
     for path in sorted(tree.rglob(_PDFS)):
         _keep_pdf(path, folder / "pdf")
     for shelf, places in _SHELVES.items():
-        source = next(
-            (tree / place for place in places if any((tree / place).glob("*.html"))), None
-        )
+        source = next((tree / place for place in places if any((tree / place).glob("*.html"))), None)
         if source is not None:
             copy_followed(source, folder / shelf, tree)
     shutil.rmtree(tree)

@@ -59,11 +59,7 @@ def gallery(request: Request) -> Answer:
 
 def subresources(number: int) -> list[str]:
     """The paths of the 91 subresources of gallery `number`, in the page's order."""
-    return [
-        f"/gallery/{number}/{index}.{extension}"
-        for extension, count in _KINDS
-        for index in range(count)
-    ]
+    return [f"/gallery/{number}/{index}.{extension}" for extension, count in _KINDS for index in range(count)]
 
 
 def _page(number: int) -> str:
@@ -71,9 +67,7 @@ def _page(number: int) -> str:
     styles = "".join(f'<link rel="stylesheet" href="{p}">\n' for p in paths if p.endswith("css"))
     scripts = "".join(f'<script src="{p}"></script>\n' for p in paths if p.endswith("js"))
     images = "".join(
-        f'<figure><img src="{p}" alt="Picture {p}"></figure>\n'
-        for p in paths
-        if p.endswith(("jpg", "png"))
+        f'<figure><img src="{p}" alt="Picture {p}"></figure>\n' for p in paths if p.endswith(("jpg", "png"))
     )
     return (
         f"<!doctype html>\n<html lang=en>\n<head><meta charset=utf-8><title>Gallery {number}</title>\n"

@@ -138,9 +138,7 @@ def response(
     return Reply("\r\n".join(lines).encode("latin-1") + b"\r\n", data)
 
 
-def chunked_head(
-    content_type: str = "text/html; charset=utf-8", headers: tuple[tuple[str, str], ...] = ()
-) -> bytes:
+def chunked_head(content_type: str = "text/html; charset=utf-8", headers: tuple[tuple[str, str], ...] = ()) -> bytes:
     """The complete head of a chunked response."""
     extra = "".join(f"{name}: {value}\r\n" for name, value in headers)
     return (
@@ -258,9 +256,7 @@ class Connection(asyncio.Protocol):
         self._log.append(Seen(self._scheme, head))
         closes = known.get("connection", "").lower() == "close" or parts[2] == "HTTP/1.0"
         host = known.get("host", "").rpartition(":")[0] or known.get("host", "")
-        return Request(
-            self._scheme, parts[0], parts[1], host.lower(), tuple(fields), body, not closes
-        )
+        return Request(self._scheme, parts[0], parts[1], host.lower(), tuple(fields), body, not closes)
 
     def _body(self, start: int, known: dict[str, str]) -> bytes | None:
         """The body of the request whose head ends at `start`, taken off the buffer."""

@@ -47,9 +47,7 @@ PACKAGES = (
     *("libjs-underscore", "sphinx-rtd-theme-common", "doxygen-doc", "libcommons-lang3-java-doc"),
     *("libglib2.0-doc", "mkdocs-doc", "python-requests-doc"),
 )
-WORKBOX = tuple(
-    f"workbox-{name}@7.3.0" for name in ("core", "precaching", "routing", "strategies", "sw")
-)
+WORKBOX = tuple(f"workbox-{name}@7.3.0" for name in ("core", "precaching", "routing", "strategies", "sw"))
 _MANUALS = {
     "doxygen": ("usr/share/doc/doxygen/html", "index.html"),
     "javadoc": ("usr/share/doc/libcommons-lang3-java/api", "index.html"),
@@ -65,9 +63,7 @@ _ROWS = [
     for number in range(120)
 ]
 _DATA = {
-    "visits.json": json.dumps(
-        {"months": ["Jan", "Feb", "Mar", "Apr", "May"], "visits": [12, 19, 7, 15, 22]}
-    ),
+    "visits.json": json.dumps({"months": ["Jan", "Feb", "Mar", "Apr", "May"], "visits": [12, 19, 7, 15, 22]}),
     "rows.json": json.dumps(_ROWS),
     "late.json": json.dumps({"text": "It came after two seconds."}),
     "shape.json": json.dumps({"points": 3}),
@@ -131,9 +127,7 @@ def kinds() -> KindPages:
     written = sorted(f"/{path.name}" for path in PAGES.glob("*.html"))
     if _workbox() is None:
         written.remove("/offline-workbox.html")
-    return KindPages(
-        root, (*written, *(f"/manuals/{name}/{page}" for name, (_, page) in _MANUALS.items()))
-    )
+    return KindPages(root, (*written, *(f"/manuals/{name}/{page}" for name, (_, page) in _MANUALS.items())))
 
 
 def _workbox() -> Path | None:

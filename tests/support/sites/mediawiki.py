@@ -127,9 +127,7 @@ class Wiki:
 
 
 @contextmanager
-def running_wiki(
-    *, server: str = "", settings: str = "", version: Version = MACHINES
-) -> Iterator[Wiki]:
+def running_wiki(*, server: str = "", settings: str = "", version: Version = MACHINES) -> Iterator[Wiki]:
     """A wiki of your own, from its start to its end.
 
     Args:
@@ -180,9 +178,7 @@ def wiki_template(version: Version = MACHINES) -> Path:
             _build_empty(home, version, php)
 
         return built(f"wiki-{version.number}", recipe, build)
-    recipe = (
-        f"6 {_EXTENSIONS} {_SETTINGS} {ARTICLES} {LENGTH} {INFOBOX} {WEBCITE} {library().root.name}"
-    )
+    recipe = f"6 {_EXTENSIONS} {_SETTINGS} {ARTICLES} {LENGTH} {INFOBOX} {WEBCITE} {library().root.name}"
     return built("mediawiki", recipe, _build)
 
 
@@ -253,9 +249,7 @@ def _import(php: Php, code: Path, folder: Path, pages: list[Article]) -> None:
             _maintain(php, code, folder, *edit, text=page.text)
 
 
-def _maintain(
-    php: Php, code: Path, folder: Path, script: str, *arguments: str, text: str = ""
-) -> str:
+def _maintain(php: Php, code: Path, folder: Path, script: str, *arguments: str, text: str = "") -> str:
     settings = str(folder / "LocalSettings.php")
     path = str(code / "maintenance" / script)
     return _run_php(php, code, folder, path, "--conf", settings, *arguments, text=text)

@@ -94,7 +94,6 @@ SCRIPT_BUILT = page(
 def typeface_page() -> str:
     """A page whose text is set in a font that it brings along."""
     head = (
-        "<style>@font-face { font-family: Brought; src: url(/font.ttf) } "
-        "body { font-family: Brought, serif }</style>"
+        "<style>@font-face { font-family: Brought; src: url(/font.ttf) } body { font-family: Brought, serif }</style>"
     )
     return page("Set in a font of its own", f"<p>{TEXT}</p>", head=head)

@@ -62,21 +62,13 @@ class RuleSites:
             return response(200 if self.typeface else 404, self.typeface, content_type="font/ttf")
         name, _, rest = request.path.lstrip("/").partition("/")
         rule = RULES.get(name)
-        return (
-            response(404, page("Not found", "No such page."))
-            if rule is None
-            else rule(request, rest)
-        )
+        return response(404, page("Not found", "No such page.")) if rule is None else rule(request, rest)
 
 
 def _robots(request: Request) -> Reply:
     if request.host == hosts.SICKROBOTS:
         return response(500, "The robots are unwell.", content_type="text/plain")
-    rule = (
-        "Disallow: /\n"
-        if request.host == hosts.NOROBOTS
-        else "Disallow: /forbidden/\nCrawl-delay: 1\n"
-    )
+    rule = "Disallow: /\n" if request.host == hosts.NOROBOTS else "Disallow: /forbidden/\nCrawl-delay: 1\n"
     return response(body=f"User-agent: *\n{rule}", content_type="text/plain")
 
 
@@ -136,8 +128,7 @@ def _challenge(request: Request, rest: str) -> Reply:
     """``/challenge``: what Cloudflare sends to whom it takes for a robot."""
     body = page(
         "Just a moment...",
-        "<p>Verifying you are human. This may take a few seconds.</p>"
-        "<script>window._cf_chl_opt = {}</script>",
+        "<p>Verifying you are human. This may take a few seconds.</p><script>window._cf_chl_opt = {}</script>",
     )
     headers = (("cf-mitigated", "challenge"), ("Retry-After", "1"))
     return response(403, body, headers=headers)
@@ -159,10 +150,7 @@ def _slow(request: Request, rest: str) -> Answer:
     async def drip(out: Out) -> None:
         body = page("Dripping", f"<p>{TEXT}</p>").encode()
         await out.write(chunked_head())
-        pieces = [
-            body[at : at + max(1, len(body) // 20)]
-            for at in range(0, len(body), max(1, len(body) // 20))
-        ]
+        pieces = [body[at : at + max(1, len(body) // 20)] for at in range(0, len(body), max(1, len(body) // 20))]
         for piece in pieces:
             await out.chunk(piece)
             await asyncio.sleep(wait / len(pieces))
@@ -179,9 +167,7 @@ def _endless(request: Request, rest: str) -> Answer:
 
     async def endless(out: Out) -> None:
         await out.write(chunked_head(content_type))
-        await out.chunk(
-            picture(1) if rest == "image" else b"<!doctype html><title>Endless</title>\n"
-        )
+        await out.chunk(picture(1) if rest == "image" else b"<!doctype html><title>Endless</title>\n")
         for block in incompressible(1 << 62, "endless"):
             await out.chunk(block if rest == "image" else block.hex().encode() + b"\n")
             await asyncio.sleep(0.02)
@@ -266,9 +252,7 @@ def _encoding(request: Request, rest: str) -> Answer:
 
     async def close(out: Out) -> None:
         coding = f"Content-Encoding: {label}\r\n" if label else ""
-        await out.write(
-            f"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n{coding}\r\n".encode() + body
-        )
+        await out.write(f"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n{coding}\r\n".encode() + body)
         out.close()
 
     answers: dict[str, Answer] = {"chunked": chunked, "close": close}
@@ -313,9 +297,7 @@ def _echo(request: Request, rest: str) -> Reply:
 def _noarchive(request: Request, rest: str) -> Reply:
     """``/noarchive/header`` and ``/noarchive/meta``: a page that asks not to be archived."""
     if rest == "header":
-        return response(
-            body=page("Not to be kept", f"<p>{TEXT}</p>"), headers=(("X-Robots-Tag", "noarchive"),)
-        )
+        return response(body=page("Not to be kept", f"<p>{TEXT}</p>"), headers=(("X-Robots-Tag", "noarchive"),))
     head = '<meta name="robots" content="noarchive">'
     return response(body=page("Not to be kept", f"<p>{TEXT}</p>", head=head))
 
@@ -353,15 +335,9 @@ RULES: dict[str, Rule] = {
     "lazy": _fixed(LAZY),
     "frames": _fixed(FRAMES),
     "fonts": _fixed(typeface_page()),
-    "surrogates": _fixed(
-        page(
-            "S", "<script>document.title = 'a\\ud800b'; document.body.append('x\\udc00y')</script>"
-        )
-    ),
+    "surrogates": _fixed(page("S", "<script>document.title = 'a\\ud800b'; document.body.append('x\\udc00y')</script>")),
     "script-built": _fixed(SCRIPT_BUILT),
-    "data.json": _fixed(
-        json.dumps({"items": [f"Item {n}" for n in range(40)]}), "application/json"
-    ),
+    "data.json": _fixed(json.dumps({"items": [f"Item {n}" for n in range(40)]}), "application/json"),
 }
 
 PAGES = (

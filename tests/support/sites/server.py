@@ -88,9 +88,7 @@ async def serve(config: Config) -> None:
     route = router(sites(config))
     loop = asyncio.get_running_loop()
     plain = await loop.create_server(lambda: Connection("http", route, log), "127.0.0.1", 0)
-    secure = await loop.create_server(
-        lambda: Connection("https", route, log), "127.0.0.1", 0, ssl=tls_context(config)
-    )
+    secure = await loop.create_server(lambda: Connection("https", route, log), "127.0.0.1", 0, ssl=tls_context(config))
     silent = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
     servers = (plain, secure, silent)
     _say({"ports": [server.sockets[0].getsockname()[1] for server in servers]})

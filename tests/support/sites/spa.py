@@ -70,10 +70,7 @@ def applications() -> Applications:
         for name in _SPECIFICATIONS
         for expansion in ("list", "none", "full")
     ]
-    viewer = [
-        f"/pdf/web/viewer.html?file={quote('/manuals/' + pdf.rpartition('/')[2])}"
-        for pdf in manuals.pdfs
-    ]
+    viewer = [f"/pdf/web/viewer.html?file={quote('/manuals/' + pdf.rpartition('/')[2])}" for pdf in manuals.pdfs]
     typeface = next(iter(sorted((root / "pdf").rglob("LiberationSans-Regular.ttf"))), None)
     return Applications(root, (*swagger, *viewer), typeface)
 

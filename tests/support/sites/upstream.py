@@ -74,9 +74,7 @@ def _request_bytes(request: Request) -> bytes:
     # HTTP/1.0 forbids the server chunks, so that its body ends where the connection does.
     lines = [f"{request.method} {request.target} HTTP/1.0", f"Host: {request.host}"]
     lines.extend(
-        f"{name}: {value}"
-        for name, value in request.headers
-        if name.lower() not in _HOP_BY_HOP | {"accept-encoding"}
+        f"{name}: {value}" for name, value in request.headers if name.lower() not in _HOP_BY_HOP | {"accept-encoding"}
     )
     lines.append(f"X-Forwarded-Proto: {request.scheme}")
     if request.body:

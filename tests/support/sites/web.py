@@ -63,9 +63,7 @@ class TestWeb:
         self.wiki = facts.wiki
 
     @classmethod
-    def start(
-        cls, *, real: bool = True, wiki: bool | None = None, every_kind: bool = False
-    ) -> "TestWeb":
+    def start(cls, *, real: bool = True, wiki: bool | None = None, every_kind: bool = False) -> "TestWeb":
         """Start it: the rule pages and galleries always, the real sites when asked for.
 
         Args:
@@ -79,15 +77,12 @@ class TestWeb:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="test-web-")))
             certificates = make_certificates(folder, now=SystemClock().now())
-            running = (
-                stack.enter_context(running_wiki()) if (real if wiki is None else wiki) else None
-            )
+            running = stack.enter_context(running_wiki()) if (real if wiki is None else wiki) else None
             typeface = applications().typeface if real else None
             config: dict[str, object] = {
                 "good": str(certificates.good),
                 "bad": {host: str(file) for host, file in certificates.bad.items()},
-                "folders": (_folders() if real else {})
-                | ({hosts.KINDS: str(kinds().root)} if every_kind else {}),
+                "folders": (_folders() if real else {}) | ({hosts.KINDS: str(kinds().root)} if every_kind else {}),
                 "upstreams": {hosts.WIKI: running.port} if running else {},
                 "typeface": str(typeface or ""),
             }
@@ -240,11 +235,7 @@ def _folders() -> dict[str, str]:
 def _resolve(http_port: int, https_port: int, silent_port: int, closed_port: int) -> dict[str, str]:
     """Where each name and port of the test web really is; for ``[egress] resolve``."""
     both = {"80": http_port, "443": https_port}
-    table = {
-        f"{host}:{port}": f"127.0.0.1:{real}"
-        for host in hosts.SERVED
-        for port, real in both.items()
-    }
+    table = {f"{host}:{port}": f"127.0.0.1:{real}" for host in hosts.SERVED for port, real in both.items()}
     for port in both:
         table[f"{hosts.SILENT}:{port}"] = f"127.0.0.1:{silent_port}"
         table[f"{hosts.REFUSED}:{port}"] = f"127.0.0.1:{closed_port}"
@@ -264,9 +255,7 @@ def _urls(wiki: Wiki | None, *, real: bool) -> Urls:
         rule_pages=tuple(f"http://{hosts.RULES}{path}" for path in PAGES),
         endless_pages=tuple(f"http://{hosts.RULES}{path}" for path in ENDLESS),
         bad_tls=tuple(f"https://{host}/page/tls" for host in hosts.BAD_TLS),
-        unreachable=tuple(
-            f"http://{host}/" for host in (hosts.REFUSED, hosts.SILENT, hosts.NOWHERE)
-        ),
+        unreachable=tuple(f"http://{host}/" for host in (hosts.REFUSED, hosts.SILENT, hosts.NOWHERE)),
     )
 
 

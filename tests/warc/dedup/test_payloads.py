@@ -37,18 +37,14 @@ ONE, TWO = (PayloadKey(sha256_digest(text), "default") for text in (b"one", b"tw
 def original(number: int, key: PayloadKey = ONE) -> OriginalRecord:
     """A record on disk; every number is another."""
     url = f"http://origin.example/é?{number}"
-    return OriginalRecord(
-        key.digest, url, 1_700_000_000_123 + number, "weboid-1.warc.gz", number, 99
-    )
+    return OriginalRecord(key.digest, url, 1_700_000_000_123 + number, "weboid-1.warc.gz", number, 99)
 
 
 class RedisProcess:
     """A process that uses the index in Redis; its heart is beaten by the test alone."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.payloads = RedisPayloadIndex(
-            parse_redis_url(url, RedisUse.DEDUP), folder, heartbeat_s=3600
-        )
+        self.payloads = RedisPayloadIndex(parse_redis_url(url, RedisUse.DEDUP), folder, heartbeat_s=3600)
         self.claim = self.payloads.claim
         self.settle = self.payloads.settle
         self.release = self.payloads.release
@@ -171,9 +167,7 @@ def test_a_settled_payload_is_everybodys_original(process: Callable[[], Process]
 
 def test_an_original_keeps_the_spelling_of_its_record(process: Callable[[], Process]) -> None:
     """A chunked response's own digest is another than the payload's (decision 005)."""
-    spelled = OriginalRecord(
-        "sha256:" + "0" * 64, "http://a.example/", 1, "a.warc.gz", 1 << 40, 1 << 33
-    )
+    spelled = OriginalRecord("sha256:" + "0" * 64, "http://a.example/", 1, "a.warc.gz", 1 << 40, 1 << 33)
     first = process()
     first.claim([ONE])
     first.settle({ONE: spelled})
@@ -417,17 +411,13 @@ class Histories(RuleBasedStateMachine):
     def _give_up(self, who: int) -> None:
         self.processes[who].release(self.believed[who])
         self.claims = {
-            key: holder
-            for key, holder in self.claims.items()
-            if holder != who or key not in self.believed[who]
+            key: holder for key, holder in self.claims.items() if holder != who or key not in self.believed[who]
         }
         self.believed[who] = set()
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "redis"])
-def test_no_history_makes_two_originals_or_a_digest_of_nothing(
-    backend: str, redis_server: RedisServer
-) -> None:
+def test_no_history_makes_two_originals_or_a_digest_of_nothing(backend: str, redis_server: RedisServer) -> None:
     """Claims, settles, releases, crashes, lapses and lost data, in any order."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))

@@ -46,9 +46,7 @@ def connect(tmp_path: Path) -> Iterator[Open]:
 
         def opener(url: str, machine: str = "here", heartbeat_s: float = 3600) -> RedisPayloadIndex:
             folder = tmp_path / machine
-            payloads = RedisPayloadIndex(
-                parse_redis_url(url, RedisUse.DEDUP), folder, heartbeat_s=heartbeat_s
-            )
+            payloads = RedisPayloadIndex(parse_redis_url(url, RedisUse.DEDUP), folder, heartbeat_s=heartbeat_s)
             stack.callback(payloads.close)
             return payloads
 
@@ -75,9 +73,7 @@ text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 def test_an_original_comes_back_from_its_bytes(given_one: OriginalRecord) -> None:
     """Every field, whatever it holds."""
     if not given_one.digest:
-        given_one = OriginalRecord(
-            ONE.digest, *[getattr(given_one, n) for n in OriginalRecord.__slots__[1:]]
-        )
+        given_one = OriginalRecord(ONE.digest, *[getattr(given_one, n) for n in OriginalRecord.__slots__[1:]])
 
     assert unpack_original(ONE, pack_original(ONE, given_one)) == given_one
 
@@ -106,9 +102,7 @@ def test_what_another_program_wrote_is_refused(value: bytes) -> None:
 
 
 @pytest.mark.proxy
-def test_machines_with_one_address_meet_and_other_names_do_not(
-    server: RedisServer, connect: Open
-) -> None:
+def test_machines_with_one_address_meet_and_other_names_do_not(server: RedisServer, connect: Open) -> None:
     """The address and its `index` are the dedup index, whatever the collection is."""
     one, two = connect(server.url, "one"), connect(server.url, "two")
     one.claim([ONE])
@@ -243,9 +237,7 @@ def test_the_next_process_of_the_collection_frees_the_dead_ones_claims_at_once(
 ) -> None:
     """It need not wait for a heartbeat of an hour; the living keep theirs."""
     living = connect(server.url)
-    dead = RedisPayloadIndex(
-        parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here", heartbeat_s=3600
-    )
+    dead = RedisPayloadIndex(parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here", heartbeat_s=3600)
     living.claim([ONE])
     dead.claim([TWO])
     _die(dead)
@@ -263,9 +255,7 @@ def test_what_a_dead_process_wrote_is_known_before_its_claims_are_free(
     server: RedisServer, connect: Open, tmp_path: Path
 ) -> None:
     """Between the two nobody may claim a payload whose record was found; the living keep theirs."""
-    dead = RedisPayloadIndex(
-        parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here", heartbeat_s=3600
-    )
+    dead = RedisPayloadIndex(parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here", heartbeat_s=3600)
     dead.claim([ONE])
     _die(dead)
     living, successor = connect(server.url, "there"), connect(server.url)
@@ -278,9 +268,7 @@ def test_what_a_dead_process_wrote_is_known_before_its_claims_are_free(
 @pytest.mark.proxy
 def test_closing_gives_every_claim_up(server: RedisServer, connect: Open, tmp_path: Path) -> None:
     """Nothing of the process is left, neither in Redis nor in the collection."""
-    with closing(
-        RedisPayloadIndex(parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here")
-    ) as leaving:
+    with closing(RedisPayloadIndex(parse_redis_url(server.url, RedisUse.DEDUP), tmp_path / "here")) as leaving:
         leaving.claim([ONE])
 
     assert list((tmp_path / "here").iterdir()) == []
@@ -291,18 +279,14 @@ def test_closing_gives_every_claim_up(server: RedisServer, connect: Open, tmp_pa
 
 
 @pytest.mark.proxy
-def test_a_claim_fails_loudly_without_redis_and_goes_on_with_it(
-    server: RedisServer, connect: Open
-) -> None:
+def test_a_claim_fails_loudly_without_redis_and_goes_on_with_it(server: RedisServer, connect: Open) -> None:
     """The error says what to do; after the restart nothing is lost, nothing is claimed twice."""
     one, two = connect(server.url, "one"), connect(server.url, "two")
     one.claim([ONE])
     one.settle({ONE: original(1)})
     one.claim([TWO])
     server.kill()
-    with pytest.raises(
-        DedupUnavailableError, match=r"Start Redis there, or correct \[proxy\] dedup_url"
-    ):
+    with pytest.raises(DedupUnavailableError, match=r"Start Redis there, or correct \[proxy\] dedup_url"):
         two.claim([ONE, TWO])
     server.start()
 
@@ -312,9 +296,7 @@ def test_a_claim_fails_loudly_without_redis_and_goes_on_with_it(
 
 
 @pytest.mark.proxy
-def test_what_could_not_be_settled_is_settled_before_the_next_claim(
-    server: RedisServer, connect: Open
-) -> None:
+def test_what_could_not_be_settled_is_settled_before_the_next_claim(server: RedisServer, connect: Open) -> None:
     """Redis dies between claim and settle: the records are on disk, and become known later."""
     one, two = connect(server.url, "one"), connect(server.url, "two")
     one.claim([ONE])
@@ -377,9 +359,7 @@ def test_an_answer_that_was_lost_is_asked_for_again(
 
 
 @pytest.mark.proxy
-def test_a_claim_whose_answer_never_came_is_given_up(
-    relay: Relay, server: RedisServer, connect: Open
-) -> None:
+def test_a_claim_whose_answer_never_came_is_given_up(relay: Relay, server: RedisServer, connect: Open) -> None:
     """Redis dies when it has made the claim: nobody is going to write the payload."""
     one, two = connect(relay.url, "one"), connect(server.url, "two")
     one.claim([TWO])
@@ -534,9 +514,7 @@ def test_a_cluster_is_found_by_any_of_its_nodes(tmp_path: Path, connect: Open) -
 
 
 @pytest.mark.proxy
-def test_a_foreign_value_is_refused_and_nothing_stays_claimed(
-    server: RedisServer, connect: Open
-) -> None:
+def test_a_foreign_value_is_refused_and_nothing_stays_claimed(server: RedisServer, connect: Open) -> None:
     """The keys of the same batch that are ours are free for the next who asks."""
     one, two = connect(server.url, "one"), connect(server.url, "two")
     with server.client() as client:

@@ -85,9 +85,7 @@ def capture(
 def page(page_id: str, url: str = URLS[0], **changes: Any) -> PageInfo:
     """A page's manifest; `second` says when."""
     at = NOW + timedelta(seconds=changes.pop("second", 0))
-    about = PageInfo(
-        page_id, url, url, warc_date(at), VisitOutcome.COMPLETE, status=200, mime="text/html"
-    )
+    about = PageInfo(page_id, url, url, warc_date(at), VisitOutcome.COMPLETE, status=200, mime="text/html")
     return replace(about, **changes)
 
 
@@ -97,9 +95,7 @@ def searched(database: IndexDatabase, words: str) -> tuple[CapturedPage, ...]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def both(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[tuple[Callable[[], Writer], IndexDatabase]]:
+def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Callable[[], Writer], IndexDatabase]]:
     """How to open an index for writing, and the database to read it with."""
     path = tmp_path / "captures.sqlite"
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
@@ -109,9 +105,7 @@ def both(
         stack.callback(database.close)
 
         def make() -> Writer:
-            made: Writer = (
-                PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
-            )
+            made: Writer = PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
             stack.callback(made.close)
             return made
 
@@ -254,9 +248,7 @@ def test_a_challenge_is_never_offered(both: Both) -> None:
     make, database = both
     writer = make()
     evidence = ("Cloudflare says so.", "It is called so.")
-    writer.add_page(
-        page("wall", page_class=PageClass.CHALLENGE, class_score=0.9, class_evidence=evidence)
-    )
+    writer.add_page(page("wall", page_class=PageClass.CHALLENGE, class_score=0.9, class_evidence=evidence))
     index, store = CaptureLookup(database), PageStore(database)
 
     assert index.page(URLS[0], NOW) is None
@@ -409,9 +401,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("few", [10_000, 3], ids=["few", "many"])
-def test_pages_are_found_by_site_by_address_and_by_title(
-    few: int, both: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_are_found_by_site_by_address_and_by_title(few: int, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same whether a range of the index is read whole or the newest pages are looked through."""
     monkeypatch.setattr("playback.web.page_search._FEW", few)
     make, database = both
@@ -487,8 +477,7 @@ def test_both_answer_the_same(
     """Whatever the index holds, each question has one answer."""
     at = NOW + timedelta(seconds=second, milliseconds=500)  # no two are equally near
     rows = [
-        replace(each, location=RecordLocation("weboid-1.warc.gz", number, 9))
-        for number, each in enumerate(captures)
+        replace(each, location=RecordLocation("weboid-1.warc.gz", number, 9)) for number, each in enumerate(captures)
     ]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
@@ -585,9 +574,7 @@ def test_many_may_ask_at_once(postgres: PostgresServer, database_url: str) -> No
     assert connections <= playback_postgres.MOST_CONNECTIONS
 
 
-def test_a_server_that_hangs_is_given_up(
-    relay: Relay, relayed_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_hangs_is_given_up(relay: Relay, relayed_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader is told to come back, and the next question finds the server again."""
     monkeypatch.setattr(playback_postgres, "ANSWER_LIMIT_S", 0.5)
     monkeypatch.setattr(playback_postgres, "WATCH_S", 0.1)
@@ -640,9 +627,7 @@ def copy(collection: CollectionBuilder, url: str) -> None:
         index.add_rows([CaptureRow(*row) for row in old.execute(query)])
         marks = ", ".join(["%s"] * len(PageIndexRow._fields))
         for row in old.execute(f"SELECT {columns(PageIndexRow)} FROM pages"):
-            index._server.execute(
-                f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES ({marks})", row
-            )
+            index._server.execute(f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES ({marks})", row)
     path.unlink()
 
 

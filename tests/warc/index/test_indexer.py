@@ -39,9 +39,7 @@ CAPTURES = "SELECT urlkey, url, captured_ms, page_id, filename, offset FROM capt
 FOUND = f"SELECT page_id, {QUALITY_SQL} FROM pages ORDER BY page_id"
 
 
-def a_check(
-    page_id: str = "p", *, second: int = 0, verdict: QaVerdict = QaVerdict.BROKEN
-) -> PlaybackCheck:
+def a_check(page_id: str = "p", *, second: int = 0, verdict: QaVerdict = QaVerdict.BROKEN) -> PlaybackCheck:
     """A check of the page's copy."""
     at = NOW + timedelta(seconds=second)
     return PlaybackCheck(page_id, URL, warc_date(NOW), "images", warc_date(at), "e", verdict)
@@ -84,9 +82,7 @@ async def test_a_check_is_no_capture_of_its_page(
     assert verify_collection(layout).faults == []
 
 
-async def test_what_is_neither_page_nor_check_is_not_written(
-    proxy: Proxy, origin: Origin, layout: Layout
-) -> None:
+async def test_what_is_neither_page_nor_check_is_not_written(proxy: Proxy, origin: Origin, layout: Layout) -> None:
     """Whoever writes it is told; a check of a page that can be none, too."""
     for data in (b"{}", check_record(replace(a_check(), page_id="../x"), "c"), b"no JSON"):
         with pytest.raises(WeboidError):
@@ -162,9 +158,7 @@ def test_the_newest_check_counts_in_whatever_order_files_are_read(
     for each in (check for checks in files for check in checks if check.level == "images"):
         place = int(each.checked_at[17:19]), choice_penalty(each)
         counts[each.page_id] = max(counts[each.page_id], place)
-    assert {page: dict(found)[page] for page in counts} == {
-        page: quality for page, (_, quality) in counts.items()
-    }
+    assert {page: dict(found)[page] for page in counts} == {page: quality for page, (_, quality) in counts.items()}
 
 
 _scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
@@ -179,9 +173,7 @@ def test_whatever_a_record_says_of_a_check_its_file_is_read_whole(odd: dict[str,
     document["checked"] |= odd
     with TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "a").write_bytes(
-            record(json.dumps(document).encode(), "c") + manifest("one") + manifest("two")
-        )
+        (folder / "a").write_bytes(record(json.dumps(document).encode(), "c") + manifest("one") + manifest("two"))
         with closing(indexed(folder, ["a"])) as index:
             counts = index.counts()
             found = index._db.execute(FOUND).fetchall()

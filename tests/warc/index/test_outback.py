@@ -70,16 +70,12 @@ def row_of(capture: Capture) -> dict[str, Any]:
 
 
 _digests = st.binary(min_size=32, max_size=32).map(lambda value: f"sha256:{value.hex()}")
-_places = st.builds(
-    RecordLocation, st.just("weboid-1.warc.gz"), st.integers(0, 2**40), st.integers(1, 2**40)
-)
+_places = st.builds(RecordLocation, st.just("weboid-1.warc.gz"), st.integers(0, 2**40), st.integers(1, 2**40))
 
 
 @settings(deadline=None)
 @given(
-    st.sampled_from(
-        ["https://a.example/x?y=%20", "http://b.example:81/", "urn:dom:https://a.example/"]
-    ),
+    st.sampled_from(["https://a.example/x?y=%20", "http://b.example:81/", "urn:dom:https://a.example/"]),
     st.sampled_from(["text/html", "", "image/png"]),
     st.sampled_from([200, 404, None]),
     _digests,
@@ -208,9 +204,7 @@ def test_an_artifact_is_found_by_its_url_near_its_pages_moment(
     assert direct.page_id == page_id
 
 
-def test_a_challenge_stays_no_copy(
-    collection: CollectionBuilder, outback: tuple[Outback, str]
-) -> None:
+def test_a_challenge_stays_no_copy(collection: CollectionBuilder, outback: tuple[Outback, str]) -> None:
     """A capture is adopted by the page that has its URL and moment."""
     _, url = outback
     page = "https://a.example/wall"
@@ -225,9 +219,7 @@ def test_a_challenge_stays_no_copy(
 
 _far = st.lists(
     st.tuples(
-        st.sampled_from(
-            ["https://a.example/Page", "http://a.example/page", "https://a.example/page"]
-        ),
+        st.sampled_from(["https://a.example/Page", "http://a.example/page", "https://a.example/page"]),
         st.integers(-60, 60),
         st.booleans(),
     ),
@@ -237,9 +229,7 @@ _far = st.lists(
 
 
 @settings(deadline=None, max_examples=examples(8))
-@given(
-    _far, st.sampled_from(["https://a.example/page", "http://a.example/page"]), st.integers(-70, 70)
-)
+@given(_far, st.sampled_from(["https://a.example/page", "http://a.example/page"]), st.integers(-70, 70))
 def test_it_makes_no_difference_where_a_capture_lies(
     tmp_path_factory: pytest.TempPathFactory,
     found: list[tuple[str, int, bool]],
@@ -271,9 +261,7 @@ def test_it_makes_no_difference_where_a_capture_lies(
             def near(asked: str, at_ms: int, limit: int) -> list[dict[str, Any]]:
                 wanted = {"url": asked, "sort": "closest", "closest": timestamp14_at(at_ms)}
                 query = {name: [value] for name, value in wanted.items()}
-                _, said = server.query(
-                    "weboid", {**query, "limit": [str(limit)], "fl": [",".join(NAMES)]}
-                )
+                _, said = server.query("weboid", {**query, "limit": [str(limit)], "fl": [",".join(NAMES)]})
                 return [row for line in said.splitlines() if (row := parse_cdx(line)) is not None]
 
             with closing(SqliteDatabase(builder.layout.captures_db)) as database:
@@ -317,9 +305,7 @@ def test_a_server_that_does_not_answer_is_an_error(
 # ------------------------------------------------------------------------------- the command
 
 
-def test_what_was_sent_is_not_sent_again(
-    collection: CollectionBuilder, outback: tuple[Outback, str]
-) -> None:
+def test_what_was_sent_is_not_sent_again(collection: CollectionBuilder, outback: tuple[Outback, str]) -> None:
     """In batches, from where the last one ended; all of it on demand, and then it is there once."""
     server, url = outback
     for number in range(5):
@@ -331,9 +317,7 @@ def test_what_was_sent_is_not_sent_again(
     third = push(collection, url, "--json")
     again = push(collection, url, "--all", "--json")
 
-    counts = [
-        json.loads(each.output)["captures"] for each in (first, second, planned, third, again)
-    ]
+    counts = [json.loads(each.output)["captures"] for each in (first, second, planned, third, again)]
     assert counts == [5, 0, 1, 1, 6]
     assert len(server.collections["weboid"]) == 6
 

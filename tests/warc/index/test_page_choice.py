@@ -73,9 +73,7 @@ class Counted(SqliteDatabase):
         return 0
 
 
-def page_row(
-    number: int, url: str, at_ms: int, page_class: str, outcome: str, device: str = ""
-) -> tuple[Any, ...]:
+def page_row(number: int, url: str, at_ms: int, page_class: str, outcome: str, device: str = "") -> tuple[Any, ...]:
     """A row of `pages`."""
     at = timestamp14(NOW + timedelta(milliseconds=at_ms - AT))
     status = 200 if number % 7 else 404
@@ -149,8 +147,7 @@ def test_the_best_are_those_that_sorting_all_would_give(
         key = key_values(replay_key(url))
         columns = "page_id, captured_ms, device"
         everything = database.rows(
-            f"SELECT {columns} FROM pages WHERE urlkey = :key AND {shown}"
-            f" ORDER BY {EXACT_FIRST}, {BEST_FIRST}",
+            f"SELECT {columns} FROM pages WHERE urlkey = :key AND {shown} ORDER BY {EXACT_FIRST}, {BEST_FIRST}",
             {
                 **key,
                 "url": url,
@@ -225,10 +222,7 @@ def many(count: int, page_class: PageClass = PageClass.OK) -> tuple[list[Any], l
         page_row(number, url, AT + (number % count) * 1000, page_class, VisitOutcome.COMPLETE)
         for number, url in enumerate(urls)
     ]
-    captures = [
-        capture_row(number, url, AT + (number % count) * 1000, 404)
-        for number, url in enumerate(urls)
-    ]
+    captures = [capture_row(number, url, AT + (number % count) * 1000, 404) for number, url in enumerate(urls)]
     return pages, captures
 
 

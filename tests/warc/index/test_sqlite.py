@@ -36,8 +36,7 @@ DIGESTS = tuple(sha256_digest(text) for text in (b"a", b"b"))
 ORDERS = {
     "captures": f"SELECT {columns(CaptureRow)} FROM captures",
     "pages": f"SELECT {columns(PageIndexRow)} FROM pages",
-    "payloads": 'SELECT digest, bucket, spelled, filename, "offset", length, url, captured_ms'
-    " FROM payloads",
+    "payloads": 'SELECT digest, bucket, spelled, filename, "offset", length, url, captured_ms FROM payloads',
     "qualities": f"SELECT {columns(QualityRow)} FROM qualities",
     "files": "SELECT filename, indexed_to, size, sha256, closed_ms FROM files",
 }
@@ -99,9 +98,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[]
 
         def opened() -> Index:
             index: Index = (
-                PostgresCaptureIndex(parse_index_url(url))
-                if url
-                else SqliteCaptureIndex(tmp_path / "captures.sqlite")
+                PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(tmp_path / "captures.sqlite")
             )
             stack.callback(index.close)
             return index
@@ -217,9 +214,7 @@ def test_the_first_record_of_a_payload_stays(index: Index) -> None:
 
 def test_revisits_are_brought_together_with_payloads_that_came_later(index: Index) -> None:
     """By `settle` with what the index has come to know, by `adopt` with what another knows."""
-    index.add_rows(
-        [row(offset=0, kind="revisit"), row(offset=1, kind="revisit", digest=DIGESTS[1])]
-    )
+    index.add_rows([row(offset=0, kind="revisit"), row(offset=1, kind="revisit", digest=DIGESTS[1])])
     index.add_payloads({PayloadKey(DIGESTS[0], "default"): original(FILES[2], 7)})
     index.settle([FILES[2]])
     orphans = index.orphans()
@@ -347,9 +342,7 @@ _rows = st.builds(
     row,
     st.sampled_from(FILES),
     st.integers(0, 3),
-    url=st.sampled_from(
-        ("http://a.example/", "http://B.example/%C3%A9?q", "urn:pageinfo:http://a.example/")
-    ),
+    url=st.sampled_from(("http://a.example/", "http://B.example/%C3%A9?q", "urn:pageinfo:http://a.example/")),
     kind=st.sampled_from(("response", "revisit")),
     digest=st.sampled_from(DIGESTS),
     page_id=st.sampled_from((None, *PAGES)),
@@ -372,9 +365,7 @@ _qualities = st.builds(
     st.integers(0, 2),
 )
 _keys = st.builds(PayloadKey, st.sampled_from(DIGESTS), st.sampled_from(("default", "other")))
-_originals = st.builds(
-    original, st.sampled_from(FILES), st.integers(0, 3), st.sampled_from(DIGESTS)
-)
+_originals = st.builds(original, st.sampled_from(FILES), st.integers(0, 3), st.sampled_from(DIGESTS))
 _names = st.sampled_from(FILES)
 _verbs = st.one_of(
     st.tuples(st.just("add_rows"), st.lists(_rows, max_size=6)),
@@ -389,9 +380,7 @@ _verbs = st.one_of(
 
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_verbs, max_size=12))
-def test_both_hold_the_same_after_any_history(
-    postgres: PostgresServer, history: list[tuple[Any, ...]]
-) -> None:
+def test_both_hold_the_same_after_any_history(postgres: PostgresServer, history: list[tuple[Any, ...]]) -> None:
     """The same verbs lead to the same rows and give the same answers."""
     with (
         TemporaryDirectory() as folder,
@@ -448,9 +437,7 @@ def test_what_a_page_of_a_login_left_is_of_the_login(index: Index) -> None:
 
 
 @pytest.mark.parametrize("has_manifest", [True, False])
-def test_what_is_added_file_by_file_is_marked_in_the_end(
-    index: Index, *, has_manifest: bool
-) -> None:
+def test_what_is_added_file_by_file_is_marked_in_the_end(index: Index, *, has_manifest: bool) -> None:
     """In any order of the files; of a visit without a manifest by another record of it."""
     if has_manifest:
         index.add_page(replace(page(), login="club"))

@@ -20,9 +20,7 @@ def test_of_what_was_taken_down_nothing_may_be_shown(
     taken = collection.page("https://a.example/taken", "<p>a</p>")
     other = collection.page("https://a.example/other", "<p>b</p>")
     with closing(open_decisions(collection.layout)) as decisions:
-        down = Takedown(
-            0, TakedownKind.URL, "https://a.example/taken", "", effect, "", "", "test", NOW, None
-        )
+        down = Takedown(0, TakedownKind.URL, "https://a.example/taken", "", effect, "", "", "test", NOW, None)
         takedowns.add_takedowns(decisions, [down])
 
     with open_snapshots(collection.layout, "") as snapshots:

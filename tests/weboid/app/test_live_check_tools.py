@@ -119,9 +119,7 @@ def test_a_run_without_it_loads_nothing_of_it() -> None:
         " print([each for each in sys.modules if each.startswith(('crawler.quality', 'render.compare',"
         " 'playback.playback_server', 'sqlalchemy', 'uvicorn'))])"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
-    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
 
     assert ran.stdout.strip() == "[]"
 

@@ -55,13 +55,9 @@ def test_the_contact_of_a_collection_is_in_every_user_agent(root: Path) -> None:
     write_operator(root, OperatorIdentity(contact=CONTACT))
     assert read_operator(root) == OperatorIdentity(contact=CONTACT)
     settings = collection_settings("default", root)
-    assert visit_user_agent(settings.visit, browser_said=BROWSER, version="140").endswith(
-        f"(+{CONTACT})"
-    )
+    assert visit_user_agent(settings.visit, browser_said=BROWSER, version="140").endswith(f"(+{CONTACT})")
     assert checker_agent(settings.links).endswith(f"; +{PURPOSE_PAGE}; +{CONTACT})")
-    assert wiki_agent(settings.links.contact, settings.links.purpose_page).endswith(
-        f"; +{PURPOSE_PAGE}; +{CONTACT})"
-    )
+    assert wiki_agent(settings.links.contact, settings.links.purpose_page).endswith(f"; +{PURPOSE_PAGE}; +{CONTACT})")
 
 
 def test_a_contact_is_changed_and_the_rest_of_the_file_stays(root: Path) -> None:
@@ -135,9 +131,7 @@ class Reached(Exception):  # noqa: N818
     """A command has made its settings; they are the argument."""
 
 
-def settings_of(
-    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *options: str
-) -> Settings:
+def settings_of(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *options: str) -> Settings:
     """The settings that a command would work with, up to where its work would begin."""
 
     def reached(*given: Any, **_: Any) -> Any:
@@ -177,9 +171,7 @@ def words_of(settings: Settings) -> list[str]:
     return [obeyed[policy.robots], obeyed[policy.noarchive], failing]
 
 
-def test_the_table_of_who_obeys_what_is_true(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_table_of_who_obeys_what_is_true(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each command of docs/how-to/policy.md with the profile that it uses by itself, and no option."""
     rows = rows_of((ROOT / "docs" / "how-to" / "policy.md").read_text())
     home = ChildCommandOptions(tmp_path, _default_profile(wiki_watch.command))
@@ -203,9 +195,7 @@ def test_the_table_of_who_obeys_what_is_true(
             settings_of("worker", monkeypatch, tmp_path, f"--profile={compose}"),
         ),
     }
-    assert rows == {
-        name: [f"`{profile}`", *words_of(settings)] for name, (profile, settings) in found.items()
-    }
+    assert rows == {name: [f"`{profile}`", *words_of(settings)] for name, (profile, settings) in found.items()}
 
 
 def _default_profile(command: click.Command) -> str:
@@ -224,14 +214,10 @@ def test_profiles_are_installed_beside_the_packages() -> None:
     """A wheel that left them out would know no profile, wherever its commands are run."""
     text = (ROOT / "pyproject.toml").read_text()
     assert "profiles" in find_namespace_packages(str(ROOT), include=["profiles"])
-    assert (
-        '"profiles"' in text.partition("[tool.setuptools.packages.find]")[2].partition("[tool")[0]
-    )
+    assert '"profiles"' in text.partition("[tool.setuptools.packages.find]")[2].partition("[tool")[0]
 
 
-def test_at_a_terminal_a_new_wiki_asks_for_a_contact(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_a_terminal_a_new_wiki_asks_for_a_contact(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once: not where there is one, and not where nobody sits."""
     asked: list[str] = []
 

@@ -47,16 +47,11 @@ class Known:
         url = self.database[0].partition("=")[2] if self.database else ""
         layout = Layout(self.weboid.collection)
         with closing(open_registry(layout, url)) as store, store.reading() as rows:
-            return {
-                table.name: [tuple(row) for row in rows.execute(select(table))]
-                for table in metadata.sorted_tables
-            }
+            return {table.name: [tuple(row) for row in rows.execute(select(table))] for table in metadata.sorted_tables}
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def known(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Known]:
+def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
     """The registry, in either database; the profile names the one of several machines."""
     is_shared = request.param == "postgresql"
     url: str = request.getfixturevalue("postgres").database() if is_shared else ""
@@ -133,9 +128,7 @@ def test_the_clock_is_moved_by_the_environment(monkeypatch: pytest.MonkeyPatch) 
         SystemClock().now()
 
 
-def test_no_real_collection_is_opened_with_a_moved_clock(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_real_collection_is_opened_with_a_moved_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Wrong times would be written, and nobody could tell them from right ones."""
     check_trial_clock(tmp_path)
     monkeypatch.setenv(CLOCK_OFFSET, "10d")

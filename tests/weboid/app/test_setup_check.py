@@ -20,9 +20,7 @@ from weboid.app.setup_check import SetupHealth
         (resource.RLIM_INFINITY, SetupHealth.GOOD),
     ],
 )
-def test_a_checker_may_open_as_many_connections_as_the_profile_says(
-    soft: int, health: SetupHealth
-) -> None:
+def test_a_checker_may_open_as_many_connections_as_the_profile_says(soft: int, health: SetupHealth) -> None:
     """Else sites seem to fail that are well; the remedy names the number."""
     settings = Settings(links=LinksSettings(connections=500))
     found = setup_check.check_open_files(settings, lambda: (soft, 4_096))
@@ -30,9 +28,7 @@ def test_a_checker_may_open_as_many_connections_as_the_profile_says(
     assert ("1012" in found.remedy) == (health is SetupHealth.WARN)
 
 
-@pytest.mark.parametrize(
-    ("state", "health"), [(0, SetupHealth.GOOD), (5, SetupHealth.WARN), (-1, SetupHealth.UNSET)]
-)
+@pytest.mark.parametrize(("state", "health"), [(0, SetupHealth.GOOD), (5, SetupHealth.WARN), (-1, SetupHealth.UNSET)])
 def test_a_clock_that_nobody_sets_is_told(state: int, health: SetupHealth) -> None:
     """All dates in the archive are of it."""
     assert setup_check.check_clock(lambda: state).health is health

@@ -52,9 +52,7 @@ _CELLS = st.lists(st.tuples(st.text(), st.text(), st.text()), max_size=5)
 
 
 @given(rows=_CELLS, columns=st.integers(40, 200))
-def test_a_table_has_a_line_a_row_and_none_is_too_wide(
-    rows: list[tuple[str, str, str]], columns: int
-) -> None:
+def test_a_table_has_a_line_a_row_and_none_is_too_wide(rows: list[tuple[str, str, str]], columns: int) -> None:
     """The head is the first."""
     found = table(("a", "b>", "c"), rows, columns=columns, indent="  ")
 
@@ -99,12 +97,8 @@ def frontier(tmp_path: Path) -> Iterator[Frontier]:
                 opened.skip(item, now=NOW, reason=f"日本語{long}")
         opened.block_until(hosts[11], NOW.replace(year=2100), long, now=NOW)
         for number in range(7):
-            opened.put_note(
-                PROXY_SERVICE, f"{long}{number}", '{"free_bytes": 1, "reserve_bytes": 2}', now=NOW
-            )
-            opened.put_note(
-                WORKER_SERVICE, f"w{number}", '{"visits": "many", "address": [1]}', now=NOW
-            )
+            opened.put_note(PROXY_SERVICE, f"{long}{number}", '{"free_bytes": 1, "reserve_bytes": 2}', now=NOW)
+            opened.put_note(WORKER_SERVICE, f"w{number}", '{"visits": "many", "address": [1]}', now=NOW)
         yield opened
 
 
@@ -122,17 +116,9 @@ def test_the_status_fits_any_terminal(frontier: Frontier, columns: int) -> None:
 def test_the_status_says_what_is_wrong(frontier: Frontier) -> None:
     """A disk below the reserve, a pause, a stop."""
     frontier.give_order("stop", "", "now")
-    stopping = "\n".join(
-        status_lines(
-            CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW)), columns=None
-        )
-    )
+    stopping = "\n".join(status_lines(CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW)), columns=None))
     frontier.pause("the disk is moved")
-    paused = "\n".join(
-        status_lines(
-            CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW)), columns=None
-        )
-    )
+    paused = "\n".join(status_lines(CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW)), columns=None))
 
     assert "no page begins before there is more" in stopping
     assert "stopping at once" in stopping
@@ -145,8 +131,7 @@ def test_the_page_about_metrics_names_every_metric(frontier: Frontier) -> None:
     """No more, no less."""
     status = CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW), CHECKS)
     made = {
-        f"{family.name}_total" if family.type == "counter" else family.name
-        for family in families(status, version="1")
+        f"{family.name}_total" if family.type == "counter" else family.name for family in families(status, version="1")
     }
     text = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
 

@@ -35,9 +35,7 @@ def test_a_host_that_gives_no_robots_txt_because_it_is_away_is_an_opinion(
         frontier.release(item, now=now, reason=reason, not_before=now + timedelta(hours=1))
         record = frontier.find(url)
 
-    opinion = visit_results._queue_opinion(
-        AwaitingLink(1, url, now - timedelta(minutes=1), url), record
-    )
+    opinion = visit_results._queue_opinion(AwaitingLink(1, url, now - timedelta(minutes=1), url), record)
     assert (opinion is not None and opinion[0].whole_host) is is_gone
 
 
@@ -51,8 +49,6 @@ def test_an_end_by_a_host_that_was_down_already_is_an_opinion(tmp_path: Path) ->
         frontier.fail(item, now=now, reason=reason)
         record = frontier.find(url)
 
-    opinion = visit_results._queue_opinion(
-        AwaitingLink(1, url, now - timedelta(minutes=1), url), record
-    )
+    opinion = visit_results._queue_opinion(AwaitingLink(1, url, now - timedelta(minutes=1), url), record)
     assert opinion is not None
     assert opinion[0].whole_host

@@ -52,9 +52,7 @@ def asked(level: str | None, *, user: str = "Ann", url: str = LINK) -> LevelRequ
     return LevelRequest(WIKI, user, url, level, "because")
 
 
-async def test_an_editor_sets_a_link_s_level_and_takes_it_back(
-    set_level: SetLevel, layout: Layout
-) -> None:
+async def test_an_editor_sets_a_link_s_level_and_takes_it_back(set_level: SetLevel, layout: Layout) -> None:
     """For that wiki's readers, in the editor's name."""
     assert await set_level(asked("text")) == "text"
     with closing(open_decisions(layout, "")) as store:
@@ -64,9 +62,7 @@ async def test_an_editor_sets_a_link_s_level_and_takes_it_back(
     assert await set_level(asked(None)) == "images"  # there is nothing more to take back
 
 
-async def test_an_editor_sets_how_much_of_a_link_is_recorded(
-    set_level: SetLevel, layout: Layout
-) -> None:
+async def test_an_editor_sets_how_much_of_a_link_is_recorded(set_level: SetLevel, layout: Layout) -> None:
     """A19: by the same right; what readers are shown stays as it was."""
     text = replace(asked("text"), is_stored=True)
     assert await set_level(text) == "text"
@@ -150,9 +146,7 @@ async def test_local_settings_hold_for_the_wiki_until_they_are_taken_back(
     assert held(layout) == ("images", "everything")
 
 
-async def test_local_settings_go_no_further_than_the_wiki_may(
-    set_wiki_levels: SetWikiLevels, layout: Layout
-) -> None:
+async def test_local_settings_go_no_further_than_the_wiki_may(set_wiki_levels: SetWikiLevels, layout: Layout) -> None:
     """Without the right to itself a wiki decides on links only; no level above its most, none unknown."""
     with pytest.raises(InputError, match="--whole-wiki"):
         await set_wiki_levels(WikiLevelsRequest(WIKI, "text", None))
@@ -163,17 +157,13 @@ async def test_local_settings_go_no_further_than_the_wiki_may(
     assert held(layout) == ("images", "everything")
 
 
-async def test_local_settings_leave_what_an_operator_decided(
-    set_wiki_levels: SetWikiLevels, layout: Layout
-) -> None:
+async def test_local_settings_leave_what_an_operator_decided(set_wiki_levels: SetWikiLevels, layout: Layout) -> None:
     """Neither changed nor, when they say nothing, taken back."""
     allow_whole_wiki(layout)
     with closing(open_decisions(layout, "")) as store:
         now = SystemClock().now()
         target = target_of(wiki=WIKI.in_levels)
-        LevelStore(store).decide(
-            [target], StoredLevel.NO_MEDIA, actor=OPERATOR, now=now, is_stored=True
-        )
+        LevelStore(store).decide([target], StoredLevel.NO_MEDIA, actor=OPERATOR, now=now, is_stored=True)
     await set_wiki_levels(WikiLevelsRequest(WIKI, None, None))
     await set_wiki_levels(WikiLevelsRequest(WIKI, None, "no-media"))
     with pytest.raises(InputError, match="an operator"):

@@ -40,9 +40,7 @@ def town() -> Iterator[Town]:
         yield running
 
 
-def _checked(
-    town: Town, *options: str, profile: Path | None = None
-) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+def _checked(town: Town, *options: str, profile: Path | None = None) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     used = f"--profile={profile or town.weboid.profile}"
     ran = town.call("wiki", "check", used, "--json", *options)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -74,9 +72,7 @@ def while_watched(town: Town) -> SetupRun:
         wrong = _checked(town, f"--webhook-secret-file={other}")
         text = town.call("wiki", "check", f"--profile={town.weboid.profile}").out
         town.writer.write("Hall", HALL_TEXT)
-        (copy,) = town.until(
-            "a copy", lambda: [each for each in town.cached("http://museum.org/") if each["copy"]]
-        )
+        (copy,) = town.until("a copy", lambda: [each for each in town.cached("http://museum.org/") if each["copy"]])
         # Its bot is a process of its own, which prints to the same output.
         trial = town.run("wiki", "trial", "--gone=museum.org", f"--profile={town.weboid.profile}")
     return SetupRun(*found, wrong, text, copy, trial)
@@ -92,9 +88,7 @@ def test_all_is_proved_in_one_command(while_watched: SetupRun) -> None:
     assert code == 0, [each for all_ in found.values() for each in all_ if each["health"] == "bad"]
     healths = {name: {each["health"] for each in all_} for name, all_ in found.items()}
     good = ("contact", "watch", "front", "replay", "secret", "webhook", "wiki", "clock", "origins")
-    assert {name: healths[name] for name in (*good, "extension")} == {
-        name: {"good"} for name in (*good, "extension")
-    }
+    assert {name: healths[name] for name in (*good, "extension")} == {name: {"good"} for name in (*good, "extension")}
     assert {name: healths[name] for name in ("archives", "levels", "bot")} == {
         name: {"unset"} for name in ("archives", "levels", "bot")
     }
@@ -102,9 +96,7 @@ def test_all_is_proved_in_one_command(while_watched: SetupRun) -> None:
     assert "took a signed test" in lines
 
 
-def test_the_bots_edit_of_that_day_is_shown_and_not_made(
-    while_watched: SetupRun, town: Town
-) -> None:
+def test_the_bots_edit_of_that_day_is_shown_and_not_made(while_watched: SetupRun, town: Town) -> None:
     """While the wiki is watched: with our copy at the front's address; the bot of the trial has no account."""
     ran = while_watched.trial
     assert ran.code == 0, ran

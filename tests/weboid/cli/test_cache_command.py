@@ -33,9 +33,7 @@ def run(collection: Path) -> Run:
     """Runs `weboid collection cache` on the collection."""
 
     def call(*arguments: str) -> str:
-        done = CliRunner().invoke(
-            weboid, ["collection", "cache", *arguments, "--collection", str(collection)]
-        )
+        done = CliRunner().invoke(weboid, ["collection", "cache", *arguments, "--collection", str(collection)])
         assert done.exit_code == 0, done.output
         return done.output
 
@@ -61,9 +59,7 @@ def test_a_folder_that_is_no_collection_is_refused(tmp_path: Path) -> None:
     precious.parent.mkdir(parents=True)
     precious.write_bytes(b"x")
 
-    done = CliRunner().invoke(
-        weboid, ["collection", "cache", "--clear", "--collection", str(tmp_path)]
-    )
+    done = CliRunner().invoke(weboid, ["collection", "cache", "--clear", "--collection", str(tmp_path)])
 
     assert done.exit_code != 0
     assert precious.exists()

@@ -28,9 +28,7 @@ HTML = f'<p>Straße <a href="{URL}">x</a> <a href="https://me.example/own">own</
 
 def run(*arguments: object, data: bytes | None = None) -> Result:
     """A command; its exit code is that of the process."""
-    return CliRunner().invoke(
-        weboid, [str(each) for each in arguments], input=data, standalone_mode=False
-    )
+    return CliRunner().invoke(weboid, [str(each) for each in arguments], input=data, standalone_mode=False)
 
 
 def embed(front: Front, *arguments: object, data: bytes | None = None) -> Result:
@@ -135,20 +133,14 @@ def test_marks_stay_while_the_front_is_away(front: Front, site: Path) -> None:
     assert (site / "index.html").read_bytes() == before
 
 
-def test_a_marked_copy_of_a_site_has_all_its_files(
-    front: Front, site: Path, tmp_path: Path
-) -> None:
+def test_a_marked_copy_of_a_site_has_all_its_files(front: Front, site: Path, tmp_path: Path) -> None:
     """Links within it stay links; what leads out of it is left out. The site itself stays as it is."""
     out = tmp_path / "marked"
 
     first = json.loads(embed(front, site, "--out", out, "--json").stdout)
     second = json.loads(embed(front, site, "--out", out, "--json").stdout)
 
-    assert (
-        remove_marks((out / "index.html").read_bytes())
-        == HTML
-        == (site / "index.html").read_bytes()
-    )
+    assert remove_marks((out / "index.html").read_bytes()) == HTML == (site / "index.html").read_bytes()
     assert (out / "plain.html").read_bytes() == b"<p>no links</p>"
     assert (out / "style.css").read_bytes() == b"a { }"
     assert (out / "latest.html").readlink() == Path("index.html")
@@ -168,9 +160,7 @@ def test_a_check_writes_nothing_and_says_what_would_change(front: Front, site: P
     assert again.return_value == ExitCode.OK
 
 
-def test_a_page_that_somebody_else_writes_meanwhile_is_left_to_them(
-    front: Front, site: Path
-) -> None:
+def test_a_page_that_somebody_else_writes_meanwhile_is_left_to_them(front: Front, site: Path) -> None:
     """What was read is no longer what is there."""
 
     def body(question: dict[str, Any]) -> bytes:
@@ -191,9 +181,7 @@ def test_a_run_that_is_stopped_leaves_whole_files(front: Front, site: Path) -> N
     """Killed while it waits for the front: every file is as it was, and the next run goes on."""
     front.hold.clear()
     command = [sys.executable, "-m", "weboid", "embed", "filter", str(site), "--in-place"]
-    process = subprocess.Popen(
-        [*command, "--front", front.origin, "--wiki", "me@me", "--timeout", "60"]
-    )
+    process = subprocess.Popen([*command, "--front", front.origin, "--wiki", "me@me", "--timeout", "60"])
     while not front.asked:
         assert process.poll() is None
         front.hold.wait(0.02)
@@ -227,9 +215,7 @@ def test_what_cannot_be_meant_is_refused(arguments: list[str], front: Front, sit
     assert front.asked == []
 
 
-def test_the_links_of_a_site_are_listed_as_the_registry_reads_them(
-    site: Path, tmp_path: Path
-) -> None:
+def test_the_links_of_a_site_are_listed_as_the_registry_reads_them(site: Path, tmp_path: Path) -> None:
     """A line for each page; importing them makes the registry watch them."""
     listed = run("embed", "urls", site, "--base", "https://me.example/", "--wiki", "handbook@me")
     lines = [json.loads(line) for line in listed.stdout.splitlines()]

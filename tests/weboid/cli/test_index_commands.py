@@ -45,9 +45,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 
 @pytest.fixture
-def chosen(
-    settings: Settings, database_url: str, redis_server: RedisServer, tmp_path: Path
-) -> Settings:
+def chosen(settings: Settings, database_url: str, redis_server: RedisServer, tmp_path: Path) -> Settings:
     """Settings of machines that share both indexes."""
     dedup = f"{redis_server.url}?index={tmp_path.name}"
     return replace(
@@ -121,9 +119,7 @@ def test_a_sound_collection_has_no_fault_until_a_file_is_gone(
     assert gone.name not in {row[0] for row in held(database_url)["files"]}
 
 
-def test_what_is_wrong_with_it_is_found_and_made_good(
-    sound: Layout, chosen: Settings, database_url: str
-) -> None:
+def test_what_is_wrong_with_it_is_found_and_made_good(sound: Layout, chosen: Settings, database_url: str) -> None:
     """A rebuild gives the rows that writing gave; one that fails leaves the index as it was."""
     before = held(database_url)
     for statement, kind in FAULTS:
@@ -145,9 +141,7 @@ def test_what_is_wrong_with_it_is_found_and_made_good(
         assert server.execute(query).fetchone() == (0,)
 
 
-def test_an_index_of_another_version_is_rebuilt(
-    sound: Layout, chosen: Settings, database_url: str
-) -> None:
+def test_an_index_of_another_version_is_rebuilt(sound: Layout, chosen: Settings, database_url: str) -> None:
     """Its tables go, and what else lies in the schema stays."""
     before = held(database_url)
     spoil(database_url, "UPDATE version SET number = 1")

@@ -38,9 +38,7 @@ def test_init_writes_a_file_that_has_no_errors(own: Weboid, config: Path) -> Non
     checked = own.call("config", "check")
     status = own.call("status")
 
-    changed = {
-        (row["group"], row["key"]): row["value"] for row in json.loads(shown.out)["settings"]
-    }
+    changed = {(row["group"], row["key"]): row["value"] for row in json.loads(shown.out)["settings"]}
     assert changed["links", "archives"] == ["wayback"]
     assert 'contact = "me@example.org"' in config.read_text()
     assert (checked.code, status.code) == (0, 0)
@@ -63,8 +61,7 @@ def test_every_example_in_the_file_is_valid(own: Weboid, config: Path) -> None:
     """Taking a comment sign away never makes an error."""
     lines = config.read_text().splitlines()
     examples = [
-        line[2:] if line.startswith("# ") and (" = " in line or line == "# [[seed]]") else line
-        for line in lines
+        line[2:] if line.startswith("# ") and (" = " in line or line == "# [[seed]]") else line for line in lines
     ]
     config.write_text("\n".join(dict.fromkeys(line for line in examples if line)))
 
@@ -83,9 +80,7 @@ def test_an_existing_file_is_kept_unless_force_is_given(own: Weboid, config: Pat
     assert "# mine" not in config.read_text()
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("--archive", "nowhere"), ("--contact", "no address")]
-)
+@pytest.mark.parametrize(("option", "value"), [("--archive", "nowhere"), ("--contact", "no address")])
 def test_an_invalid_answer_writes_nothing(own: Weboid, option: str, value: str) -> None:
     """The error names what would be right."""
     assert own.call("init", option, value).code == 2
@@ -158,9 +153,7 @@ def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Pa
         ("[visit]\ntimeout_s = 1\ntimeout_s = 2\n", "(at line 3,"),
     ],
 )
-def test_a_wrong_file_is_reported_with_its_line(
-    own: Weboid, config: Path, text: str, message: str
-) -> None:
+def test_a_wrong_file_is_reported_with_its_line(own: Weboid, config: Path, text: str, message: str) -> None:
     """By `config check`, and by a command that uses the settings."""
     config.write_text(text)
     for ran in (own.call("config", "check"), own.call("archive", "https://a.example/")):
@@ -203,9 +196,7 @@ def test_options_of_browsertrix_that_have_an_equal_work(own: Weboid, tmp_path: P
     seeds.write_text("https://b.example/\n")
     words = ["--scopeType", "host", "--pageLimit", "3", "--sizeLimit", "1GB", "--timeLimit", "7200"]
 
-    ran = own.call(
-        "crawl", "--url", "https://a.example/", "--seedFile", str(seeds), *words, "--dry-run"
-    )
+    ran = own.call("crawl", "--url", "https://a.example/", "--seedFile", str(seeds), *words, "--dry-run")
 
     assert "https://a.example/" in ran.out
     assert "https://b.example/" in ran.out
@@ -230,9 +221,7 @@ def test_log_lines_can_be_json(own: Weboid) -> None:
     code = "import logging; from weboid.cli.main import weboid; "
     code += "weboid(['config', 'schema'], standalone_mode=False); "
     code += "logging.getLogger('a').warning('it %s', 'is')"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 
     line = json.loads(ran.stderr.splitlines()[-1])
     assert (line["level"], line["logger"], line["message"]) == ("warning", "a", "it is")

@@ -17,9 +17,7 @@ Level = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def level(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Level:
+def level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Level:
     """Runs `weboid level` on a collection, as `main` does: exit code, stdout and stderr."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
 
@@ -175,9 +173,7 @@ def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_meant_is_refused(
-    level: Level, arguments: tuple[str, ...], reason: str
-) -> None:
+def test_what_cannot_be_meant_is_refused(level: Level, arguments: tuple[str, ...], reason: str) -> None:
     """With a sentence, and the exit code for what must be mended."""
     code, _, told = level(*arguments)
 
@@ -210,9 +206,7 @@ def test_stored_levels_are_set_shown_listed_and_cleared(level: Level) -> None:
         ("stored", "no-media"),
         ("stored", "text"),
     ]
-    assert [
-        each["level"] for each in facts(level("list", "--level", "no-media", "--json"))["rules"]
-    ] == ["no-media"]
+    assert [each["level"] for each in facts(level("list", "--level", "no-media", "--json"))["rules"]] == ["no-media"]
 
     assert level("rm", "--store", "--wiki", "w")[0] == ExitCode.OK
     assert facts(level("show", "https://b.example/", "--wiki", "w", "--json"))["level"] == "html"

@@ -104,9 +104,7 @@ def test_the_doctor_starts_what_it_reports(copied: Weboid, monkeypatch: pytest.M
     assert "does not answer" in findings["scanner"]["text"]
 
 
-def test_what_was_archived_is_scanned_after_the_run(
-    copied: Weboid, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_archived_is_scanned_after_the_run(copied: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where clamd is found, and unless --no-scan says otherwise."""
     clamd = ClamdServer()
     try:

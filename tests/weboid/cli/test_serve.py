@@ -93,9 +93,7 @@ def test_copies_have_the_port_after_that_of_the_pages(served: tuple[Weboid, int]
         ("--no-replay", "", "--no-replay needs both"),
     ],
 )
-def test_what_is_no_rule_is_refused_before_anything_starts(
-    option: str, value: str, message: str, own: Weboid
-) -> None:
+def test_what_is_no_rule_is_refused_before_anything_starts(option: str, value: str, message: str, own: Weboid) -> None:
     """With what to write instead."""
     ran = own.call("serve", "--listen", "127.0.0.1:0", option, *filter(None, [value]))
 

@@ -38,9 +38,7 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
     """A collection of two pages, a picture, and the same picture elsewhere."""
     with closing(CollectionBuilder(tmp_path / "collection")) as builder:
         html = "<p>What the wombat says is nobody's business.</p>"
-        page = builder.page(
-            URL, html, title="Of wombats", shot=png("teal", (160, 100)), text="Text"
-        )
+        page = builder.page(URL, html, title="Of wombats", shot=png("teal", (160, 100)), text="Text")
         builder.response(URL, html.encode(), page_id=page)
         builder.page("https://b.example/", "<p>Another page, of bilbies.</p>", title="Of bilbies")
         picture = builder.response("https://a.example/i.png", png(), mime="image/png")
@@ -196,9 +194,7 @@ def test_what_checks_kept_of_an_erased_page_goes_with_it(layout: Layout) -> None
     with closing(sqlite3.connect(layout.captures_db)) as index:
         ids = dict(index.execute("SELECT url, page_id FROM pages").fetchall())
     checks = [
-        PlaybackCheck(
-            ids[url], url, warc_date(NOW), level, warc_date(NOW), "e", QaVerdict.BROKEN, score=0.0
-        )
+        PlaybackCheck(ids[url], url, warc_date(NOW), level, warc_date(NOW), "e", QaVerdict.BROKEN, score=0.0)
         for url, level in ((URL, "images"), (URL, "full"), ("https://b.example/", "images"))
     ]
     with closing(CollectionBuilder(layout.root, is_there=True)) as builder:
@@ -222,9 +218,7 @@ def test_what_checks_kept_of_an_erased_page_goes_with_it(layout: Layout) -> None
     with closing(open_registry(layout)) as store, store.snapshot() as reader:
         found = find_checks(reader, [check.page_id for check in checks])
     assert [row.check.url for row in found] == ["https://b.example/"]
-    assert [path.name for path in layout.quality_pictures.rglob("*.webp")] == [
-        f"{checks[2].page_id}.images.shown.webp"
-    ]
+    assert [path.name for path in layout.quality_pictures.rglob("*.webp")] == [f"{checks[2].page_id}.images.shown.webp"]
     assert verify_collection(layout).faults == []
     before = rows_of(layout)
     rebuild_index(layout, bucket="default")

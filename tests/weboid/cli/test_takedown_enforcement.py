@@ -89,9 +89,7 @@ class House:
         """Ask the front."""
         return fetch(self.served.front, target)
 
-    def proof(
-        self, url: str, warm: HeldValidators | None = None, *, before: bool = False
-    ) -> AuditReport:
+    def proof(self, url: str, warm: HeldValidators | None = None, *, before: bool = False) -> AuditReport:
         """Every route asked for the URL."""
         now = _CLOCK.now()
         with (
@@ -164,9 +162,7 @@ def test_no_route_shows_what_was_taken_down(
     shown = {each.probe.route for each in before.leaks}
     assert {"/", "/api/pages", "/c/…/…", "/c/…im_/…", "/c/…id_/…"} <= shown
     assert before.warm.etags
-    number = house.take_down(
-        url, kind, effect=effect, timestamp=AT if kind is TakedownKind.CAPTURE else ""
-    )
+    number = house.take_down(url, kind, effect=effect, timestamp=AT if kind is TakedownKind.CAPTURE else "")
 
     after = house.proof(url, before.warm)
     assert [(each.probe, each.leak) for each in after.leaks] == []
@@ -202,9 +198,7 @@ def test_a_framed_document_is_withheld_wherever_it_is_shown(
 ) -> None:
     """The embedding page is shown without it; its text and its screenshots are not shown."""
     url, framed = f"{site}/page", f"{site.replace('://', '://framed.')}/words"
-    framing_page(
-        house.builder, url, framed, source=f"{site}/elsewhere" if is_redirected else framed
-    )
+    framing_page(house.builder, url, framed, source=f"{site}/elsewhere" if is_redirected else framed)
     levels = ["", "tx_", "rd_", "ni_", "wi_"]
     parts = [f"id_/urn:text:{url}", f"im_/urn:view:{url}", f"im_/urn:fullPage:{url}"]
     parts += [f"im_/urn:thumbnail:{url}"]
@@ -234,9 +228,7 @@ def test_a_framed_document_is_withheld_wherever_it_is_shown(
     assert _FRAMED_WORDS in house.replay(f"/c/{AT}/{url}").text
 
 
-def test_a_frame_of_an_older_artifact_is_withheld_when_its_url_is_unknown(
-    house: House, site: str
-) -> None:
+def test_a_frame_of_an_older_artifact_is_withheld_when_its_url_is_unknown(house: House, site: str) -> None:
     """It may be the one that was taken down, so it is not shown; a page without such is left alone."""
     url, framed = f"{site}/page", f"{site}/framed"
     inner = f"<html><body>{_FRAMED_WORDS}</body></html>"
@@ -342,9 +334,7 @@ def test_a_hidden_page_was_never_captured(house: House, site: str) -> None:
 def test_hidden_pages_leave_no_gap_in_lists(house: House, site: str) -> None:
     """A part of the list is as long as ever."""
     for number in range(70):
-        house.builder.page(
-            f"{site}/{number:03}", "<p>x</p>", at=NOW + timedelta(days=9, seconds=number)
-        )
+        house.builder.page(f"{site}/{number:03}", "<p>x</p>", at=NOW + timedelta(days=9, seconds=number))
     for number in range(40, 69):
         house.take_down(f"{site}/{number:03}", effect=TakedownEffect.HIDE)
 
@@ -398,8 +388,7 @@ def test_a_digest_holds_for_payloads_however_they_were_sent(house: House, site: 
     number = house.take_down(digest, TakedownKind.DIGEST)
 
     warm = [
-        house.replay(target, If_None_Match=reply["ETag"]).status
-        for target, reply in zip(targets, first, strict=True)
+        house.replay(target, If_None_Match=reply["ETag"]).status for target, reply in zip(targets, first, strict=True)
     ]
     assert warm == statuses(house, *targets) == [451, 451, 451]
     house.lift(number)
@@ -555,9 +544,7 @@ def test_wider_ones_cover_what_lies_below(
     assert statuses(house, *(f"/c/{AT}/{url}" for url in urls)) == [200] * 4
 
 
-def test_decisions_beside_a_shared_index_hold_on_every_machine(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_decisions_beside_a_shared_index_hold_on_every_machine(tmp_path: Path, database_url: str) -> None:
     """Front and replay of an index in PostgreSQL follow what another process decides there."""
     url = "https://shared.example/p"
     with contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder:

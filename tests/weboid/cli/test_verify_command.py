@@ -118,9 +118,7 @@ def test_a_loss_is_said_on_standard_error(weboid: Weboid) -> None:
 
 
 @pytest.mark.parametrize("command", [("archive", f"{URL}?new"), ("index", "rebuild")])
-def test_an_index_of_another_version_asks_for_a_rebuild(
-    weboid: Weboid, command: tuple[str, ...]
-) -> None:
+def test_an_index_of_another_version_asks_for_a_rebuild(weboid: Weboid, command: tuple[str, ...]) -> None:
     """Archiving refuses it with a sentence and its exit code; the rebuild goes on."""
     with closing(sqlite3.connect(weboid.collection / "db" / "captures.sqlite")) as database:
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")

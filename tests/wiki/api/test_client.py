@@ -34,9 +34,7 @@ async def test_an_answer_is_of_format_2_and_says_who_asked(front: Front, api_at:
     assert "cookie" not in asked.headers
 
 
-async def test_a_long_question_is_posted_and_says_that_it_writes_nothing(
-    front: Front, api_at: ApiAt
-) -> None:
+async def test_a_long_question_is_posted_and_says_that_it_writes_nothing(front: Front, api_at: ApiAt) -> None:
     """Servers limit the length of addresses; the second data centre takes what only reads."""
     titles = [f"A title that is not there {number}" for number in range(50)]
     async with api_at(front.api) as api:
@@ -77,9 +75,7 @@ async def test_what_unpacks_to_much_takes_no_memory(front: Front, api_at: ApiAt)
 
 
 @pytest.mark.parametrize("packed", [False, True])
-async def test_an_answer_has_a_limit_packed_or_not(
-    front: Front, api_at: ApiAt, packed: bool
-) -> None:
+async def test_an_answer_has_a_limit_packed_or_not(front: Front, api_at: ApiAt, packed: bool) -> None:
     """A little that unpacks to much is not unpacked."""
     body = b'{"query": "' + b"a" * 30_000_000 + b'"}'
     headers = {"Content-Encoding": "gzip"} if packed else {}
@@ -89,9 +85,7 @@ async def test_an_answer_has_a_limit_packed_or_not(
             await api.get(**SITE)
 
 
-async def test_warnings_are_logged_once(
-    front: Front, api_at: ApiAt, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_warnings_are_logged_once(front: Front, api_at: ApiAt, caplog: pytest.LogCaptureFixture) -> None:
     """A parameter that a later version no longer knows is told, but not with each poll."""
     async with api_at(front.api) as api:
         with caplog.at_level(logging.WARNING):
@@ -100,9 +94,7 @@ async def test_warnings_are_logged_once(
     assert len([each for each in caplog.records if "nonsense" in each.getMessage()]) == 1
 
 
-async def test_one_request_is_under_way_at_a_time_with_a_gap(
-    front: Front, api_at: ApiAt, pauses: Pauses
-) -> None:
+async def test_one_request_is_under_way_at_a_time_with_a_gap(front: Front, api_at: ApiAt, pauses: Pauses) -> None:
     """However many ask."""
     async with api_at(front.api, gap_s=5) as api:
         await asyncio.gather(*(api.get(**SITE) for _ in range(5)))
@@ -114,9 +106,7 @@ async def test_one_request_is_under_way_at_a_time_with_a_gap(
 # Redirects
 
 
-async def test_a_redirect_to_the_same_domain_is_followed_and_told(
-    wiki: Wiki, front: Front, api_at: ApiAt
-) -> None:
+async def test_a_redirect_to_the_same_domain_is_followed_and_told(wiki: Wiki, front: Front, api_at: ApiAt) -> None:
     """From then on the new address is asked."""
     front.instead = [Answer(301, b"", {"Location": f"{wiki.api()}?action=query"})]
     async with api_at(front.api) as api:
@@ -126,9 +116,7 @@ async def test_a_redirect_to_the_same_domain_is_followed_and_told(
     assert len(front.seen) == 1
 
 
-async def test_secrets_stay_when_a_page_leads_elsewhere(
-    wiki: Wiki, front: Front, api_at: ApiAt
-) -> None:
+async def test_secrets_stay_when_a_page_leads_elsewhere(wiki: Wiki, front: Front, api_at: ApiAt) -> None:
     """While an API is looked for, too."""
     with fronting(wiki.base) as other:
         front.script = lambda _: Answer(302, b"", {"Location": f"{other.base}/wiki/Main_Page"})
@@ -156,9 +144,7 @@ async def test_a_bot_password_logs_in_once_and_each_question_makes_sure(
     assert [each.method for each in secrets] == ["POST"]
 
 
-async def test_an_older_form_of_bot_passwords_works(
-    front: Front, api_at: ApiAt, bot_name: str
-) -> None:
+async def test_an_older_form_of_bot_passwords_works(front: Front, api_at: ApiAt, bot_name: str) -> None:
     """The name of the account, and app@password."""
     user, _, app = bot_name.partition("@")
     async with api_at(front.api, WikiCredentials(user, f"{app}@{BOT_SECRET}")) as api:
@@ -174,9 +160,7 @@ async def test_half_a_pair_of_surrogates_is_replaced(front: Front, api_at: ApiAt
     assert told["query"] == {"a": "x?y", "b": "\N{GRINNING FACE}"}
 
 
-async def test_who_is_logged_out_logs_in_again_once(
-    front: Front, api_at: ApiAt, bot_name: str
-) -> None:
+async def test_who_is_logged_out_logs_in_again_once(front: Front, api_at: ApiAt, bot_name: str) -> None:
     """The session ends on the wiki's side: nobody need notice."""
     async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         await api.get(**SITE)
@@ -185,14 +169,10 @@ async def test_who_is_logged_out_logs_in_again_once(
         assert {each["query"]["userinfo"]["name"] for each in told} == {"Repairer"}
         assert len(front.asked(action="login")) == 2
         api._wire.forget()
-        assert (await api.post(action="edit", title="Logged out", text="x"))["edit"][
-            "result"
-        ] == "Success"
+        assert (await api.post(action="edit", title="Logged out", text="x"))["edit"]["result"] == "Success"
 
 
-async def test_a_token_of_oauth_and_a_password_in_front_go_along(
-    front: Front, api_at: ApiAt
-) -> None:
+async def test_a_token_of_oauth_and_a_password_in_front_go_along(front: Front, api_at: ApiAt) -> None:
     """In the header, to the wiki's own server; the password may stand in the address."""
     front.script = lambda _: Answer.of_json({"query": {}})
     async with api_at(front.api, WikiCredentials("me", token="t" * 9)) as api:

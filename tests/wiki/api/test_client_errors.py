@@ -220,9 +220,7 @@ async def test_a_wrong_password_says_what_to_do(front: Front, api_at: ApiAt, bot
     assert len(front.asked(action="login")) == 1
 
 
-async def test_too_many_logins_are_not_taken_for_a_wrong_password(
-    wiki: Wiki, front: Front, api_at: ApiAt
-) -> None:
+async def test_too_many_logins_are_not_taken_for_a_wrong_password(wiki: Wiki, front: Front, api_at: ApiAt) -> None:
     """The wiki wants some peace, and then the same password may do."""
     name = make_bot(wiki, name="Hasty")
     told: list[Exception] = []
@@ -249,18 +247,14 @@ async def test_who_cannot_log_in_again_is_told(front: Front, api_at: ApiAt, bot_
     assert len(front.asked(action="login")) == 2
 
 
-async def test_a_bad_token_is_fetched_again_once(
-    front: Front, api_at: ApiAt, bot_name: str
-) -> None:
+async def test_a_bad_token_is_fetched_again_once(front: Front, api_at: ApiAt, bot_name: str) -> None:
     """And what is still refused then goes up."""
     async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         await api.token()
         api._tokens["csrf"] = "spoilt+\\"
         told = await api.post(action="edit", title="A bad token", text="x")
         assert told["edit"]["result"] == "Success"
-        front.script = lambda asked: (
-            Answer.refusing("badtoken") if asked.params.get("action") == "edit" else None
-        )
+        front.script = lambda asked: Answer.refusing("badtoken") if asked.params.get("action") == "edit" else None
         front.seen.clear()
         with pytest.raises(WikiRefusedError, match="badtoken"):
             await api.post(action="edit", title="A bad token", text="y")
@@ -290,9 +284,7 @@ async def test_a_write_is_sent_again_only_when_it_cannot_have_been_done(
     assert len(front.asked(action="edit")) == times
 
 
-async def test_answers_of_wrong_types_are_errors(
-    front: Front, api_at: ApiAt, writer: Writer
-) -> None:
+async def test_answers_of_wrong_types_are_errors(front: Front, api_at: ApiAt, writer: Writer) -> None:
     """A token that is none."""
     writer.write("Types", "x")
     odd: list[Any] = [[], {"query": []}, {"query": {"tokens": {"csrftoken": 5}}}]

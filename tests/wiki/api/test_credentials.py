@@ -47,9 +47,7 @@ def test_a_file_that_others_reach_is_refused(file: Path, mode: int) -> None:
         read_secret(file)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"  \n", b"a\nb", b"\xff\xfe", b"x" * 20_000, b"a\0b"], ids=len
-)
+@pytest.mark.parametrize("content", [b"", b"  \n", b"a\nb", b"\xff\xfe", b"x" * 20_000, b"a\0b"], ids=len)
 def test_a_file_without_one_line_is_refused(file: Path, content: bytes) -> None:
     """And what it holds is not shown."""
     file.write_bytes(content)

@@ -54,10 +54,6 @@ async def test_what_concerns_one_page_is_told_of_that_page(code: str, reason: Ed
         ("", EditingStoppedError),
     ],
 )
-async def test_what_is_not_about_a_page_stops_or_starts_again(
-    code: str, error: type[Exception]
-) -> None:
+async def test_what_is_not_about_a_page_stops_or_starts_again(code: str, error: type[Exception]) -> None:
     """What nobody knows stops everything: a bot that is refused asks people."""
-    assert isinstance(
-        await edit_error(WikiApi("http://127.0.0.1:1/api.php"), code, "said so"), error
-    )
+    assert isinstance(await edit_error(WikiApi("http://127.0.0.1:1/api.php"), code, "said so"), error)

@@ -141,9 +141,7 @@ async def test_a_stream_is_resumed_where_it_broke_off(stream: Stream, pauses: Pa
     assert len(pauses.slept) == 2
 
 
-async def test_a_server_that_stays_away_is_told_after_many_attempts(
-    stream: Stream, pauses: Pauses
-) -> None:
+async def test_a_server_that_stays_away_is_told_after_many_attempts(stream: Stream, pauses: Pauses) -> None:
     """Each after a longer pause, and not before it allows; one that has no such stream at once."""
     stream.status = 503
     with pytest.raises(WikiAwayError):
@@ -179,9 +177,7 @@ async def test_a_stream_that_is_none_is_away(stream: Stream, pauses: Pauses) -> 
     st.data(),
 )
 @settings(deadline=None)
-def test_a_stream_is_read_alike_however_it_is_cut(
-    lines: list[tuple[str, str]], end: str, data: st.DataObject
-) -> None:
+def test_a_stream_is_read_alike_however_it_is_cut(lines: list[tuple[str, str]], end: str, data: st.DataObject) -> None:
     """In the middle of a letter, of a line's end, of an event."""
     text = "".join(end if name == "end" else f"{name}: {value}{end}" for name, value in lines)
     whole = (text + end + "data: last" + end + end + ":" + end).encode()
@@ -213,9 +209,7 @@ def test_pauses_grow_to_a_limit(failures: int, chance: float) -> None:
 
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda each: (
-        st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=5), each, max_size=3)
-    ),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=5), each, max_size=3),
     max_leaves=5,
 )
 

@@ -81,9 +81,7 @@ async def test_a_page_is_read_whole(front: Front, api_at: ApiAt, writer: Writer)
 
 
 @slow
-async def test_answers_come_in_the_order_of_the_question_one_each(
-    front: Front, api_at: ApiAt, writer: Writer
-) -> None:
+async def test_answers_come_in_the_order_of_the_question_one_each(front: Front, api_at: ApiAt, writer: Writer) -> None:
     """Missing, invalid, of other wikis, special, twice, and written in other ways."""
     writer.write("Pg order", "x")
     writer.write("Pg redirect", "#REDIRECT [[Pg order]] [https://example.com/r r]")
@@ -102,9 +100,7 @@ async def test_answers_come_in_the_order_of_the_question_one_each(
         *("pg order", "Pg_order", "Pg redirect", "pg order")
     ]
     assert (found[7].is_redirect, found[7].links) == (True, ("https://example.com/r",))
-    assert [(each.page_id, each.is_missing) for each in by_id] == [
-        *((999_999, True), (1, False), (999_999, True))
-    ]
+    assert [(each.page_id, each.is_missing) for each in by_id] == [*((999_999, True), (1, False), (999_999, True))]
 
 
 @slow
@@ -116,9 +112,7 @@ async def test_links_of_many_pages_are_whole_however_they_are_doled_out(
     for number in range(7):
         urls = [f"https://many{each}.example/{number}" for each in range(number * 3)]
         cats = " ".join(f"[[Category:Many {each}]]" for each in range(number))
-        page, _ = writer.write(
-            f"Pg many {number}", f"{' '.join(urls)} {cats} [[wikipedia:M{number}]]"
-        )
+        page, _ = writer.write(f"Pg many {number}", f"{' '.join(urls)} {cats} [[wikipedia:M{number}]]")
         links[page] = urls, number
 
     front.override.update(ellimit="4", iwlimit="2", cllimit="3")
@@ -135,9 +129,7 @@ async def test_links_of_many_pages_are_whole_however_they_are_doled_out(
 
 
 @slow
-async def test_an_account_with_high_limits_reads_more_at_once(
-    front: Front, api_at: ApiAt, bot_name: str
-) -> None:
+async def test_an_account_with_high_limits_reads_more_at_once(front: Front, api_at: ApiAt, bot_name: str) -> None:
     """500 numbers in one question; with text the size of an answer is the limit."""
     async with api_at(front.api, WikiCredentials(bot_name, BOT_SECRET)) as api:
         found = await read_pages(api, page_ids=list(range(1, 401)))
@@ -166,9 +158,7 @@ async def test_a_page_of_two_megabytes_is_read(front: Front, api_at: ApiAt, writ
 
 
 @slow
-async def test_the_first_format_is_read_as_well(
-    front: Front, api_at: ApiAt, writer: Writer
-) -> None:
+async def test_the_first_format_is_read_as_well(front: Front, api_at: ApiAt, writer: Writer) -> None:
     """Some caches and gateways answer in format 1: pages by number, texts under *, flags that are empty."""
     page, rev = writer.write(
         "Pg format", "#REDIRECT [[Pg]] [https://example.com/f f] [[wikipedia:F]] [[Category:Pg f]]"
@@ -233,9 +223,7 @@ async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
 
 
 @slow
-async def test_names_that_the_wiki_does_not_have_are_told(
-    front: Front, api_at: ApiAt, writer: Writer
-) -> None:
+async def test_names_that_the_wiki_does_not_have_are_told(front: Front, api_at: ApiAt, writer: Writer) -> None:
     """A misspelt exclusion would archive what nobody wanted; a category without a page is known."""
     writer.write("Pg spelt", "[[Category:Spelt right]]")
     writer.write("Template:Spelt", "x")
@@ -261,9 +249,7 @@ async def test_revisions_come_newest_first_with_what_is_known_of_them(
     wiki.maintain("createAndPromote.php", "--force", "--custom-groups", "suppress", ADMIN)
     made = [writer.write("Pg history", f"text {number}") for number in range(4)]
     page = made[0][0]
-    writer.act(
-        action="revisiondelete", type="revision", ids=made[1][1], hide="content|comment|user"
-    )
+    writer.act(action="revisiondelete", type="revision", ids=made[1][1], hide="content|comment|user")
     async with api_at(front.api) as api:
         found = [each async for each in read_revisions(api, page)]
         assert [each async for each in read_revisions(api, 999_999)] == []

@@ -35,9 +35,7 @@ async def test_the_first_time_nothing_is_told_but_a_gap(front: Front, api_at: Ap
 
 
 @slow
-async def test_each_way_in_which_a_page_changes_is_told_once(
-    front: Front, api_at: ApiAt, writer: Writer
-) -> None:
+async def test_each_way_in_which_a_page_changes_is_told_once(front: Front, api_at: ApiAt, writer: Writer) -> None:
     """Edits, moves with and without a redirect, deletion, restoring, import, merging; page ids stay."""
     async with api_at(front.api) as api:
         start = (await changes_since(api)).cursor
@@ -80,9 +78,7 @@ async def test_each_way_in_which_a_page_changes_is_told_once(
 
 
 @slow
-async def test_older_versions_leave_page_ids_out_of_the_log(
-    front: Front, api_at: ApiAt, writer: Writer
-) -> None:
+async def test_older_versions_leave_page_ids_out_of_the_log(front: Front, api_at: ApiAt, writer: Writer) -> None:
     """They are found by the title; a page that is gone keeps none."""
 
     def through(asked: Asked, told: dict[str, Any]) -> Any:
@@ -106,9 +102,7 @@ async def test_older_versions_leave_page_ids_out_of_the_log(
 
 
 @slow
-async def test_what_is_hidden_is_passed_over(
-    wiki: Wiki, front: Front, api_at: ApiAt, writer: Writer
-) -> None:
+async def test_what_is_hidden_is_passed_over(wiki: Wiki, front: Front, api_at: ApiAt, writer: Writer) -> None:
     """A hidden log entry has neither title nor page, a hidden user no name."""
     wiki.maintain("createAndPromote.php", "--force", "--custom-groups", "suppress", ADMIN)
     async with api_at(front.api) as api:
@@ -123,9 +117,7 @@ async def test_what_is_hidden_is_passed_over(
             ids=logs["query"]["logevents"][0]["logid"],
             hide="content|user",
         )
-        writer.act(
-            action="revisiondelete", type="revision", ids=rev, hide="user", target="Hidden away"
-        )
+        writer.act(action="revisiondelete", type="revision", ids=rev, hide="user", target="Hidden away")
         batch = await changes_since(api, start)
     hidden = [each for each in batch.changes if not each.title]
     assert [each.kind for each in hidden] == [ChangeKind.OTHER]
@@ -186,9 +178,7 @@ def listed(front: Front) -> Listed:
 
 
 @slow
-async def test_entries_that_appear_late_are_told_once(
-    front: Front, api_at: ApiAt, listed: Listed
-) -> None:
+async def test_entries_that_appear_late_are_told_once(front: Front, api_at: ApiAt, listed: Listed) -> None:
     """A transaction's entry has the moment when it began."""
     told: list[int] = []
     async with api_at(front.api) as api:
@@ -206,9 +196,7 @@ async def test_entries_that_appear_late_are_told_once(
 
 
 @slow
-async def test_a_long_list_comes_in_parts_each_entry_once(
-    front: Front, api_at: ApiAt, listed: Listed
-) -> None:
+async def test_a_long_list_comes_in_parts_each_entry_once(front: Front, api_at: ApiAt, listed: Listed) -> None:
     """Even when all of it has one moment; the cursor in between survives as text."""
     listed.rows = [_row(number, NOW - timedelta(hours=number // 40)) for number in range(1, 81)]
     told: list[int] = []
@@ -281,13 +269,9 @@ async def test_a_cursor_older_than_what_the_wiki_keeps_is_a_gap(
     [[5], {"a": 5}, "x", [{"rcid": 1, "type": "edit"}], [{"rcid": 1, "timestamp": "soon"}]],
     ids=str,
 )
-async def test_what_is_no_list_of_changes_is_an_error(
-    front: Front, api_at: ApiAt, rows: Any
-) -> None:
+async def test_what_is_no_list_of_changes_is_an_error(front: Front, api_at: ApiAt, rows: Any) -> None:
     """The cursor then stays where it was."""
-    answer = Answer.of_json(
-        {"curtimestamp": "2026-11-21T20:00:00Z", "query": {"recentchanges": rows}}
-    )
+    answer = Answer.of_json({"curtimestamp": "2026-11-21T20:00:00Z", "query": {"recentchanges": rows}})
     front.script = lambda _: answer
     async with api_at(front.api, attempts=1) as api:
         with pytest.raises(WikiAwayError):

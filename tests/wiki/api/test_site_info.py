@@ -86,9 +86,7 @@ async def test_what_other_wikis_say_is_understood(
     [{"generator": "Other 2"}, {"wikiid": "a b"}, {"wikiid": None}, {"generator": 5}],
     ids=str,
 )
-async def test_what_is_no_wiki_of_mediawiki_is_refused(
-    front: Front, api_at: ApiAt, general: dict[str, Any]
-) -> None:
+async def test_what_is_no_wiki_of_mediawiki_is_refused(front: Front, api_at: ApiAt, general: dict[str, Any]) -> None:
     """Another program's API, or one that hides its name."""
     answer = {"query": {"general": {"generator": "MediaWiki 1.39", "wikiid": "x", **general}}}
     front.script = lambda _: Answer.of_json(answer)
@@ -162,9 +160,7 @@ async def test_a_server_that_is_away_is_told_as_such(front: Front, api_at: ApiAt
 
 
 @slow
-async def test_a_private_wiki_is_found_and_read_with_an_account(
-    private_wiki: Wiki, api_at: ApiAt
-) -> None:
+async def test_a_private_wiki_is_found_and_read_with_an_account(private_wiki: Wiki, api_at: ApiAt) -> None:
     """Without one it says what to give."""
     with pytest.raises(LoggedOutError, match="--account"):
         await find_api(private_wiki.base, api_at)
@@ -197,9 +193,7 @@ def test_any_page_may_be_looked_through(text: str) -> None:
         assert all(each.startswith("https://") for each in api_candidates("https://a.org/x", page))
 
 
-@given(
-    st.lists(st.integers(0, 9999), max_size=4), st.sampled_from(["", "-alpha", "-wmf.5", "-rc.0"])
-)
+@given(st.lists(st.integers(0, 9999), max_size=4), st.sampled_from(["", "-alpha", "-wmf.5", "-rc.0"]))
 @settings(deadline=None)
 def test_a_version_is_read_as_it_is_written(numbers: list[int], more: str) -> None:
     """Whatever stands behind it."""

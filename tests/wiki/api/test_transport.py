@@ -27,9 +27,7 @@ async def test_who_was_found_in_public_leads_nobody_into_a_private_network(
         return [(2, 1, 6, "", ("10.1.2.3", 0))]  # what a name server would say
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names)
-    reply = ApiResponse(
-        301, "http://wiki.example.org/x", {"location": "http://db.example.org/api.php"}, b""
-    )
+    reply = ApiResponse(301, "http://wiki.example.org/x", {"location": "http://db.example.org/api.php"}, b"")
     async with ApiTransport(user_agent="test") as wire:
         assert await wire.target_of(reply) == "http://db.example.org/api.php"
         wire.is_public = True  # as if the first answer had come from a public address

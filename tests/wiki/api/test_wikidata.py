@@ -131,9 +131,7 @@ async def test_what_a_repository_does_not_have_is_told(items: Repository, api_at
     ],
     ids=str,
 )
-async def test_a_wiki_says_where_its_items_are(
-    items: Repository, api_at: ApiAt, url: Any, address: str
-) -> None:
+async def test_a_wiki_says_where_its_items_are(items: Repository, api_at: ApiAt, url: Any, address: str) -> None:
     """In the form of Wikibase Client; what is no address of the web's is none."""
     items.instead = Answer.of_json({"query": {"wikibase": {"repo": {"url": url}}} if url else {}})
     async with api_at(items.api) as api:

@@ -53,9 +53,7 @@ async def test_archives_are_asked_about_copies_on_pages_only_where_that_is_wante
     assert (await asking.standing(THEIRS, A)).sight is CopyVerdict.GONE
 
 
-@pytest.mark.parametrize(
-    ("url", "sight"), [(A, CopyVerdict.GOOD), ("http://b.test/", CopyVerdict.OTHER_PAGE)]
-)
+@pytest.mark.parametrize(("url", "sight"), [(A, CopyVerdict.GOOD), ("http://b.test/", CopyVerdict.OTHER_PAGE)])
 async def test_a_short_address_is_held_to_its_link(
     world: World, asker: ArchiveClient, url: str, sight: CopyVerdict
 ) -> None:

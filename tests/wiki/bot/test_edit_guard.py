@@ -85,9 +85,7 @@ def test_spaces_and_underscores_are_the_same_in_names() -> None:
     assert edit_objection("{{bots|deny=link_keeper}}", "Link Keeper")
 
 
-@pytest.mark.parametrize(
-    "text", ["{{in use}}", "{{In_use|1 h}}", "{{Inuse}}", "{{In Bearbeitung|x}}"]
-)
+@pytest.mark.parametrize("text", ["{{in use}}", "{{In_use|1 h}}", "{{Inuse}}", "{{In Bearbeitung|x}}"])
 def test_a_page_that_is_being_worked_on_is_known(text: str) -> None:
     """The bot comes back later."""
     assert edit_objection(text, "Weboid") == "{{in use}}"

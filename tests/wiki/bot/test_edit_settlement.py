@@ -169,9 +169,7 @@ async def test_a_citation_that_goes_is_no_revert(shop: Shop, reader: Writer) -> 
 async def test_another_copy_is_no_revert(shop: Shop, reader: Writer) -> None:
     """Somebody found a better copy, and rewrote the citation."""
     title, edit = await mended(shop)
-    text = (
-        shop.text(title).replace("20250310000000", "20250201000000").replace("title=A", "title=B")
-    )
+    text = shop.text(title).replace("20250310000000", "20250201000000").replace("title=A", "title=B")
     reader.write(title, text)
 
     tally, _ = await shop.run(title)
@@ -180,9 +178,7 @@ async def test_another_copy_is_no_revert(shop: Shop, reader: Writer) -> None:
     assert (tally.did, shop.text(title)) == ({PageEditStatus.NOTHING: 1}, text)
 
 
-async def test_vandalism_that_is_reverted_too_far_is_nobodys_objection(
-    shop: Shop, reader: Writer
-) -> None:
+async def test_vandalism_that_is_reverted_too_far_is_nobodys_objection(shop: Shop, reader: Writer) -> None:
     """An older text restored over a vandal's edit sweeps ours away: after a week it is made again."""
     title, edit = await mended(shop)
     reader.write(title, "VANDALISM")
@@ -263,18 +259,12 @@ async def test_what_stands_cannot_be_reviewed(shop: Shop) -> None:
     with pytest.raises(InputError, match="nothing to review"):
         decide(shop, edit, is_right=True)
     with pytest.raises(InputError, match="no edit 99"):
-        review_revert(
-            shop.store, shop.wiki.id, 99, RevertReview(is_right=True, by=""), now=shop.clock.now()
-        )
+        review_revert(shop.store, shop.wiki.id, 99, RevertReview(is_right=True, by=""), now=shop.clock.now())
     with pytest.raises(InputError, match="no edit"):
-        review_revert(
-            shop.store, 77, edit.id, RevertReview(is_right=True, by=""), now=shop.clock.now()
-        )
+        review_revert(shop.store, 77, edit.id, RevertReview(is_right=True, by=""), now=shop.clock.now())
 
 
-async def test_a_late_revert_is_seen_before_anything_is_repeated(
-    shop: Shop, reader: Writer
-) -> None:
+async def test_a_late_revert_is_seen_before_anything_is_repeated(shop: Shop, reader: Writer) -> None:
     """After a month nobody watches; but what is about to be done again is looked at first."""
     title, edit = await mended(shop)
     await shop.clock.sleep(timedelta(days=40).total_seconds())
@@ -302,9 +292,7 @@ async def test_a_deleted_page_is_gone_and_a_restored_one_is_back(shop: Shop) -> 
     assert newest(shop, edit).state is EditState.MADE
 
 
-async def test_a_link_that_was_reported_waits_for_another_look_everywhere(
-    shop: Shop, reader: Writer
-) -> None:
+async def test_a_link_that_was_reported_waits_for_another_look_everywhere(shop: Shop, reader: Writer) -> None:
     """While nobody has looked since, no other page is edited for that link either."""
     title, edit = await mended(shop)
     # Of a domain with one link a report would make all presumed reachable for months.
@@ -322,9 +310,7 @@ async def test_a_link_that_was_reported_waits_for_another_look_everywhere(
 
 
 @pytest.mark.parametrize("text", [PAGE, f"* [{URL} A]"])
-async def test_an_improvement_of_our_own_is_no_objection(
-    shop: Shop, reader: Writer, text: str
-) -> None:
+async def test_an_improvement_of_our_own_is_no_objection(shop: Shop, reader: Writer, text: str) -> None:
     """A tag gives way to a copy that was found later; what people undo then is the later edit alone."""
     title, _ = shop.page(text, {URL: LinkState.DEAD})
     await shop.run(title)

@@ -25,9 +25,7 @@ ME = "Repairer"
 def undone(text: str, *changes: EditChange) -> frozenset[int]:
     """Places of the changes that the text has no more."""
     citations = read_citations(text, rules_for("en"), today=MOMENT.date())
-    return find_undone(
-        changes, text, citations, lambda number: URL if number == 1 else "", url_key_or_empty
-    )
+    return find_undone(changes, text, citations, lambda number: URL if number == 1 else "", url_key_or_empty)
 
 
 ARCHIVED = EditChange(1, "archived", BEFORE, AFTER)
@@ -86,9 +84,7 @@ def edit(rev: int = 11) -> BotEdit:
     )  # fmt: skip
 
 
-def revision(
-    rev: int, user: str, *, sha1: str = "", comment: str = "", tags: tuple[str, ...] = ()
-) -> Revision:
+def revision(rev: int, user: str, *, sha1: str = "", comment: str = "", tags: tuple[str, ...] = ()) -> Revision:
     """A revision."""
     return Revision(rev, rev - 1, MOMENT, user, comment, sha1 or f"{rev:040x}", tags)
 

@@ -485,9 +485,7 @@ async def test_every_form_of_link_is_mended_once(shop: Shop) -> None:
     assert tally.did == {PageEditStatus.EDITED: 1}, told
     assert again.did == {PageEditStatus.NOTHING: 1}
     written = shop.text(title)
-    assert [url for url in links if f"/20250310000000/{url}" not in written] == [
-        "https://gone.example.org/infobox"
-    ]
+    assert [url for url in links if f"/20250310000000/{url}" not in written] == ["https://gone.example.org/infobox"]
     kinds = {change.kind for change in shop.edits()[-1].changes}
     assert len(shop.edits()[-1].changes) == 5, kinds
 
@@ -528,9 +526,7 @@ async def test_internal_error_over_one_page_keeps_no_other_from_being_mended(
     assert "int too large" in caplog.text
 
 
-async def test_internal_errors_page_after_page_stop_the_bot(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_internal_errors_page_after_page_stop_the_bot(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash loop is broken, with a sentence."""
 
     async def faulty(_bench: EditContext, _task: EditTask, *, is_dry: bool) -> PageEditResult:

@@ -57,9 +57,7 @@ def kept(stamp: str, service: str = "wayback", *, missed: int | None = None) -> 
 
 def citation(accessed: date | None = None, url: str = URL) -> Citation:
     """A citation of the link."""
-    return Citation(
-        url, CitationForm.CITATION, TextSpan(0, 9), TextSpan(0, 9), access_date=accessed
-    )
+    return Citation(url, CitationForm.CITATION, TextSpan(0, 9), TextSpan(0, 9), access_date=accessed)
 
 
 def known(
@@ -184,10 +182,7 @@ def test_what_is_held_gets_no_remedy() -> None:
     """Neither does a link that the registry does not know, or one that is alive and was never ours."""
     copy = kept("20250101000000")
     assert choose_remedies([citation()], {URL: known(copy)}, (1,), CHOOSING) == {}
-    assert (
-        choose_remedies([citation(url="https://other.example/")], {URL: known(copy)}, (), CHOOSING)
-        == {}
-    )
+    assert choose_remedies([citation(url="https://other.example/")], {URL: known(copy)}, (), CHOOSING) == {}
     alive = known(condition=LinkCondition.ALIVE)
     ours = known(condition=LinkCondition.ALIVE, is_ours=True)
     assert choose_remedies([citation()], {URL: alive}, (), CHOOSING) == {}

@@ -96,9 +96,7 @@ async def test_a_talk_page_that_wants_no_messages_gets_none(shop: Shop) -> None:
 async def test_a_hostile_url_breaks_no_talk_page(shop: Shop) -> None:
     """What stands in a link means nothing in the message."""
     shop.set(talk="beside")
-    url = "https://gone.example.org/x?a={{PAGENAME}}&b=~~~~".replace("{{", "%7B%7B").replace(
-        "}}", "%7D%7D"
-    )
+    url = "https://gone.example.org/x?a={{PAGENAME}}&b=~~~~".replace("{{", "%7B%7B").replace("}}", "%7D%7D")
     title, _ = shop.page(PAGE.replace(URL, url), {})
     page_id = shop.writer.ask(action="query", titles=title)["query"]["pages"][0]["pageid"]
     shop.know(title, page_id, {url_key_or_empty(url): LinkState.DEAD})

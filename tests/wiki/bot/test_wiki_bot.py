@@ -109,9 +109,7 @@ async def test_kill_9_between_the_wiki_and_the_book(shop: Shop, tmp_path: Path) 
             asyncio.run(shop.run())
         """
     )
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", script], cwd=ROOT, check=False, timeout=120
-    )
+    done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], cwd=ROOT, check=False, timeout=120)
     assert done.returncode == -signal.SIGKILL
     assert shop.edits()[0].state is EditState.INTENDED
 
@@ -124,9 +122,7 @@ async def test_kill_9_between_the_wiki_and_the_book(shop: Shop, tmp_path: Path) 
 
 
 @asynccontextmanager
-async def before_the_wiki(
-    shop: Shop, answer: bytes | None, *, passes_on: bool
-) -> AsyncIterator[str]:
+async def before_the_wiki(shop: Shop, answer: bytes | None, *, passes_on: bool) -> AsyncIterator[str]:
     """A server in front of the wiki that spoils edits: answers something else, or nothing."""
     host, port = shop.writer.api.removeprefix("http://").split("/")[0].split(":")
 
@@ -146,9 +142,7 @@ async def before_the_wiki(
             if not is_edit or passes_on:
                 there, back = await asyncio.open_connection(host, int(port))
                 closing = b"\r\n".join(
-                    line
-                    for line in head.split(b"\r\n")
-                    if not line.lower().startswith(b"connection:")
+                    line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")
                 )
                 back.write(closing[:-2] + b"Connection: close\r\n\r\n" + body)
                 said = await there.read()
@@ -200,9 +194,7 @@ def _answer(code: bytes, *, retry: int = 0) -> bytes:
     [(b"maxlag", ThrottledError), (b"ratelimited", ThrottledError), (b"readonly", WikiAwayError)],
     ids=["maxlag", "ratelimited", "readonly"],
 )
-async def test_a_wiki_that_wants_to_be_left_alone_is(
-    shop: Shop, code: bytes, error: type[Exception]
-) -> None:
+async def test_a_wiki_that_wants_to_be_left_alone_is(shop: Shop, code: bytes, error: type[Exception]) -> None:
     """A lagging, throttling or read-only wiki ends the run; nothing stays open, and the next one goes on."""
     title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)

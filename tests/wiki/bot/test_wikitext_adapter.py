@@ -17,13 +17,8 @@ from wiki.wikitext.citation_model import ArchivedCopy, LinkCondition, LinkRemedy
 from wiki.wikitext.template_map import rules_for
 
 URL = "https://gone.example.org/a"
-TEXT = (
-    f"One.<ref>{{{{cite web|url={URL}|title=A}}}}</ref> [{URL} two] {URL}\n"
-    "* [https://else.example.org/ else]\n"
-)
-COPY = ArchivedCopy(
-    f"https://web.archive.org/web/20250310000000/{URL}", "20250310000000", "wayback"
-)
+TEXT = f"One.<ref>{{{{cite web|url={URL}|title=A}}}}</ref> [{URL} two] {URL}\n* [https://else.example.org/ else]\n"
+COPY = ArchivedCopy(f"https://web.archive.org/web/20250310000000/{URL}", "20250310000000", "wayback")
 CRAFT = PageAdapter(rules_for("en"), rules_for("en")).with_settings(
     BotSettings(account="Repairer@weboid"), datetime(2026, 11, 21, tzinfo=UTC)
 )
@@ -77,9 +72,7 @@ def test_a_link_that_is_lost_or_added_stops_it(repaired: RepairedText) -> None:
     with pytest.raises(UnsafeRepairError, match="other links"):
         verify_repair(TEXT, repaired, before, after[:-1])
     with pytest.raises(UnsafeRepairError, match="nobody asked"):
-        verify_repair(
-            TEXT, repaired, before, [*after, replace(after[-1], url="https://new.example/")]
-        )
+        verify_repair(TEXT, repaired, before, [*after, replace(after[-1], url="https://new.example/")])
 
 
 def test_a_page_that_would_be_edited_for_ever_stops_it(repaired: RepairedText) -> None:
@@ -93,9 +86,7 @@ def test_a_page_that_would_be_edited_for_ever_stops_it(repaired: RepairedText) -
 def test_our_own_copy_keeps_the_scheme_of_our_front(front: str) -> None:
     """A front without TLS has no https address, so none is written for it."""
     settings = BotSettings(account="Repairer@weboid", front=front)
-    craft = PageAdapter(rules_for("en"), rules_for("en")).with_settings(
-        settings, datetime(2026, 11, 21, tzinfo=UTC)
-    )
+    craft = PageAdapter(rules_for("en"), rules_for("en")).with_settings(settings, datetime(2026, 11, 21, tzinfo=UTC))
     address = f"{front}/page/20250310000000/{URL}"
     remedy = LinkRemedy(LinkCondition.DEAD, ArchivedCopy(address, "20250310000000", "weboid"))
 

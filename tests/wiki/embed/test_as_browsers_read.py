@@ -75,10 +75,7 @@ def pages() -> list[bytes]:
 
 def answers(urls: tuple[str, ...]) -> dict[str, LinkAnswer]:
     """A copy of each."""
-    return {
-        url: LinkAnswer(url, "copy", f"{ARCHIVE}/x", f"{ARCHIVE}/x", group="working")
-        for url in urls
-    }
+    return {url: LinkAnswer(url, "copy", f"{ARCHIVE}/x", f"{ARCHIVE}/x", group="working") for url in urls}
 
 
 async def test_marks_leave_a_browser_s_reading_of_the_rest_as_it_was(screen: Screen) -> None:
@@ -107,9 +104,7 @@ async def test_every_link_that_is_marked_is_one_to_a_browser(screen: Screen) -> 
         ours = [page[link.start :].partition(b">")[0] for link in read_page(page, HERE).links]
         theirs = [href for href in reading["links"] if "example.com" in href]
         # One that a table or a block breaks in two is one here, and several there.
-        extra = [
-            each for each in ours if not any(href.encode() in each for href in _spelled(theirs))
-        ]
+        extra = [each for each in ours if not any(href.encode() in each for href in _spelled(theirs))]
         assert extra == [], page
         found += len(ours)
         missed += len(set(theirs)) > 0 and not ours
@@ -124,9 +119,7 @@ def _spelled(hrefs: list[str]) -> list[str]:
 
 async def test_of_real_pages_every_link_is_found_and_nothing_else_changes(screen: Screen) -> None:
     """Manuals as Debian publishes them, made by several tools over twenty years."""
-    files = [
-        path for path in sorted(library().root.rglob("*.html")) if path.stat().st_size < 300_000
-    ]
+    files = [path for path in sorted(library().root.rglob("*.html")) if path.stat().st_size < 300_000]
     before = [path.read_bytes() for path in files]
     readings = [read_page(page, HERE) for page in before]
     after = [insert_marks(page, answers(page.urls(10_000))) for page in readings]

@@ -124,9 +124,7 @@ def test_of_attributes_with_one_name_the_first_counts() -> None:
     tag = tag_at(data, 0)
     assert tag is not None
 
-    found = [
-        (each.name, data[each.start : each.end], each.quote) for each in tag_attributes(data, tag)
-    ]
+    found = [(each.name, data[each.start : each.end], each.quote) for each in tag_attributes(data, tag)]
 
     assert found == [
         (b"href", b"x", b"'"),

@@ -40,9 +40,7 @@ class Watch:
         return self.at
 
 
-def lookup(
-    front: Front, clock: Any = None, *, timeout_s: float = 10, **manner: Any
-) -> HttpLinkLookup:
+def lookup(front: Front, clock: Any = None, *, timeout_s: float = 10, **manner: Any) -> HttpLinkLookup:
     """Somebody who asks the front."""
     return HttpLinkLookup(
         front.origin,
@@ -136,15 +134,11 @@ def test_questions_are_as_long_as_a_front_reads() -> None:
     long = [f"https://a.example.com/{number}/" + "ü" * 4_000 for number in range(200)]
 
     assert [len(each) for each in url_batches(short)] == [1_000, 1_000, 500]
-    assert all(
-        len(json.dumps(each, ensure_ascii=False).encode()) < 260_000 for each in url_batches(long)
-    )
+    assert all(len(json.dumps(each, ensure_ascii=False).encode()) < 260_000 for each in url_batches(long))
     assert [url for each in url_batches(long) for url in each] == long
 
 
-@pytest.mark.parametrize(
-    "text", ["archive.test", "ftp://archive.test", "https://", "", "https://a b/"]
-)
+@pytest.mark.parametrize("text", ["archive.test", "ftp://archive.test", "https://", "", "https://a b/"])
 def test_a_front_without_an_address_is_refused(text: str) -> None:
     """Before anything is asked."""
     with pytest.raises(ConfigError):
@@ -230,9 +224,7 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.sampled_from(
-                ("links", "url", "answer", "href", "copy", "group", "words", "fresh_s")
-            ),
+            st.sampled_from(("links", "url", "answer", "href", "copy", "group", "words", "fresh_s")),
             inner,
         )
     ),
@@ -260,9 +252,7 @@ def test_whatever_a_front_says_is_read(document: Any) -> None:
     ],
     ids=["empty", "html", "deep", "large"],
 )
-async def test_an_answer_that_is_none_is_a_failure(
-    front: Front, body: Callable[[Any], bytes]
-) -> None:
+async def test_an_answer_that_is_none_is_a_failure(front: Front, body: Callable[[Any], bytes]) -> None:
     """The page stays as it is."""
     front.body = body
     async with lookup(front) as asked:

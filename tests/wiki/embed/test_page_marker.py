@@ -25,9 +25,7 @@ URL = "https://cited.example.com/x"
 LINK = f'<a href="{URL}">x</a>'.encode()
 
 
-def answer_to(
-    url: str, kind: str = "copy", *, dead: bool = False, group: str = "working"
-) -> LinkAnswer:
+def answer_to(url: str, kind: str = "copy", *, dead: bool = False, group: str = "working") -> LinkAnswer:
     """What a front would tell."""
     href = f"{ARCHIVE}/page/20260102030405/{url}" if kind != "none" else ""
     copy = href if kind == "copy" else ""
@@ -54,9 +52,7 @@ def cited(data: bytes, **rules: tuple[str, ...]) -> tuple[str, ...]:
 
 def test_a_link_gains_classes_attributes_and_its_copy_beside_it() -> None:
     """The form is that of docs/how-to/embedding.md, and ASCII in every encoding."""
-    assert mark(
-        b'<p><a rel=nofollow href="https://cited.example.com/x?a=1&amp;b=2">x</a>.</p>'
-    ) == (
+    assert mark(b'<p><a rel=nofollow href="https://cited.example.com/x?a=1&amp;b=2">x</a>.</p>') == (
         b'<p><a class="weboid-link weboid-working"'
         b' data-originalurl="https://cited.example.com/x?a=1&amp;b=2"'
         b' data-versionurl="https://archive.test/page/20260102030405/https://cited.example.com/x?a=1&amp;b=2"'
@@ -143,9 +139,7 @@ def test_a_dead_link_without_any_copy_is_marked_as_dead() -> None:
         (CopyDisplay.DEAD, True, True), (CopyDisplay.NEVER, False, False), (CopyDisplay.NEVER, True, False),
     ],
 )  # fmt: skip
-def test_the_copy_is_offered_as_the_setting_says(
-    show: CopyDisplay, dead: bool, shown: bool
-) -> None:
+def test_the_copy_is_offered_as_the_setting_says(show: CopyDisplay, dead: bool, shown: bool) -> None:
     """Always, only for dead links, or never; classes and attributes in any case."""
     made = insert_marks(read(LINK), {URL: answer_to(URL, dead=dead)}, show)
 
@@ -200,8 +194,7 @@ NOT_CITED = {
     "in-sup": b'<sup class="weboid-cached">' + LINK + b"</sup>",
     "long": b'<a href="https://x.example.com/' + b"x" * 5_000 + b'">x</a>',
     "utf-16": "\ufeff<a href='https://x.example.com/'>x</a>".encode("utf-16-le"),
-    "copy-beside": LINK
-    + b' <a href="https://web.archive.org/web/2015/https://cited.example.com/x/">y</a>',
+    "copy-beside": LINK + b' <a href="https://web.archive.org/web/2015/https://cited.example.com/x/">y</a>',
 }
 
 
@@ -294,9 +287,7 @@ def test_a_page_whose_bytes_do_not_contain_ascii_is_left_alone(charset: str) -> 
     assert read_page(LINK, HERE, charset=charset).links == ()
 
 
-PAGES = st.lists(st.one_of(st.sampled_from(GARBAGE), st.binary(max_size=6)), max_size=40).map(
-    b"".join
-)
+PAGES = st.lists(st.one_of(st.sampled_from(GARBAGE), st.binary(max_size=6)), max_size=40).map(b"".join)
 
 
 @settings(deadline=None, max_examples=examples(250))

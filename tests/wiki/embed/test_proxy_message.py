@@ -28,9 +28,7 @@ async def held(
 ) -> tuple[BufferedBody, bytes]:
     """What was held, and all that comes of it when it is let go."""
     clock, before = SystemClock(), room.used
-    async with buffer_body(
-        parts, limit=limit, patience_s=patience_s, clock=clock, room=room
-    ) as found:
+    async with buffer_body(parts, limit=limit, patience_s=patience_s, clock=clock, room=room) as found:
         assert room.used - before == sum(map(len, found.parts))
         if found.pending is not None:
             return found, b"".join(found.parts)

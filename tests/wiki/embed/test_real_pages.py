@@ -82,9 +82,7 @@ async def test_a_page_of_mediawiki_shows_copies_beside_its_links(
     assert sorted(front.asked[0]["urls"]) == sorted((FINE, GONE, WAITS))
 
 
-async def test_a_page_of_another_engine_does_so_too(
-    front: Front, screen: Screen, tmp_path: Path
-) -> None:
+async def test_a_page_of_another_engine_does_so_too(front: Front, screen: Screen, tmp_path: Path) -> None:
     """DokuWiki's content; its menu cites nothing."""
     import json
 
@@ -105,15 +103,11 @@ async def test_a_wiki_works_through_the_proxy(wiki: Wiki, port: int, writer: Wri
 
     page_id, _ = through.write("Through", f"[{FINE} x]")
 
-    told = writer.ask(
-        action="query", pageids=page_id, prop="revisions", rvprop="content", rvslots="main"
-    )
+    told = writer.ask(action="query", pageids=page_id, prop="revisions", rvprop="content", rvslots="main")
     assert told["query"]["pages"][0]["revisions"][0]["slots"]["main"]["content"] == f"[{FINE} x]"
 
 
-async def test_every_page_of_a_wiki_is_its_own_again_without_the_marks(
-    wiki: Wiki, port: int
-) -> None:
+async def test_every_page_of_a_wiki_is_its_own_again_without_the_marks(wiki: Wiki, port: int) -> None:
     """To the byte, but for what the wiki renders again at each view."""
     import re
     import urllib.parse

@@ -47,9 +47,7 @@ class Answered:
         return next((text for key, text in self.fields if key.lower() == name), None)
 
 
-def ask(
-    port: int, target: str = "/", *, method: str = "GET", body: bytes | None = None, **fields: Any
-) -> Answered:
+def ask(port: int, target: str = "/", *, method: str = "GET", body: bytes | None = None, **fields: Any) -> Answered:
     """One request; underscores in names are hyphens."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     try:
@@ -60,9 +58,7 @@ def ask(
         connection.close()
 
 
-def test_a_page_gains_the_copies_of_what_it_cites(
-    upstream: Upstream, front: Front, proxied: Running
-) -> None:
+def test_a_page_gains_the_copies_of_what_it_cites(upstream: Upstream, front: Front, proxied: Running) -> None:
     """Its links are asked for in one question, and nothing else of it changes."""
     answer = ask(proxied(upstream.origin), "/wiki/Page?x=1")
 
@@ -92,9 +88,7 @@ def test_a_front_that_is_away_changes_nothing_and_is_left_alone(
     assert len(front.asked) == 1
 
 
-def test_a_front_that_hangs_costs_one_page_its_time_out(
-    upstream: Upstream, front: Front, proxied: Running
-) -> None:
+def test_a_front_that_hangs_costs_one_page_its_time_out(upstream: Upstream, front: Front, proxied: Running) -> None:
     """Nobody waits for an archive."""
     front.hold.clear()
     port = proxied(upstream.origin, timeout_s_front=0.2)
@@ -117,9 +111,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("said", PLAIN.values(), ids=PLAIN.keys())
-def test_what_is_no_page_to_mark_passes_as_it_is(
-    said: bytes, upstream: Upstream, proxied: Running
-) -> None:
+def test_what_is_no_page_to_mark_passes_as_it_is(said: bytes, upstream: Upstream, proxied: Running) -> None:
     """To the byte, with its own fields."""
     upstream.answer = lambda _: said
 
@@ -145,21 +137,15 @@ def test_what_a_program_or_an_account_asks_for_passes_as_it_is(
     assert front.asked == []
 
 
-@pytest.mark.parametrize(
-    "target", ["/rest.php/v1/page/X/html", "/w/rest.php/x", "/api.php?action=x", "/own/x"]
-)
-def test_paths_for_programs_are_never_marked(
-    target: str, upstream: Upstream, proxied: Running
-) -> None:
+@pytest.mark.parametrize("target", ["/rest.php/v1/page/X/html", "/w/rest.php/x", "/api.php?action=x", "/own/x"])
+def test_paths_for_programs_are_never_marked(target: str, upstream: Upstream, proxied: Running) -> None:
     """Parsoid's HTML is read and written back."""
     port = proxied(upstream.origin, skip_paths=("/rest.php/", "/w/rest.php/", "/api.php", "/own/"))
 
     assert ask(port, target).body == HTML
 
 
-def test_private_pages_are_asked_about_where_the_operator_says_so(
-    upstream: Upstream, proxied: Running
-) -> None:
+def test_private_pages_are_asked_about_where_the_operator_says_so(upstream: Upstream, proxied: Running) -> None:
     """Some wikis give everybody a cookie."""
     upstream.answer = lambda _: page(HTML, "Set-Cookie: a=b", "Set-Cookie: c=d; HttpOnly")
 
@@ -173,9 +159,7 @@ def test_private_pages_are_asked_about_where_the_operator_says_so(
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "bare-deflate", "two-members"])
-def test_a_packed_page_is_marked_and_sent_packed(
-    coding: str, upstream: Upstream, proxied: Running
-) -> None:
+def test_a_packed_page_is_marked_and_sent_packed(coding: str, upstream: Upstream, proxied: Running) -> None:
     """Never twice, and only to who reads it."""
     bare = zlib.compressobj(wbits=-15)
     packed = {
@@ -203,9 +187,7 @@ def test_a_packed_page_is_marked_and_sent_packed(
     [b"no gzip", gzip.compress(HTML)[:-9], gzip.compress(bytes(9 << 20))],
     ids=["damaged", "cut-short", "bomb"],
 )
-def test_a_page_that_cannot_be_unpacked_passes_as_it_is(
-    packed: bytes, upstream: Upstream, proxied: Running
-) -> None:
+def test_a_page_that_cannot_be_unpacked_passes_as_it_is(packed: bytes, upstream: Upstream, proxied: Running) -> None:
     """Damaged, cut short, or a bomb."""
     upstream.answer = lambda _: page(packed, "Content-Encoding: gzip")
 
@@ -252,9 +234,7 @@ def test_a_reader_who_has_the_page_gets_304_until_what_is_known_changes(
 ) -> None:
     """The page's validator is of what the reader got, marks included."""
     front.fresh_s = 0
-    upstream.answer = lambda _: page(
-        HTML, 'ETag: "upstream"', "Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT"
-    )
+    upstream.answer = lambda _: page(HTML, 'ETag: "upstream"', "Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT")
     port = proxied(upstream.origin)
     first = ask(port)
     tag = first.get("etag") or ""
@@ -270,9 +250,7 @@ def test_a_reader_who_has_the_page_gets_304_until_what_is_known_changes(
     assert "if-none-match" not in upstream.fields()
 
 
-def test_of_what_is_no_page_the_wiki_s_own_validators_count(
-    upstream: Upstream, proxied: Running
-) -> None:
+def test_of_what_is_no_page_the_wiki_s_own_validators_count(upstream: Upstream, proxied: Running) -> None:
     """A document that a reader opens again is not sent again."""
     said = page(b"%PDF", 'ETag: "v1"', kind="application/pdf")
     upstream.answer = lambda _: said
@@ -291,11 +269,7 @@ def test_a_part_of_a_page_is_answered_with_the_whole(upstream: Upstream, proxied
 
     def answer(_: str) -> bytes:
         is_part = "range" in upstream.fields()
-        return (
-            page(HTML[:5], "Content-Range: bytes 0-4/99", status="206 Partial Content")
-            if is_part
-            else page(HTML)
-        )
+        return page(HTML[:5], "Content-Range: bytes 0-4/99", status="206 Partial Content") if is_part else page(HTML)
 
     upstream.answer = answer
     port = proxied(upstream.origin)
@@ -305,9 +279,7 @@ def test_a_part_of_a_page_is_answered_with_the_whole(upstream: Upstream, proxied
     assert (part.status, part.body) == (206, HTML[:5])
 
 
-def test_a_head_says_nothing_of_a_length_that_nobody_knows(
-    upstream: Upstream, proxied: Running
-) -> None:
+def test_a_head_says_nothing_of_a_length_that_nobody_knows(upstream: Upstream, proxied: Running) -> None:
     """The page is marked when it is asked for."""
     upstream.answer = lambda _: page(HTML, 'ETag: "x"').partition(b"<p>")[0]
 
@@ -332,9 +304,7 @@ def test_the_wiki_is_told_who_asks(upstream: Upstream, proxied: Running) -> None
     assert not {"forwarded", "x-one-hop", "te", "proxy-authorization", "connection"} & set(fields)
 
 
-def test_a_proxy_before_us_is_believed_when_it_is_known(
-    upstream: Upstream, proxied: Running
-) -> None:
+def test_a_proxy_before_us_is_believed_when_it_is_known(upstream: Upstream, proxied: Running) -> None:
     """Then its word of the reader is passed on, with its own address behind it."""
     import ipaddress
 
@@ -354,9 +324,7 @@ def test_redirects_and_refusals_are_the_wiki_s(upstream: Upstream, proxied: Runn
     port = proxied(upstream.origin)
 
     moved = ask(port)
-    upstream.answer = lambda _: page(
-        b"", "Location: https://elsewhere.example/", status="302 Found"
-    )
+    upstream.answer = lambda _: page(b"", "Location: https://elsewhere.example/", status="302 Found")
     away = ask(port)
     upstream.answer = lambda _: page(HTML, status="404 Not Found")
     missing = ask(port)
@@ -368,9 +336,7 @@ def test_redirects_and_refusals_are_the_wiki_s(upstream: Upstream, proxied: Runn
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND"])
-def test_every_method_passes_with_its_body(
-    method: str, upstream: Upstream, proxied: Running
-) -> None:
+def test_every_method_passes_with_its_body(method: str, upstream: Upstream, proxied: Running) -> None:
     """And its answer, unmarked: a preview's links are nobody's yet."""
     answer = ask(proxied(upstream.origin), "/x", method=method, body=b"a=b")
 
@@ -452,18 +418,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("said", BROKEN.values(), ids=BROKEN.keys())
-def test_a_wiki_that_breaks_off_is_a_bad_gateway(
-    said: bytes, upstream: Upstream, proxied: Running
-) -> None:
+def test_a_wiki_that_breaks_off_is_a_bad_gateway(said: bytes, upstream: Upstream, proxied: Running) -> None:
     """A page is held until it is whole, so that nobody takes half of one for all."""
     upstream.answer = lambda _: said
 
     assert ask(proxied(upstream.origin)).status == 502
 
 
-def test_a_file_that_breaks_off_breaks_off_for_the_reader(
-    upstream: Upstream, proxied: Running
-) -> None:
+def test_a_file_that_breaks_off_breaks_off_for_the_reader(upstream: Upstream, proxied: Running) -> None:
     """Nobody takes half of a file for all of it."""
     upstream.answer = lambda _: page(b"x" * 99_999, kind="image/png")[:-9]
 
@@ -471,9 +433,7 @@ def test_a_file_that_breaks_off_breaks_off_for_the_reader(
         ask(proxied(upstream.origin))
 
 
-def test_a_wiki_that_takes_too_long_is_a_gateway_time_out(
-    upstream: Upstream, proxied: Running
-) -> None:
+def test_a_wiki_that_takes_too_long_is_a_gateway_time_out(upstream: Upstream, proxied: Running) -> None:
     """After the time that the operator gives it."""
     hold = threading.Event()
 
@@ -525,9 +485,7 @@ def test_a_request_that_two_readers_could_read_differently_goes_no_further(
 
 def test_one_connection_carries_many_requests(upstream: Upstream, proxied: Running) -> None:
     """Of pages and of everything else, in turns."""
-    upstream.answer = lambda target: (
-        page(HTML) if "page" in target else page(b"x", kind="image/png")
-    )
+    upstream.answer = lambda target: page(HTML) if "page" in target else page(b"x", kind="image/png")
     connection = http.client.HTTPConnection("127.0.0.1", proxied(upstream.origin), timeout=LIMIT_S)
     found = []
 
@@ -540,13 +498,9 @@ def test_one_connection_carries_many_requests(upstream: Upstream, proxied: Runni
     assert found[1] == found[3] == b"x"
 
 
-def test_the_reader_s_own_origin_is_no_citation(
-    upstream: Upstream, front: Front, proxied: Running
-) -> None:
+def test_the_reader_s_own_origin_is_no_citation(upstream: Upstream, front: Front, proxied: Running) -> None:
     """Whatever host the wiki is reached by."""
-    html = (
-        b'<a href="https://wiki.example/x">x</a><a href="http://wiki.example:8080/y">y</a>' + HTML
-    )
+    html = b'<a href="https://wiki.example/x">x</a><a href="http://wiki.example:8080/y">y</a>' + HTML
     upstream.answer = lambda _: page(html)
 
     ask(proxied(upstream.origin), host="wiki.example")

@@ -61,9 +61,7 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
         for url in (DEAD, FINE):
             builder.page(url, "<p>As it was cited.</p>")
         upstream.answer = lambda _: page(HTML)
-        access = RateLimitPolicy(
-            internal=parse_networks(["127.0.0.0/8"])
-        )  # as docs/how-to/embedding.md says
+        access = RateLimitPolicy(internal=parse_networks(["127.0.0.0/8"]))  # as docs/how-to/embedding.md says
         with serving(builder, links=LinkRegistry(FixedRegistry(store), access)) as it:
             yield Reading(it.front.rstrip("/"), upstream.origin)
 
@@ -73,9 +71,7 @@ async def test_a_reader_follows_a_dead_link_into_the_archive(
     show: CopyDisplay, count: int, reading: Reading, screen: Screen
 ) -> None:
     """What the front tells becomes a link; it leads to the page of the copy."""
-    with running_proxy(
-        reading.wiki, Front(origin=reading.front), show=show, wiki="dewiki@WMF"
-    ) as port:
+    with running_proxy(reading.wiki, Front(origin=reading.front), show=show, wiki="dewiki@WMF") as port:
         await screen.open(f"http://127.0.0.1:{port}/")
         dead = await screen.value("document.querySelector('a').className")
         shown = await screen.value("document.querySelectorAll('sup.weboid-copy').length")

@@ -43,9 +43,7 @@ def pure() -> Iterator[Pure]:
     """The extension's pure classes."""
     script = EXTENSION.parents[2] / "tests" / "wiki" / "mediawiki" / "pure.php"
     command = ["php", "-d", "display_errors=stderr", str(script), str(EXTENSION)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield Pure(process)
         assert process.stdin is not None
         process.stdin.close()

@@ -84,9 +84,7 @@ async def test_axe_finds_nothing_serious_in_what_is_ours(
     assert found == []
 
 
-async def test_a_cached_link_says_what_it_leads_to(
-    extended: Extended, lit: str, screen: Screen
-) -> None:
+async def test_a_cached_link_says_what_it_leads_to(extended: Extended, lit: str, screen: Screen) -> None:
     """Its accessible name has the link's address and the copy's day, and begins with what is seen."""
     await screen.open(f"{lit}Lighthouse")
     names = await screen.value(
@@ -108,9 +106,7 @@ async def test_cached_links_are_not_printed(extended: Extended, lit: str, screen
     assert shown == 0
 
 
-async def test_a_dead_link_looks_unlike_others(
-    extended: Extended, lit: str, screen: Screen
-) -> None:
+async def test_a_dead_link_looks_unlike_others(extended: Extended, lit: str, screen: Screen) -> None:
     """By more than its colour."""
     await screen.open(f"{lit}Lighthouse")
     lines = await screen.value(
@@ -120,9 +116,7 @@ async def test_a_dead_link_looks_unlike_others(
     assert lines[0] != lines[1]
 
 
-async def test_a_mark_changes_while_a_reader_looks_at_it(
-    extended: Extended, lit: str, screen: Screen
-) -> None:
+async def test_a_mark_changes_while_a_reader_looks_at_it(extended: Extended, lit: str, screen: Screen) -> None:
     """From queued to archived without a reload, and from not known to queued."""
     extended.writer.write("Tide", "[https://e.org/tide The tide] and [https://e.org/other another]")
     waiting = {"answer": "queued", "href": f"{extended.front.address}/latest/x", "copy": None}
@@ -130,9 +124,7 @@ async def test_a_mark_changes_while_a_reader_looks_at_it(
 
     def answer(heard: Heard) -> Said:
         said = json.loads(extended.front.usual(heard).body)
-        said["links"] = [
-            {**link, **now} if link["url"].endswith("tide") else link for link in said["links"]
-        ]
+        said["links"] = [{**link, **now} if link["url"].endswith("tide") else link for link in said["links"]]
         return Said(body=json.dumps({**said, "fresh_s": 1 if now else 60}).encode())
 
     extended.front.answer = answer

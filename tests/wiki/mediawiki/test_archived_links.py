@@ -18,9 +18,7 @@ TEXT = (
     "[https://e.org/refused] <ref>[https://e.org/ref In a reference]</ref> [[Main Page]] "
     "{{fullurl:Shown}} <span class='noarchive'>https://e.org/kept-out</span>\n== Section ==\n<references/>"
 )
-SUP = re.compile(
-    r'<sup class="weboid-cached weboid-(\w+)"><a href="([^"]*)"[^>]*>([^<]*)</a></sup>'
-)
+SUP = re.compile(r'<sup class="weboid-cached weboid-(\w+)"><a href="([^"]*)"[^>]*>([^<]*)</a></sup>')
 
 
 @pytest.fixture(scope="module")
@@ -239,9 +237,7 @@ def test_the_first_reader_after_a_change_sees_it(extended: Extended, shown: str)
     extended.age("weboid-answers", 7_200)
     extended.front.heard.clear()
     usual = extended.front.usual
-    extended.front.answer = lambda heard: Said(
-        body=usual(heard).body.replace(b'"Working"', b'"Working again"')
-    )
+    extended.front.answer = lambda heard: Said(body=usual(heard).body.replace(b'"Working"', b'"Working again"'))
     assert "Working again" in extended.view(shown).html
     assert "Working again" in extended.view(shown).html
     assert len(extended.front.heard) == 1
@@ -310,9 +306,7 @@ def test_a_browser_that_has_the_page_gets_the_new_state(extended: Extended, show
     extended.age("weboid-answers", 7_200)
     extended.age("weboid-page", 7_200)
     usual = extended.front.usual
-    extended.front.answer = lambda heard: Said(
-        body=usual(heard).body.replace(b'"Working"', b'"Working again"')
-    )
+    extended.front.answer = lambda heard: Said(body=usual(heard).body.replace(b'"Working"', b'"Working again"'))
     assert extended.view("Held", If_Modified_Since=had).status == 200
     assert "Working again" in extended.view("Held").html
     assert extended.view("Held", If_Modified_Since=had).status == 200
@@ -365,10 +359,7 @@ def test_the_front_is_shown_a_token(extended: Extended, shown: str) -> None:
     """So that it lets the wiki ask as often as it likes."""
     extended.say(Token="a-token-of-thirty-two-characters!")
     extended.view(shown)
-    assert (
-        extended.front.heard[0].headers["authorization"]
-        == "Bearer a-token-of-thirty-two-characters!"
-    )
+    assert extended.front.heard[0].headers["authorization"] == "Bearer a-token-of-thirty-two-characters!"
 
 
 def test_links_may_lead_to_another_origin_than_is_asked(extended: Extended, shown: str) -> None:

@@ -19,9 +19,7 @@ TEXT = (
     "<ref>[https://e.org/ref In a reference]</ref> [[Main Page]] [mailto:a@e.org mail] "
     "<span class='noarchive'>https://e.org/kept-out</span>\n== Section ==\n<references/>"
 )
-SUP = re.compile(
-    r'<sup class="weboid-cached weboid-(\w+)"><a href="([^"]*)"[^>]*>([^<]*)</a></sup>'
-)
+SUP = re.compile(r'<sup class="weboid-cached weboid-(\w+)"><a href="([^"]*)"[^>]*>([^<]*)</a></sup>')
 ADDED = re.compile(
     r' weboid-link weboid-\w+| data-(?:originalurl|versionurl|versiondate)="[^"]*"|'
     r'<sup class="weboid-cached.*?</sup>'

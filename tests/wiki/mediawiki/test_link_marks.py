@@ -20,10 +20,7 @@ AFTER = (
     f'<sup class="weboid-cached weboid-copy"><a href="{COPY}" title="Working" '
     'aria-label="cached copy of https://e.org/" rel="nofollow">cached</a></sup>'
 )
-GIVEN = (
-    f' data-originalurl="https://e.org/" data-versionurl="{COPY}"'
-    ' data-versiondate="2026-11-20T10:11:12Z"'
-)
+GIVEN = f' data-originalurl="https://e.org/" data-versionurl="{COPY}" data-versiondate="2026-11-20T10:11:12Z"'
 LINK = '<a rel="nofollow" class="external text" href="https://e.org/">e</a>'
 ADDED = re.compile(
     r' class="weboid-link weboid-working"| weboid-link weboid-working| data-originalurl="[^"]*"'
@@ -84,10 +81,7 @@ def test_every_file_is_sound() -> None:
 def test_links_of_the_old_parser_are_marked(pure: Pure) -> None:
     """Classes go into the class attribute, the others to the end of the tag, the copy after the link."""
     made = pure.marked(f"<p>a {LINK} b</p>")
-    link = (
-        '<a rel="nofollow" class="external text weboid-link weboid-working" href="https://e.org/"'
-        f"{GIVEN}>e</a>"
-    )
+    link = f'<a rel="nofollow" class="external text weboid-link weboid-working" href="https://e.org/"{GIVEN}>e</a>'
     assert made == f"<p>a {link}{AFTER} b</p>"
 
 
@@ -167,9 +161,7 @@ def test_marking_twice_marks_once(pure: Pure) -> None:
     ("show", "is_dead", "shown"),
     [("always", False, 1), ("dead", False, 0), ("dead", True, 1), ("never", True, 0)],
 )
-def test_the_setting_says_where_copies_are_shown(
-    pure: Pure, show: str, is_dead: bool, shown: int
-) -> None:
+def test_the_setting_says_where_copies_are_shown(pure: Pure, show: str, is_dead: bool, shown: int) -> None:
     """The classes and attributes are there in any case."""
     fact: dict[str, object] = {"kind": "copy", "href": COPY, "copy": COPY, "date": None}
     fact |= {"group": "unreachable", "dead": is_dead, "words": ""}
@@ -257,9 +249,7 @@ def test_addresses_lead_to_the_front_alone(pure: Pure, address: str) -> None:
 def test_known_archives_may_be_led_to(pure: Pure, address: str, is_one: bool) -> None:
     """The front offers another archive's copy of a dead link."""
     link = {"url": "u", "answer": "copy", "href": address}
-    said = pure.ask(
-        "read", body=_answer([link]), urls=["u"], origins=[], archives=["web.archive.org"]
-    )
+    said = pure.ask("read", body=_answer([link]), urls=["u"], origins=[], archives=["web.archive.org"])
     assert (said["links"]["u"]["href"] == address) == is_one
 
 
@@ -326,9 +316,7 @@ def test_strange_facts_are_taken_for_none(pure: Pure) -> None:
 
 @settings(deadline=None, max_examples=examples(50))
 @given(st.lists(st.text("ab", max_size=60), max_size=40), st.lists(st.text("c", max_size=60)))
-def test_changes_are_told_in_parts_that_fit(
-    pure: Pure, added: list[str], removed: list[str]
-) -> None:
+def test_changes_are_told_in_parts_that_fit(pure: Pure, added: list[str], removed: list[str]) -> None:
     """Together the parts are the whole; each is short enough, or has one link."""
     parts = pure.ask("parts", added=added, removed=removed, largest=200)
     assert [url for part in parts for url in part["added"]] == added
@@ -349,9 +337,7 @@ def test_the_signature_is_the_one_that_the_webhook_takes(pure: Pure) -> None:
     """HMAC-SHA256 over version, moment, nonce, method, path and the body's digest."""
     more = {"body": '{"a": 1}', "path": "/level", "nonce": "0a" * 16}
     said = pure.ask("sign", secret="k" * 32, now=1_795_298_655, **more)
-    made = sign_request(
-        b"k" * 32, more["body"].encode(), at=1_795_298_655, nonce=more["nonce"], path="/level"
-    )
+    made = sign_request(b"k" * 32, more["body"].encode(), at=1_795_298_655, nonce=more["nonce"], path="/level")
     assert said == made
 
 

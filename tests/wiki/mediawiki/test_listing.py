@@ -16,9 +16,7 @@ from tests.support.sites.mediawiki import ADMIN, PASSWORD
 from tests.support.wiki_visitor import Visitor
 
 pytestmark = pytest.mark.slow
-TEXT = (
-    "https://e.org/a https://e.org/dead https://e.org/queued https://e.org/none {{fullurl:Listed}}"
-)
+TEXT = "https://e.org/a https://e.org/dead https://e.org/queued https://e.org/none {{fullurl:Listed}}"
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +124,8 @@ def test_a_silent_front_is_said(extended: Extended, listed: str) -> None:
     assert "nothing is known" not in page
 
 
-@pytest.mark.parametrize(
-    ("status", "words"), [(429, "has received too many requests"), (503, "is not available")]
-)
-def test_what_was_said_before_is_listed(
-    extended: Extended, listed: str, status: int, words: str
-) -> None:
+@pytest.mark.parametrize(("status", "words"), [(429, "has received too many requests"), (503, "is not available")])
+def test_what_was_said_before_is_listed(extended: Extended, listed: str, status: int, words: str) -> None:
     """A front that is asked too often, or away, is said to be so; of a new link it has not told."""
     extended.view(listed)
     extended.writer.write("Listed", f"{TEXT} https://e.org/new")
@@ -155,9 +149,7 @@ def test_a_busy_front_takes_no_copies_away(extended: Extended, listed: str) -> N
     assert "/2026/https://e.org/newer" not in html
 
 
-def test_whoever_has_the_right_sets_a_level(
-    extended: Extended, listed: str, admin: Visitor
-) -> None:
+def test_whoever_has_the_right_sets_a_level(extended: Extended, listed: str, admin: Visitor) -> None:
     """The webhook hears who wants it, for which link, and why; the reader what came of it."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     status, page = _form(admin, **fields, level="html", reason=" too many pictures ")
@@ -183,16 +175,11 @@ def test_a_level_can_be_taken_back(extended: Extended, listed: str, admin: Visit
     assert extended.webhook.heard[0].json()["level"] is None
 
 
-def test_whoever_has_the_right_sets_what_is_recorded(
-    extended: Extended, listed: str, admin: Visitor
-) -> None:
+def test_whoever_has_the_right_sets_what_is_recorded(extended: Extended, listed: str, admin: Visitor) -> None:
     """A19: in the same form, and to the webhook by a path of its own, which older archives do not know."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="store:no-media", reason="a small disk")
-    assert (
-        "From the next capture on, the following is stored of e.org/a: Without audio and video."
-        in page
-    )
+    assert "From the next capture on, the following is stored of e.org/a: Without audio and video." in page
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="store:")
     assert "From the next capture on, e.org/a is stored with the wiki default." in page
@@ -202,9 +189,7 @@ def test_whoever_has_the_right_sets_what_is_recorded(
 
 
 @pytest.mark.parametrize("token", ["", "+\\", "0123456789abcdef0123456789abcdef00000000+\\"])
-def test_a_form_of_another_site_sets_nothing(
-    extended: Extended, listed: str, admin: Visitor, token: str
-) -> None:
+def test_a_form_of_another_site_sets_nothing(extended: Extended, listed: str, admin: Visitor, token: str) -> None:
     """Without the session's token nothing is done."""
     _, page = _form(admin, url="https://e.org/a", level="text", wpEditToken=token)
     assert "loss of session data" in page
@@ -228,9 +213,7 @@ def test_others_may_not_set_levels(extended: Extended, listed: str, editor: Visi
     assert extended.webhook.heard == []
 
 
-def test_blocked_administrators_set_nothing(
-    extended: Extended, listed: str, admin: Visitor
-) -> None:
+def test_blocked_administrators_set_nothing(extended: Extended, listed: str, admin: Visitor) -> None:
     """A block of the whole wiki is one of levels, too."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     extended.writer.act(action="block", user=ADMIN, expiry="1 hour")
@@ -260,9 +243,7 @@ def test_only_what_the_form_offers_is_set(
     assert extended.webhook.heard == []
 
 
-def test_full_is_offered_where_the_operator_says_so(
-    extended: Extended, listed: str, admin: Visitor
-) -> None:
+def test_full_is_offered_where_the_operator_says_so(extended: Extended, listed: str, admin: Visitor) -> None:
     """The list of levels is a setting; its order is that of what is shown."""
     extended.say(Levels=["full", "text", "nonsense"])
     page = admin.get("Special:WeboidLinks/Listed")
@@ -281,9 +262,7 @@ def test_full_is_offered_where_the_operator_says_so(
     ],
     ids=["refused", "garbage", "silent"],
 )  # fmt: skip
-def test_a_refusal_is_told(
-    extended: Extended, listed: str, admin: Visitor, said: Said, words: str
-) -> None:
+def test_a_refusal_is_told(extended: Extended, listed: str, admin: Visitor, said: Said, words: str) -> None:
     """In the archive's own words, as text."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     extended.webhook.answer = lambda heard: said
@@ -299,9 +278,7 @@ def test_without_bell_there_is_no_form(extended: Extended, listed: str, admin: V
     assert "<select" not in admin.get("Special:WeboidLinks/Listed")
 
 
-def test_pages_that_somebody_may_not_read_are_not_listed(
-    extended: Extended, listed: str, admin: Visitor
-) -> None:
+def test_pages_that_somebody_may_not_read_are_not_listed(extended: Extended, listed: str, admin: Visitor) -> None:
     """On a wiki that is read by its members alone, the page is none to others."""
     extended.set(
         "$wgGroupPermissions['*']['read'] = false;\n"

@@ -33,9 +33,7 @@ def test_the_special_page_says_what_is_missing(extended: Extended) -> None:
     query = "&target=*.kept-out.org"
     for _ in range(2):
         page = extended.view("Special:LinkSearch", query).html
-        assert (
-            "Links to *.kept&lt;out&gt;.org, {{too}}.org may be missing from these results" in page
-        )
+        assert "Links to *.kept&lt;out&gt;.org, {{too}}.org may be missing from these results" in page
     assert _asked(extended) == [{"dbname": ["library@example"], "pattern": ["*.kept-out.org"]}]
 
 
@@ -58,9 +56,7 @@ def test_the_api_says_what_is_missing(extended: Extended) -> None:
     ],
     ids=["nothing", "form", "list", "away", "older front"],
 )
-def test_without_a_clear_answer_nothing_is_said(
-    extended: Extended, said: object, status: int
-) -> None:
+def test_without_a_clear_answer_nothing_is_said(extended: Extended, said: object, status: int) -> None:
     """The search is what it would be without the extension."""
     _excluding(extended, said, status)
     page = extended.view("Special:LinkSearch", "&target=kept-out.org")

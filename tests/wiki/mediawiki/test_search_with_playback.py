@@ -45,9 +45,7 @@ class Searched:
 
 
 @pytest.fixture(scope="module", params=[MACHINES, LATER], ids=str)
-def searched(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Searched]:
+def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
     """Both running: `weboid serve` on a registry that knows the wiki, and the wiki."""
     folder: Path = tmp_path_factory.mktemp("searched")
     weboid = Weboid(folder, folder / "profile.toml")

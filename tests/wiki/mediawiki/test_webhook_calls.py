@@ -113,9 +113,7 @@ def test_a_move_is_told(extended: Extended) -> None:
     _flush(extended)
     extended.writer.move("Wanderer", "Wayfarer")
     told = _flush(extended)
-    assert [(page["page_id"], page["added"], page["removed"]) for page in told] == [
-        (page_id, [], [])
-    ]
+    assert [(page["page_id"], page["added"], page["removed"]) for page in told] == [(page_id, [], [])]
 
 
 def test_other_namespaces_are_not_told(extended: Extended) -> None:

@@ -60,9 +60,7 @@ class Keeping:
 
     async def archived(self, urls: Sequence[str], since: datetime) -> Collection[str]:
         """Those that it has captured."""
-        return {
-            url for url in urls if self.captured.get(url, START.min.replace(tzinfo=UTC)) >= since
-        }
+        return {url for url in urls if self.captured.get(url, START.min.replace(tzinfo=UTC)) >= since}
 
     async def take(self, urls: Sequence[DueLink]) -> None:
         """Keep them."""
@@ -120,13 +118,9 @@ class Fed:
         async def begin() -> Any:
             async with (
                 WikiApi(self.address, manners=self.manners) as api,
-                WikibaseRepository(
-                    api, lambda address: WikiApi(address, manners=self.manners)
-                ) as items,
+                WikibaseRepository(api, lambda address: WikiApi(address, manners=self.manners)) as items,
             ):
-                shared = SyncServices(
-                    self.store, self.archive, self.clock, self.holder, citation_readers(self.clock)
-                )
+                shared = SyncServices(self.store, self.archive, self.clock, self.holder, citation_readers(self.clock))
                 return await action(WikiFeed(self.wiki, WikiSource(api, items), shared))
 
         return asyncio.run(begin())
@@ -156,9 +150,7 @@ class Fed:
         """The links that a page has by the registry, in order."""
         page = number_of(self.wiki.id, page_id)
         with self.store.reading() as rows:
-            found = rows.execute(
-                select(refs.c.url_id).where(refs.c.page == page, refs.c.gone_day.is_(None))
-            )
+            found = rows.execute(select(refs.c.url_id).where(refs.c.page == page, refs.c.gone_day.is_(None)))
             ids = [row[0] for row in found]
             return sorted(row.url for row in urls_by_id(rows, ids).values())
 

@@ -25,9 +25,7 @@ SPACES = {
     10: WikiNamespace(10, "Template", "Template"),
     14: WikiNamespace(14, "Category", "Category"),
 }
-FACTS = SiteFacts(
-    "modelwiki", "Model", (1, 43, 0), "en", "https://model.net", "https://model.net/$1", SPACES
-)
+FACTS = SiteFacts("modelwiki", "Model", (1, 43, 0), "en", "https://model.net", "https://model.net/$1", SPACES)
 
 
 @dataclass
@@ -105,9 +103,7 @@ class ModelWiki(WikiSource):
         over = self.titled(target)
         if over is not None:
             self.delete(target)
-        self.there[page.page_id] = replace(
-            page, title=target, namespace=_space(target), rev_id=self._rev()
-        )
+        self.there[page.page_id] = replace(page, title=target, namespace=_space(target), rev_id=self._rev())
         self._note(ChangeKind.MOVE, page, page_id=page.page_id, target=target)
         if redirect:
             self._last_page += 1
@@ -127,9 +123,7 @@ class ModelWiki(WikiSource):
         """Restore a page under a number of its own, as wikis did that had lost the old one."""
         page = self.deleted.pop(title)
         self._last_page += 1
-        self.there[self._last_page] = replace(
-            page, page_id=self._last_page, title=title, rev_id=self._rev()
-        )
+        self.there[self._last_page] = replace(page, page_id=self._last_page, title=title, rev_id=self._rev())
         self._note(ChangeKind.RESTORE, page, page_id=self._last_page)
 
     def forget(self) -> None:

@@ -20,9 +20,7 @@ from wiki.sync.wiki_feed import WikiFeed
 def test_a_wiki_that_names_itself_oddly_is_fed(store: RegistryStore) -> None:
     """Its database, its server and its templates may be called anything."""
     fed = Modelled(store)
-    fed.model.facts_now = SiteFacts(
-        *("a\0\ud800", "", (), "xx\0", "\0", ""), namespaces=FACTS.namespaces
-    )
+    fed.model.facts_now = SiteFacts(*("a\0\ud800", "", (), "xx\0", "\0", ""), namespaces=FACTS.namespaces)
     fed.model.edit("Template:\ud800\0", "https://a.net/")
     fed.model.edit("A", "https://a.net/", uses=["Template:\ud800\0"])
     fed.work()

@@ -22,9 +22,7 @@ from wiki.wikitext.citation_model import Citation, CitationForm, TextSpan
 
 NASTY = st.one_of(
     st.text(max_size=40),
-    st.text(
-        st.characters(min_codepoint=0, max_codepoint=0x2FFF, exclude_categories=[]), max_size=30
-    ),
+    st.text(st.characters(min_codepoint=0, max_codepoint=0x2FFF, exclude_categories=[]), max_size=30),
     st.sampled_from(["", "\0", "\ud800", "x" * 3000, "A\u202eB", "_", "Category:", ":"]),
 )
 
@@ -112,9 +110,7 @@ def test_both_databases_take_what_hostile_pages_hold(store: RegistryStore) -> No
     """What no text of a database may hold is left out or escaped."""
     hostile = [
         WikiPage(7, "A\0", 0, links=("https://a.net/\0", "\ud800", "https://b.net/")),
-        WikiPage(
-            8, "B", 0, links=("https://a.net/\ud800", "https://b.net/x"), categories=(), text="\0{{"
-        ),
+        WikiPage(8, "B", 0, links=("https://a.net/\ud800", "https://b.net/x"), categories=(), text="\0{{"),
         WikiPage(9, "C\ud800", 0, categories=("Category:\0",)),
     ]
     fed = _follow(store, hostile)

@@ -63,9 +63,7 @@ def test_a_deleted_page_leaves_and_a_restored_one_returns(fed: Fed, writer: Writ
     assert fed.links(page_id) == ["https://deleted.net/"]
 
 
-def test_a_template_changes_the_links_of_the_pages_that_use_it(
-    fed: Fed, writer: Writer, wiki: Wiki
-) -> None:
+def test_a_template_changes_the_links_of_the_pages_that_use_it(fed: Fed, writer: Writer, wiki: Wiki) -> None:
     """What a template brings to other pages is found, though nobody tells of these pages."""
     writer.write("Template:Source", "https://template.net/old")
     page_id, _ = writer.write("User of it", "{{Source}}")
@@ -82,9 +80,7 @@ def test_a_template_changes_the_links_of_the_pages_that_use_it(
     assert "https://template.net/new" in fed.taken(page_id)
 
 
-def test_vandalism_that_is_gone_within_the_grace_is_never_archived(
-    fed: Fed, writer: Writer
-) -> None:
+def test_vandalism_that_is_gone_within_the_grace_is_never_archived(fed: Fed, writer: Writer) -> None:
     """A link must stand there when the grace is over; one that was rolled back does not."""
     fed.set(grace_h=24)
     page_id, _ = writer.write("Guarded", "https://guarded.net/good")
@@ -129,9 +125,7 @@ def test_a_link_to_a_page_of_the_farm_that_is_not_there_is_noted(fed: Fed, write
         put_farm(rows, fed.wiki.name.farm, internal=r"(?:^|\.)farm\.net$")
         other = ensure_wiki(rows, fed.wiki.name._replace(dbname="other"), day=0)
         change_wiki(rows, other, url=fed.address, pages_url=f"{place}$1")
-    page_id, _ = writer.write(
-        "Linking", f"[{place}No_such_target a] [{place}Linking b] https://a.net/"
-    )
+    page_id, _ = writer.write("Linking", f"[{place}No_such_target a] [{place}Linking b] https://a.net/")
     fed.rounds(sweeps=False)
 
     with fed.store.reading() as rows:
@@ -201,9 +195,7 @@ def test_a_move_over_a_page_leaves_one_of_them(fed: Fed, writer: Writer) -> None
     assert fed.links(page_id) == ["https://source.net/"]
 
 
-def test_pages_that_scripts_wrote_are_found_by_the_sweep(
-    fed: Fed, writer: Writer, wiki: Wiki
-) -> None:
+def test_pages_that_scripts_wrote_are_found_by_the_sweep(fed: Fed, writer: Writer, wiki: Wiki) -> None:
     """B01, W36: what no change tells of is read with all pages; deletions that nobody told, too."""
     gone_id, _ = writer.write("To be purged", "https://purged.net/")
     fed.rounds()

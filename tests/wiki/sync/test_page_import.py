@@ -49,9 +49,7 @@ def test_what_a_citation_says_is_kept(fed: Fed, writer: Writer) -> None:
     assert bare.access_day is None
 
 
-def test_a_link_without_access_date_was_cited_when_it_was_first_seen(
-    fed: Fed, writer: Writer
-) -> None:
+def test_a_link_without_access_date_was_cited_when_it_was_first_seen(fed: Fed, writer: Writer) -> None:
     """B06: without an access date the day counts on which the link was added."""
     page_id, _ = writer.write("Undated", "https://undated.net/")
     fed.rounds(sweeps=False)
@@ -65,9 +63,7 @@ def test_a_link_without_access_date_was_cited_when_it_was_first_seen(
 def test_what_is_not_said_any_more_is_forgotten(fed: Fed, writer: Writer) -> None:
     """A page's citations are what its text says now."""
     writer.write("Template:Cite web", "[{{{url}}} {{{title}}}]")
-    page_id, _ = writer.write(
-        "Changed", "{{cite web|url=https://x.net/|title=x|access-date=2020-02-03}}"
-    )
+    page_id, _ = writer.write("Changed", "{{cite web|url=https://x.net/|title=x|access-date=2020-02-03}}")
     fed.rounds(sweeps=False)
     writer.write("Changed", "https://x.net/")
     fed.rounds(sweeps=False)
@@ -77,25 +73,19 @@ def test_what_is_not_said_any_more_is_forgotten(fed: Fed, writer: Writer) -> Non
     assert (said["https://x.net/"].way, said["https://x.net/"].access_day) == ("bare", None)
 
 
-def test_the_history_tells_when_a_link_of_an_old_page_was_added(
-    fed: Fed, writer: Writer, wiki: Wiki
-) -> None:
+def test_the_history_tells_when_a_link_of_an_old_page_was_added(fed: Fed, writer: Writer, wiki: Wiki) -> None:
     """B06: for a page that had its links before anybody looked the revision counts that added them."""
     writer.write("Template:Cite web", "[{{{url}}} {{{title}}}]")
     page_id, _ = writer.write("History", "Nothing.")
     writer.write("History", "https://old.net/ and https://dated.net/")
-    writer.write(
-        "History", "https://old.net/ and {{cite web|url=https://dated.net/|access-date=2020-02-03}}"
-    )
+    writer.write("History", "https://old.net/ and {{cite web|url=https://dated.net/|access-date=2020-02-03}}")
     fed.clock.tick(days=40)
     fed.rounds(sweeps=False)
     page = number_of(fed.wiki.id, page_id)
     with fed.store.reading() as rows:
         links = {
             row.url: LinkRef(page, row.id)
-            for row in urls_by_id(
-                rows, [ref.url_id for ref in current_links(rows, [page])]
-            ).values()
+            for row in urls_by_id(rows, [ref.url_id for ref in current_links(rows, [page])]).values()
         }
 
     async def dated(url: str) -> int | None:

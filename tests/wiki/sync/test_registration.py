@@ -60,9 +60,7 @@ def _facts(server: str = "https://wiki.example.org", dbname: str = "my_wiki") ->
     return SiteFacts(dbname, "A wiki", (1, 39), "de", server, f"{server}/wiki/$1", SPACES)
 
 
-def _put(
-    store: RegistryStore, address: str = "https://wiki.example.org/w/api.php", **more: Any
-) -> Any:
+def _put(store: RegistryStore, address: str = "https://wiki.example.org/w/api.php", **more: Any) -> Any:
     given = {"facts": _facts(), **more}
     with store.writing() as connection:
         return put_wiki(connection, WikiRegistration(address, **given), day=3)
@@ -93,12 +91,8 @@ def test_a_wiki_of_a_known_farm_joins_it(store: RegistryStore) -> None:
     facts = _facts("https://de.wikipedia.org", "dewiki")
     first = _put(store, "https://de.wikipedia.org/w/api.php", facts=facts)
     second = _put(store, "https://b.example/api.php", farm="ours")
-    third = _put(
-        store, "https://c.example/api.php", facts=_facts("https://c.example"), name="c@ours"
-    )
-    assert [str(each.name) for each in (first, second, third)] == [
-        *("dewiki@WMF", "my_wiki@ours", "c@ours")
-    ]
+    third = _put(store, "https://c.example/api.php", facts=_facts("https://c.example"), name="c@ours")
+    assert [str(each.name) for each in (first, second, third)] == [*("dewiki@WMF", "my_wiki@ours", "c@ours")]
 
 
 def test_said_again_what_is_given_changes_and_the_rest_stays(store: RegistryStore) -> None:
@@ -196,9 +190,7 @@ def test_pages_and_links_are_counted_up_to_a_limit(store: RegistryStore) -> None
         (["  Hilfe  "], (12,)),
     ],
 )
-def test_namespaces_are_named_by_number_or_in_either_language(
-    words: list[str], numbers: tuple[int, ...]
-) -> None:
+def test_namespaces_are_named_by_number_or_in_either_language(words: list[str], numbers: tuple[int, ...]) -> None:
     """Each once."""
     assert namespace_ids(words, SPACES) == numbers
 
@@ -210,9 +202,7 @@ def test_a_namespace_that_the_wiki_does_not_have_is_told(word: str) -> None:
         namespace_ids([word], SPACES)
 
 
-@given(
-    st.from_regex(r"[a-z0-9-]{1,20}(\.[a-z0-9-]{1,20}){0,4}|\[[0-9a-f:]{2,30}\]", fullmatch=True)
-)
+@given(st.from_regex(r"[a-z0-9-]{1,20}(\.[a-z0-9-]{1,20}){0,4}|\[[0-9a-f:]{2,30}\]", fullmatch=True))
 @settings(deadline=None, max_examples=examples(30))
 def test_any_host_has_a_farm_and_is_its_own(host: str) -> None:
     """Whatever it is called: the farm's name is one, and its expression is found in that host alone."""
@@ -221,6 +211,4 @@ def test_any_host_has_a_farm_and_is_its_own(host: str) -> None:
         assert parse_wiki(f"a@{name}").farm == name
     assert OwnHosts(host_pattern(host)).has(host)
     assert not OwnHosts(host_pattern(host)).has(f"x{host}")
-    assert (
-        farm_for(host, [WikiFarm(1, "b", "", "("), WikiFarm(2, "c", "", host_pattern(host))]) == "c"
-    )
+    assert farm_for(host, [WikiFarm(1, "b", "", "("), WikiFarm(2, "c", "", host_pattern(host))]) == "c"

@@ -104,9 +104,7 @@ class Feeding(RuleBasedStateMachine):
     @rule(data=st.data())
     def restore(self, data: st.DataObject) -> None:
         """Somebody restores a page."""
-        title = data.draw(
-            st.sampled_from(sorted(set(self.model.deleted) & set(self.free())) or [""])
-        )
+        title = data.draw(st.sampled_from(sorted(set(self.model.deleted) & set(self.free())) or [""]))
         if title:
             self.model.restore(title)
 
@@ -179,18 +177,14 @@ class Feeding(RuleBasedStateMachine):
             self.clock.tick(hours=30)
             while asyncio.run(self.feed.round(is_notified=True)).is_busy:
                 pass
-        assert self.listed() == {
-            page.page_id: (page.title, set(page.links)) for page in self.observed()
-        }
+        assert self.listed() == {page.page_id: (page.title, set(page.links)) for page in self.observed()}
         cited = {url for page in self.observed() for url in page.links}
         archived = {each.url for each in self.archive.taken}
         assert cited <= archived <= self.ever
         with self.store.reading() as rows:
             assert (
                 rows.execute(
-                    select(wanted.c.page)
-                    .join(pages, pages.c.id == wanted.c.page)
-                    .where(pages.c.namespace == 0)
+                    select(wanted.c.page).join(pages, pages.c.id == wanted.c.page).where(pages.c.namespace == 0)
                 ).all()
                 == []
             )
@@ -203,9 +197,7 @@ class Feeding(RuleBasedStateMachine):
     def listed(self) -> dict[int, tuple[str, set[str]]]:
         """What the registry has of the observed namespace."""
         with self.store.reading() as rows:
-            there = rows.execute(
-                select(pages.c.id, pages.c.page_id, pages.c.title).where(pages.c.namespace == 0)
-            ).all()
+            there = rows.execute(select(pages.c.id, pages.c.page_id, pages.c.title).where(pages.c.namespace == 0)).all()
             found = {}
             for number, page_id, title in there:
                 ids = rows.execute(

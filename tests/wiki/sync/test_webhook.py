@@ -108,9 +108,7 @@ def _ask(
             httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as client,
         ):
             sent = {"X-Weboid-Signature": header(path, body)}
-            return webhook, [
-                await client.post(path, content=body, headers=sent) for _ in range(times)
-            ]
+            return webhook, [await client.post(path, content=body, headers=sent) for _ in range(times)]
 
     return asyncio.run(ask())
 
@@ -217,9 +215,7 @@ def test_what_is_not_signed_now_with_the_secret_is_refused(header: Header, said:
     ],
 )
 @pytest.mark.parametrize("path", ["/changes", "/test"])
-def test_a_secret_signs_for_its_own_wiki_alone(
-    path: str, wiki: str, secret: bytes, status: int
-) -> None:
+def test_a_secret_signs_for_its_own_wiki_alone(path: str, wiki: str, secret: bytes, status: int) -> None:
     """The one without a name signs for the only wiki that is watched."""
     document = {**CHANGE, "wiki": wiki}
     _, (answer,) = _ask(path, document, header=lambda p, b: signed(p, b, secret=secret))

@@ -47,9 +47,7 @@ class Modelled:
         self.clock = Ticking(START)
         with store.writing() as rows:
             known = ensure_wiki(rows, parse_wiki("modelwiki"), day=0)
-            self.wiki = change_wiki(
-                rows, known, url="https://model.net/api.php", pages_url="https://model.net/wiki/$1"
-            )
+            self.wiki = change_wiki(rows, known, url="https://model.net/api.php", pages_url="https://model.net/wiki/$1")
         self.feed = self.feeder("test")
 
     def feeder(self, holder: str) -> WikiFeed:
@@ -170,9 +168,7 @@ def test_what_came_back_to_life_is_offered_again_unless_it_has_a_copy(fed: Model
     assert fed.taken() == [lost]
 
 
-def test_dead_letters_that_came_back_to_life_are_queued_again(
-    fed: Modelled, tmp_path: Path
-) -> None:
+def test_dead_letters_that_came_back_to_life_are_queued_again(fed: Modelled, tmp_path: Path) -> None:
     """The frontier leaves alone what it tried lately, but not these."""
     url, now = "https://lost.net/", fed.clock.now()
     fed.model.edit("A", url)
@@ -380,9 +376,7 @@ def test_of_a_copy_in_an_archive_that_is_archived_which_it_is_of(fed: Modelled) 
     front = "https://copies.net"
     with fed.store.writing() as rows:
         bot = {"front": front}
-        fed.wiki = change_wiki(
-            rows, fed.wiki, settings={"bot": bot, "excluded_domains": ["shut.net"]}
-        )
+        fed.wiki = change_wiki(rows, fed.wiki, settings={"bot": bot, "excluded_domains": ["shut.net"]})
     stamp = "20150102030405"
     fed.model.edit(
         "A",
@@ -422,9 +416,7 @@ def test_a_wiki_is_asked_by_names_as_it_has_them(fed: Modelled, feed: dict[str, 
     """W35: some tell a small first letter from a large one, as Wiktionary does."""
     fed.set(**feed)
     fed.model.edit("Category:en:animals", categories=["Category:animals"])
-    fed.model.edit(
-        "cat", "https://cat.net/", categories=["Category:en:animals"], uses=["Template:en"]
-    )
+    fed.model.edit("cat", "https://cat.net/", categories=["Category:en:animals"], uses=["Template:en"])
     fed.model.forget()  # so that a sweep finds it
     fed.work()
 
@@ -499,9 +491,7 @@ def test_what_is_excluded_is_not_observed(fed: Modelled, setting: str, values: l
 def test_only_what_is_included_is_observed(fed: Modelled, setting: str, values: list[str]) -> None:
     """W35: by one of the templates or statements that are named; what is not known is not observed."""
     fed.set(**{setting: values})
-    fed.model.said.update(
-        A=frozenset({"P31", "P31=Q5"}), B=frozenset({"P31", "P31=Q6"}), C=frozenset(), D=None
-    )
+    fed.model.said.update(A=frozenset({"P31", "P31=Q5"}), B=frozenset({"P31", "P31=Q6"}), C=frozenset(), D=None)
     fed.model.edit("A", "https://a.net/", uses=["Template:Infobox person"])
     fed.model.edit("B", "https://b.net/", uses=["User:Infobox person", "Template:Dates"])
     fed.model.edit("C", "https://c.net/")
@@ -558,9 +548,7 @@ def test_a_page_that_somebody_asked_for_is_read_with_the_next_round(fed: Modelle
     page_id = fed.model.edit("A", "https://a.net/")
     fed.work()
     page = fed.model.there[page_id]
-    fed.model.there[page_id] = page.__class__(
-        page_id, "A", 0, rev_id=page.rev_id, links=("https://b.net/",)
-    )
+    fed.model.there[page_id] = page.__class__(page_id, "A", 0, rev_id=page.rev_id, links=("https://b.net/",))
     with fed.store.writing() as rows:
         mark_stale(rows, fed.wiki.id, [page_id])
 
@@ -602,9 +590,7 @@ def test_links_to_pages_of_the_farm_that_are_not_there_are_noted(fed: Modelled) 
     """W50: external links and interwikis, to the wiki itself and to others; never watched."""
     with fed.store.writing() as rows:
         other = ensure_wiki(rows, parse_wiki("otherwiki"), day=0)
-        change_wiki(
-            rows, other, url="https://other.net/api.php", pages_url="https://other.net/wiki/$1"
-        )
+        change_wiki(rows, other, url="https://other.net/api.php", pages_url="https://other.net/wiki/$1")
     fed.model.lists["https://other.net/api.php", "There"] = "x"
     interwikis = InterwikiMap([InterwikiPrefix("o", "https://other.net/wiki/$1", is_local=True)])
     fed.model.facts_now = replace(FACTS, interwikis=interwikis)
@@ -642,9 +628,7 @@ def test_settings_are_read_again_before_each_round(fed: Modelled) -> None:
     assert fed.known() == ["A", "User:C"]
 
 
-def test_pages_too_large_to_be_read_together_are_read_apart(
-    fed: Modelled, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_too_large_to_be_read_together_are_read_apart(fed: Modelled, monkeypatch: pytest.MonkeyPatch) -> None:
     """One page that nobody can read keeps no other from being read, nor the feed from going on."""
     huge = fed.model.edit("Huge", "https://huge.net/")
     fed.model.edit("A", "https://a.net/")
@@ -675,9 +659,7 @@ def test_a_page_that_becomes_a_redirect_has_its_links_no_more(fed: Modelled) -> 
     fed.work()
     page = fed.model.there[page_id]
     fed.model.edit("A")
-    fed.model.there[page_id] = page.__class__(
-        page_id, "A", 0, is_redirect=True, rev_id=page.rev_id + 1
-    )
+    fed.model.there[page_id] = page.__class__(page_id, "A", 0, is_redirect=True, rev_id=page.rev_id + 1)
     fed.work()
 
     assert fed.links(page_id) == []
@@ -685,9 +667,7 @@ def test_a_page_that_becomes_a_redirect_has_its_links_no_more(fed: Modelled) -> 
 
 def test_nobody_waits_for_a_process_that_has_ended(fed: Modelled) -> None:
     """A lease whose holder is known to be gone is free at once."""
-    shared = SyncServices(
-        fed.store, fed.archive, fed.clock, "second", is_gone=lambda holder: holder == "test"
-    )
+    shared = SyncServices(fed.store, fed.archive, fed.clock, "second", is_gone=lambda holder: holder == "test")
 
     asyncio.run(WikiFeed(fed.wiki, fed.model, shared).round())
 
@@ -770,9 +750,7 @@ def test_pages_of_a_namespace_or_of_a_tree_of_categories_are_read_when_ordered(
     assert fed.known() == ["A", "B"]
 
 
-def test_a_sweep_that_takes_over_four_weeks_is_told(
-    fed: Modelled, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_sweep_that_takes_over_four_weeks_is_told(fed: Modelled, caplog: pytest.LogCaptureFixture) -> None:
     """Once a day, with what helps; one that is done is not (W38)."""
     fed.model.at_once = 1
     for letter in "ABCD":

@@ -47,9 +47,7 @@ def behind(front: Front, tmp_path: Path) -> Iterator[Fed]:
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=KINDS)
-def test_a_question_that_fails_is_made_good(
-    behind: Fed, front: Front, writer: Writer, broken: Answer
-) -> None:
+def test_a_question_that_fails_is_made_good(behind: Fed, front: Front, writer: Writer, broken: Answer) -> None:
     """At each place in a round: nothing is half done, nothing lost, nothing told twice."""
     title = f"Outage {KINDS[BROKEN.index(broken)]}"
     page_id, _ = writer.write(title, "https://outage.net/")

@@ -166,9 +166,7 @@ def test_once_does_all_there_is_to_do(farm: Farm) -> None:
     assert taken == {"https://by-onewiki.net/", "https://by-twowiki.net/"}
 
 
-def test_internal_error_over_one_wiki_ends_no_other(
-    farm: Farm, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_internal_error_over_one_wiki_ends_no_other(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its trouble is told and stands in the registry; what it has is done the next time."""
     for name in ("onewiki", "twowiki"):
         farm.add(name).edit("A", f"https://by-{name}.net/")

@@ -109,15 +109,11 @@ def test_pages_are_chosen_by_what_their_items_say(
     pages = {title: _written(writer, title, link, item) for title, item in items_of.items()}
     chosen.set(**feed)
     chosen.rounds(sweeps=False)
-    assert {
-        title for title, page_id in pages.items() if chosen.taken(page_id) == [link]
-    } == observed
+    assert {title for title, page_id in pages.items() if chosen.taken(page_id) == [link]} == observed
     assert items.asked == ["Q1|Q2|Q3|Q4|Q404"]
 
 
-def test_a_repository_that_is_away_loses_no_page(
-    chosen: Fed, items: Repository, writer: Writer
-) -> None:
+def test_a_repository_that_is_away_loses_no_page(chosen: Fed, items: Repository, writer: Writer) -> None:
     """Nothing is taken up, released or archived until it answers; then all is."""
     chosen.set(**PEOPLE)
     page_id = _written(writer, "Kept", "https://kept.net/", "Q1")

@@ -60,9 +60,5 @@ def mend(
     """The text repaired, with a remedy for each of its links that one is made for."""
     rules = rules_for(language) if isinstance(language, str) else language
     citations = read(text, rules, options)
-    remedies = {
-        url: remedy
-        for url in (each.url for each in citations)
-        if (remedy := remedying(url)) is not None
-    }
+    remedies = {url: remedy for url in (each.url for each in citations) if (remedy := remedying(url)) is not None}
     return repair_page(text, citations, remedies, rules, options)

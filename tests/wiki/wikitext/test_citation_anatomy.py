@@ -12,13 +12,9 @@ WORD = st.text("abcdé-", min_size=1, max_size=8)
 VALUE = st.one_of(
     WORD,
     st.just(""),
-    st.sampled_from(
-        ["http://a.test/?b=c&d=e", "{{x|y=z}}", "[[A|B]]", "<!-- | -->", "&amp;", "<ref>a|b</ref>"]
-    ),
+    st.sampled_from(["http://a.test/?b=c&d=e", "{{x|y=z}}", "[[A|B]]", "<!-- | -->", "&amp;", "<ref>a|b</ref>"]),
 )
-NAMED = st.tuples(SPACE, WORD, SPACE, SPACE, VALUE, SPACE).map(
-    lambda p: f"|{p[0]}{p[1]}{p[2]}={p[3]}{p[4]}{p[5]}"
-)
+NAMED = st.tuples(SPACE, WORD, SPACE, SPACE, VALUE, SPACE).map(lambda p: f"|{p[0]}{p[1]}{p[2]}={p[3]}{p[4]}{p[5]}")
 UNNAMED = st.tuples(SPACE, WORD, SPACE).map(lambda p: f"|{''.join(p)}")
 TEMPLATES = st.tuples(WORD, SPACE, st.lists(st.one_of(NAMED, UNNAMED), max_size=6)).map(
     lambda p: f"{{{{{p[0]}{p[1]}{''.join(p[2])}}}}}"

@@ -92,9 +92,7 @@ def test_an_archive_template_belongs_to_its_link(tag: str, language: str, addres
         (f"{{{{wayback|url={A}}}}}", "en", ""),
     ],
 )
-def test_an_archive_template_that_names_no_moment_is_of_its_link(
-    tag: str, language: str, address: str
-) -> None:
+def test_an_archive_template_that_names_no_moment_is_of_its_link(tag: str, language: str, address: str) -> None:
     """The link is known, and the template beside it, whether or not anybody knows its copy."""
     alone = one(f"* {tag}", language)
     assert (alone.url, alone.way, alone.archive_url) == (A, CitationForm.ARCHIVE_TEMPLATE, address)

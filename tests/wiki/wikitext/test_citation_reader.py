@@ -126,9 +126,7 @@ def test_each_tag_speaks_of_its_own_link() -> None:
     assert (first.dead_tag, second.dead_tag is not None) == (None, True)
 
 
-@pytest.mark.parametrize(
-    "link", ["[//a.test/x b]", "{{URL|a.test/x}}", "{{URL|1=http://a.test/x}}"]
-)
+@pytest.mark.parametrize("link", ["[//a.test/x b]", "{{URL|a.test/x}}", "{{URL|1=http://a.test/x}}"])
 def test_an_archive_template_belongs_to_a_link_without_its_scheme(link: str) -> None:
     """Whatever MediaWiki or a template puts in front of it."""
     assert one(f"* {link} {{{{webarchive|url={COPY}}}}}").archive_url == COPY

@@ -21,9 +21,7 @@ COPY = "https://web.archive.org/web/20150102030405/http://x.test/a"
 SENDER = MessageSender("2f3a-17", "User:Weboid/Run", "Cbignore")
 
 
-def change(
-    kind: RepairKind = RepairKind.ARCHIVED, url: str = "http://x.test/a", copy: str = COPY
-) -> CitationRepair:
+def change(kind: RepairKind = RepairKind.ARCHIVED, url: str = "http://x.test/a", copy: str = COPY) -> CitationRepair:
     """A change of that kind."""
     return CitationRepair(kind, url, copy, "before", "after", ())
 
@@ -32,29 +30,18 @@ def test_a_summary_counts_what_was_done() -> None:
     """With the job's number, and a link to the page that stops the bot (B14)."""
     told = edit_summary([change(), change(), change(RepairKind.TAGGED)], "en", SENDER)
     assert told == (
-        "Mending links: 2 archived copies added, 1 link tagged as dead · #2f3a-17"
-        " · [[:User:Weboid/Run|stop this bot]]"
+        "Mending links: 2 archived copies added, 1 link tagged as dead · #2f3a-17 · [[:User:Weboid/Run|stop this bot]]"
     )
 
 
 def test_a_summary_speaks_the_wikis_language() -> None:
     """German, with its variants; English for others."""
-    assert (
-        edit_summary([change()], "de-AT", MessageSender("1"))
-        == "Weblinks repariert: 1 Archivversion ergänzt · #1"
-    )
-    assert (
-        edit_summary([change()], "xx", MessageSender("1"))
-        == "Mending links: 1 archived copy added · #1"
-    )
+    assert edit_summary([change()], "de-AT", MessageSender("1")) == "Weblinks repariert: 1 Archivversion ergänzt · #1"
+    assert edit_summary([change()], "xx", MessageSender("1")) == "Mending links: 1 archived copy added · #1"
 
 
-@given(
-    st.text(max_size=600), st.text(max_size=600), st.lists(st.sampled_from(RepairKind), max_size=40)
-)
-def test_a_summary_is_never_too_long_or_broken(
-    job: str, page: str, kinds: list[RepairKind]
-) -> None:
+@given(st.text(max_size=600), st.text(max_size=600), st.lists(st.sampled_from(RepairKind), max_size=40))
+def test_a_summary_is_never_too_long_or_broken(job: str, page: str, kinds: list[RepairKind]) -> None:
     """MediaWiki cuts what is longer: a link would lose its end."""
     told = edit_summary([change(kind) for kind in kinds], "de", MessageSender(job, page))
     assert len(told) <= SUMMARY_LENGTH
@@ -65,9 +52,7 @@ def test_a_summary_is_never_too_long_or_broken(
 
 def test_a_message_says_what_was_done_and_what_to_do() -> None:
     """A section with a line for each link, how to report a mistake, and a signature (B16)."""
-    told = talk_message(
-        [change(), change(RepairKind.TAGGED, "http://x.test/b", "")], "en", SENDER, is_done=True
-    )
+    told = talk_message([change(), change(RepairKind.TAGGED, "http://x.test/b", "")], "en", SENDER, is_done=True)
     assert told.heading == "Links mended"
     assert told.text.split("\n") == [
         "Links on this page were looked at for some time, and a bot has changed these:",

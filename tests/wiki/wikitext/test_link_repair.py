@@ -85,8 +85,7 @@ CASES: dict[str, tuple[str, Remedying, str]] = {
     "an obsolete archive template": (
         f"* [{A} T] {{{{wayback|url={A}|date=20130405060708}}}}",
         copied,
-        f"* [{A} T] {{{{webarchive|url=https://web.archive.org/web/20130405060708/{A}"
-        "|date=5 April 2013}}",
+        f"* [{A} T] {{{{webarchive|url=https://web.archive.org/web/20130405060708/{A}|date=5 April 2013}}}}",
     ),
     "a citation template that nobody described": (
         f"<ref>{{{{Our source|url={A}|name=T}}}}</ref>",
@@ -155,9 +154,7 @@ def test_a_tag_that_is_the_link_becomes_an_archive_template() -> None:
 def test_a_german_tag_tells_the_link() -> None:
     """The tag of that wiki wants the address and a day (B12)."""
     done = mend(f"* [{A} T]\n", lost, "de")
-    assert (
-        f" {{{{Toter Link|url={A}|date=2026-11-21|archivebot=2026-11-21 Weboid}}}}\n" in done.text
-    )
+    assert f" {{{{Toter Link|url={A}|date=2026-11-21|archivebot=2026-11-21 Weboid}}}}\n" in done.text
 
 
 def test_an_archive_that_the_template_does_not_know_takes_the_links_place() -> None:
@@ -179,9 +176,7 @@ def test_a_wiki_without_templates_gets_none() -> None:
 
 def test_conversion_and_tags_can_be_switched_off() -> None:
     """By the wiki's settings."""
-    assert mend(f"<ref>{A}</ref>", options=replace(OPTIONS, convert_bare=False)).text == (
-        f"<ref>{A} {BESIDE}</ref>"
-    )
+    assert mend(f"<ref>{A}</ref>", options=replace(OPTIONS, convert_bare=False)).text == (f"<ref>{A} {BESIDE}</ref>")
     off = replace(OPTIONS, tag_dead=False)
     assert mend(f"<ref>{A}</ref>", lost, options=off).text == f"<ref>{A}</ref>"
 

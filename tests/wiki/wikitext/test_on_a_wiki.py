@@ -15,10 +15,7 @@ from wiki.wikitext.edit_messages import MessageSender, edit_summary, talk_messag
 pytestmark = pytest.mark.slow
 
 A = "http://x.test/a"
-CITE = (
-    "<includeonly>[{{{archive-url|{{{url}}}}}} {{{title}}}] ({{{archive-date|}}},"
-    " {{{url-status|}}})</includeonly>"
-)
+CITE = "<includeonly>[{{{archive-url|{{{url}}}}}} {{{title}}}] ({{{archive-date|}}}, {{{url-status|}}})</includeonly>"
 TITLES = [
     "A | B [[Main Page]] {{PAGENAME}} ''E'' '''F''' <b>G</b>",
     "~~~~ ~~~ __NOTOC__ __TOC__ &amp;lt; &copy; {{{1|x}}} {{!}}",
@@ -40,9 +37,7 @@ URLS = [
 @pytest.fixture(scope="module", autouse=True)
 def _templates(writer: Writer) -> None:
     writer.write("Template:Cite web", CITE)
-    writer.write(
-        "Template:Webarchive", "<includeonly>([{{{url}}} archived {{{date}}}])</includeonly>"
-    )
+    writer.write("Template:Webarchive", "<includeonly>([{{{url}}} archived {{{date}}}])</includeonly>")
     writer.write("Template:Dead link", "<includeonly>(dead since {{{date}}})</includeonly>")
 
 
@@ -97,17 +92,13 @@ def test_repairs_lead_readers_to_the_copies(writer: Writer) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(URLS)))
-def test_a_message_shows_addresses_letter_by_letter(
-    wiki: Wiki, writer: Writer, number: int
-) -> None:
+def test_a_message_shows_addresses_letter_by_letter(wiki: Wiki, writer: Writer, number: int) -> None:
     """A talk page's section has one line a link, the copy as its only link, and one signature (B16)."""
     change = CitationRepair(RepairKind.ARCHIVED, URLS[number], address(URLS[number]), "", "", ())
     told = talk_message([change], "en", MessageSender("7"), is_done=True)
     page = parsed(writer, told.text)
     assert len(page["externallinks"]) == 1
-    assert page["externallinks"][0].startswith(
-        "https://web.archive.org/web/20150102030405/http://x.test/"
-    )
+    assert page["externallinks"][0].startswith("https://web.archive.org/web/20150102030405/http://x.test/")
     assert not page["templates"]
     assert not page["sections"]
     assert page["text"].count("<li>") == 1
@@ -119,9 +110,7 @@ def test_a_message_shows_addresses_letter_by_letter(
 
 def test_a_summary_is_kept_whole(writer: Writer) -> None:
     """The wiki shows the summary as it was told, with its one link."""
-    changes = [
-        CitationRepair(kind, A, address(A), "", "", ()) for kind in RepairKind for _ in range(12)
-    ]
+    changes = [CitationRepair(kind, A, address(A), "", "", ()) for kind in RepairKind for _ in range(12)]
     told = edit_summary(changes, "de", MessageSender("7", "User:Weboid/Run"))
     page_id, rev_id = writer.write("Summarised", "x")
     told_back = writer.act(action="edit", pageid=page_id, text="y", summary=told)["edit"]

@@ -50,9 +50,7 @@ NOT_FITTING = [
 @pytest.mark.parametrize("marked", FITTING)
 def test_a_template_may_stand_in_running_text(marked: str) -> None:
     """In text, references, cells and captions, at the place of the mark."""
-    assert marked.index("^") in insertion_places(
-        marked.replace("^", ""), [marked.index("^")], REFERENCES
-    )
+    assert marked.index("^") in insertion_places(marked.replace("^", ""), [marked.index("^")], REFERENCES)
 
 
 @pytest.mark.parametrize("marked", NOT_FITTING)

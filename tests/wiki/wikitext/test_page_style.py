@@ -15,9 +15,7 @@ from wiki.wikitext.page_style import DateStyle, date_style, format_day, page_sty
     st.sampled_from(DateStyle),
     st.sampled_from(["en", "de"]),
 )
-def test_a_written_date_has_its_style_and_is_read_back(
-    day: date, style: DateStyle, language: str
-) -> None:
+def test_a_written_date_has_its_style_and_is_read_back(day: date, style: DateStyle, language: str) -> None:
     """Writing and knowing a style are inverse."""
     said = format_day(day, style, language)
     assert date_style(said) is style

@@ -48,10 +48,7 @@ def shown(text: str, nodes: list[WikitextNode]) -> str:
 def _shown(text: str, node: WikitextNode) -> str:
     if node.kind in (NodeKind.TEMPLATE, NodeKind.ARGUMENT):
         sign = "T" if node.kind is NodeKind.TEMPLATE else "A"
-        parts = (
-            shown(text, part.children) if part.children else text[part.start : part.end]
-            for part in node.parts
-        )
+        parts = (shown(text, part.children) if part.children else text[part.start : part.end] for part in node.parts)
         return f"{sign}({','.join(parts)})"
     if node.kind is NodeKind.CONTENT:
         return f"C({shown(text, node.children)})"

@@ -52,17 +52,13 @@ def test_both_see_the_same_templates_and_links(text: str) -> None:
     )
     assert sorted(_templates_of(text, parse(text).children)) == templates
     links = sorted(
-        (str(each.url), str(each.title or "").strip())
-        for each in tree.filter(forcetype=ExternalLink)
-        if each.brackets
+        (str(each.url), str(each.title or "").strip()) for each in tree.filter(forcetype=ExternalLink) if each.brackets
     )
     ours = [(each.address, each.title) for each in read(text) if each.way is CitationForm.BRACKETS]
     assert sorted(ours) == links
 
 
-def _templates_of(
-    text: str, nodes: list[WikitextNode]
-) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
+def _templates_of(text: str, nodes: list[WikitextNode]) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
     found = []
     for node in nodes:
         if node.kind is NodeKind.TEMPLATE:

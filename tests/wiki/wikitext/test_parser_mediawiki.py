@@ -151,9 +151,7 @@ def test_links_that_stand_together_are_found_as_mediawiki_finds_them(wiki: Wiki)
 def test_where_both_differ_it_is_meant(wiki: Wiki) -> None:
     """The differences that are known, each with its reason: no more, and no less."""
     texts = [text for text, _, _ in MEANT.values()]
-    for (why, (text, only_ours, only_theirs)), theirs in zip(
-        MEANT.items(), _links(wiki, texts), strict=True
-    ):
+    for (why, (text, only_ours, only_theirs)), theirs in zip(MEANT.items(), _links(wiki, texts), strict=True):
         ours = {_same(citation.address) for citation in read(text)}
         assert ours - theirs == set(map(_same, only_ours)), why
         assert theirs - ours == set(map(_same, only_theirs)), why

@@ -28,9 +28,7 @@ def test_what_is_read_stands_where_it_is_said_to(text: str) -> None:
 
 @given(st.one_of(pages, garbage), st.sampled_from(["en", "de"]))
 @settings(deadline=None, max_examples=examples(50))
-def test_reading_is_the_same_each_time_and_in_the_order_of_the_text(
-    text: str, language: str
-) -> None:
+def test_reading_is_the_same_each_time_and_in_the_order_of_the_text(text: str, language: str) -> None:
     """No order of sets or dictionaries shows."""
     found = read(text, language)
     assert found == read(text, language)
@@ -52,18 +50,14 @@ def test_a_text_is_read_the_same_behind_another(text: str) -> None:
     before = "A [[b]] <ref>c</ref> {{d|e=f}}.\n\n"
     moved = read(before + text)
     assert [each.address for each in moved] == [each.address for each in read(text)]
-    assert [each.span.start - len(before) for each in moved] == [
-        each.span.start for each in read(text)
-    ]
+    assert [each.span.start - len(before) for each in moved] == [each.span.start for each in read(text)]
 
 
 HOSTILE: dict[str, Callable[[int], str]] = {
     "open templates": lambda n: "{{" * n,
     "open parameters": lambda n: "{{a|" * n,
     "nested templates": lambda n: "{{a|" * n + "http://a.test/x" + "}}" * n,
-    "nested citations": lambda n: (
-        "{{cite web|url=http://a.test/x|title=" * (n // 4) + "}}" * (n // 4)
-    ),
+    "nested citations": lambda n: "{{cite web|url=http://a.test/x|title=" * (n // 4) + "}}" * (n // 4),
     "nested arguments": lambda n: "{{{" * n + "}}}" * n,
     "links to pages": lambda n: "[[" * n + "]]" * n,
     "templates in links": lambda n: "[[{{a}}" * n + "]]" * n,

@@ -19,9 +19,7 @@ from wiki.wikitext.repair_markup import (
     is_url_safe,
 )
 
-MARKUP = st.text(
-    st.one_of(st.sampled_from("|[]{}<>'~_=:-*#;&/ \n\t\u202e\u200b"), st.characters()), max_size=300
-)
+MARKUP = st.text(st.one_of(st.sampled_from("|[]{}<>'~_=:-*#;&/ \n\t\u202e\u200b"), st.characters()), max_size=300)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +90,7 @@ def test_an_ordinary_url_stays_as_it_is(url: str) -> None:
     assert is_url_safe(url)
 
 
-@pytest.mark.parametrize(
-    "text", ["404 Not Found", "Page not found", "", "  ", "…", "Just a moment...", "Login", "a"]
-)
+@pytest.mark.parametrize("text", ["404 Not Found", "Page not found", "", "  ", "…", "Just a moment...", "Login", "a"])
 def test_what_servers_say_is_no_title(text: str) -> None:
     """A citation of "404 Not Found" would be worse than none."""
     assert not is_title(text)

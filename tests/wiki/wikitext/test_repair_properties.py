@@ -46,16 +46,10 @@ DATE = st.sampled_from(
         "<!-- ? -->",
     ]
 )
-ARCHIVE = st.one_of(
-    st.just(""), URL, st.sampled_from(URLS).map(address), st.just("<!-- none -->"), st.just("{{x}}")
-)
-STATUS = st.sampled_from(
-    ["", "live", "dead", "usurped", "unfit", "yes", "no", "1", "ja", "deviated"]
-)
+ARCHIVE = st.one_of(st.just(""), URL, st.sampled_from(URLS).map(address), st.just("<!-- none -->"), st.just("{{x}}"))
+STATUS = st.sampled_from(["", "live", "dead", "usurped", "unfit", "yes", "no", "1", "ja", "deviated"])
 TEXT = st.text("ab ,.\n'[]{}|<>=*#é", max_size=12)
-TITLE = st.sampled_from(
-    ["T", "", "A [[B]] | ''C''", "}} {{evil}}", "404", "العنوان \u202e", "~~~~ <b>"]
-)
+TITLE = st.sampled_from(["T", "", "A [[B]] | ''C''", "}} {{evil}}", "404", "العنوان \u202e", "~~~~ <b>"])
 
 
 def _parameter(names: list[str], values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -81,9 +75,7 @@ PARAMETERS = st.one_of(
     _parameter(["chapter-url", "url"], URL),
 )
 CITATION = st.tuples(
-    st.sampled_from(
-        ["cite web", "Cite_news", "Internetquelle", "citation", "Literatur", "Cite book"]
-    ),
+    st.sampled_from(["cite web", "Cite_news", "Internetquelle", "citation", "Literatur", "Cite book"]),
     st.lists(PARAMETERS, max_size=5),
     _parameter(["url", "URL"], URL),
     st.lists(PARAMETERS, max_size=3),
@@ -91,9 +83,7 @@ CITATION = st.tuples(
 ).map(lambda p: f"{{{{{p[0]}{''.join(p[1])}{p[2]}{''.join(p[3])}{p[4]}}}}}")
 LINK = st.one_of(
     URL,
-    st.tuples(URL, st.sampled_from(["", " T", " ''T''", " a {{b}}"])).map(
-        lambda p: f"[{p[0]}{p[1]}]"
-    ),
+    st.tuples(URL, st.sampled_from(["", " T", " ''T''", " a {{b}}"])).map(lambda p: f"[{p[0]}{p[1]}]"),
     st.sampled_from(URLS).map(lambda url: f"{{{{Official website|{url}}}}}"),
     st.sampled_from(URLS).map(lambda url: f"{{{{webarchive|url={address(url)}|date=2015}}}}"),
     st.sampled_from(URLS).map(lambda url: f"{{{{wayback|url={url}|date=20150102030405}}}}"),
@@ -143,9 +133,7 @@ REMEDY = st.one_of(
     ),
 )
 Drawn = dict[str, tuple[LinkCondition, bool, bool, str, str]]
-REMEDIES = st.fixed_dictionaries(
-    dict.fromkeys(URLS[:4], REMEDY), optional=dict.fromkeys(URLS[4:], REMEDY)
-)
+REMEDIES = st.fixed_dictionaries(dict.fromkeys(URLS[:4], REMEDY), optional=dict.fromkeys(URLS[4:], REMEDY))
 
 
 def made(citations: tuple[Citation, ...], drawn: Drawn) -> dict[str, LinkRemedy]:
@@ -227,9 +215,7 @@ def _article(number: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "own", [{}, {"citation": [{"names": ["Cite page"]}]}], ids=["foreign", "known"]
-)
+@pytest.mark.parametrize("own", [{}, {"citation": [{"names": ["Cite page"]}]}], ids=["foreign", "known"])
 @pytest.mark.parametrize("number", range(2))
 def test_real_articles_keep_every_other_byte(number: int, own: dict[str, Any]) -> None:
     """Articles of real prose, with a remedy for every link and for every second one (B13)."""

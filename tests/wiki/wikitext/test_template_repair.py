@@ -59,8 +59,7 @@ ENGLISH = {
     ),
     "empty ones are filled": (
         f"{{{{cite web |url={A} |archive-url= |archive-date= |url-status= |title=T}}}}",
-        f"{{{{cite web |url={A} |archive-url={COPY} |archive-date=2 January 2015 |url-status=dead"
-        " |title=T}}",
+        f"{{{{cite web |url={A} |archive-url={COPY} |archive-date=2 January 2015 |url-status=dead |title=T}}}}",
     ),
     "empty ones on their lines are filled": (
         f"{{{{cite web\n|url = {A}\n|archive-url = \n|archive-date =\n|title = T\n}}}}",
@@ -95,10 +94,8 @@ ENGLISH = {
         f"{{{{cite web|url={A}|archive-url={COPY}|archive-date=2 January 2015|url-status=dead|title=T}}}}",
     ),
     "http of an archive": (
-        f"{{{{cite web|url={A}|archive-url=http://web.archive.org/web/20130405060708/{A}"
-        "|archive-date=2013-04-05}}",
-        f"{{{{cite web|url={A}|archive-url=https://web.archive.org/web/20130405060708/{A}"
-        "|archive-date=2013-04-05}}",
+        f"{{{{cite web|url={A}|archive-url=http://web.archive.org/web/20130405060708/{A}|archive-date=2013-04-05}}}}",
+        f"{{{{cite web|url={A}|archive-url=https://web.archive.org/web/20130405060708/{A}|archive-date=2013-04-05}}}}",
     ),
     "a copy of another page": (
         f"{{{{cite web|url={A}|archive-url=https://web.archive.org/web/20130405060708/http://y.test/"
@@ -110,8 +107,7 @@ ENGLISH = {
         f"{{{{cite web|url={A}|archive-url={COPY}|archive-date=2015-01-02|url-status=dead}}}}",
     ),
     "an archive that is gone": (
-        f"{{{{cite web|url={A}|archive-url=https://www.webcitation.org/6abcdefgh?url={A}"
-        "|archive-date=2013-04-05}}",
+        f"{{{{cite web|url={A}|archive-url=https://www.webcitation.org/6abcdefgh?url={A}|archive-date=2013-04-05}}}}",
         f"{{{{cite web|url={A}|archive-url={COPY}|archive-date=2015-01-02|url-status=dead}}}}",
     ),
     "a copy that nobody led to": (
@@ -132,8 +128,7 @@ ENGLISH = {
     ),
     "entities in the link": (
         f"{{{{cite web|url={A}?b=1&amp;c=2}}}}",
-        f"{{{{cite web|url={A}?b=1&amp;c=2|archive-url={COPY}?b=1&c=2"
-        "|archive-date=2 January 2015|url-status=dead}}",
+        f"{{{{cite web|url={A}?b=1&amp;c=2|archive-url={COPY}?b=1&c=2|archive-date=2 January 2015|url-status=dead}}}}",
     ),
     "a bar in the copy's address": (
         f"{{{{cite web|url={A}%7Cb}}}}",
@@ -330,9 +325,7 @@ def test_another_citation_is_not_changed() -> None:
 def test_copies_of_our_own_archive_are_copies() -> None:
     """Our own pages are known by their origin, written and read back."""
     options = replace(OPTIONS, own=("https://archive.example",))
-    own = ArchivedCopy(
-        f"https://archive.example/page/20150102030405/{A}", "20150102030405", "weboid"
-    )
+    own = ArchivedCopy(f"https://archive.example/page/20150102030405/{A}", "20150102030405", "weboid")
     text = f"{{{{cite web|url={A}}}}}\n* [{A} T]\n"
     done = mend(text, lambda _: LinkRemedy(LinkCondition.DEAD, own), options=options)
     assert done.text.count(own.address) == 2
@@ -362,9 +355,7 @@ def _dated(said: str, *, stamp: str = "20150102030405", status: str = "live") ->
         ("3 March 2999", "2 January 2015"),
     ],
 )
-def test_a_date_that_its_own_archives_address_contradicts_is_corrected(
-    said: str, right: str
-) -> None:
+def test_a_date_that_its_own_archives_address_contradicts_is_corrected(said: str, right: str) -> None:
     """In the style in which it was written, where the citation is edited anyway; once (B15)."""
     once = mend(_dated(said))
     assert once.text == _dated(right, status="dead")

@@ -32,15 +32,11 @@ _PIECES = st.sampled_from(
 
 @st.composite
 def _template(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
-    name = draw(
-        st.sampled_from(["cite web", "Cite_news", "Internetquelle", "webarchive", "x", "URL"])
-    )
+    name = draw(st.sampled_from(["cite web", "Cite_news", "Internetquelle", "webarchive", "x", "URL"]))
     parts = draw(
         st.lists(
             st.tuples(
-                st.sampled_from(
-                    ["url=", "title=", "archive-url=", "access-date=", "url-status=", "", "x = "]
-                ),
+                st.sampled_from(["url=", "title=", "archive-url=", "access-date=", "url-status=", "", "x = "]),
                 inner,
             ),
             max_size=4,
@@ -64,6 +60,4 @@ def _nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 pages = st.recursive(st.one_of(_URLS, _WORDS, _PIECES), _nested, max_leaves=25)
-garbage = st.lists(st.one_of(_PIECES, _PIECES, _URLS, st.text(max_size=4)), max_size=60).map(
-    "".join
-)
+garbage = st.lists(st.one_of(_PIECES, _PIECES, _URLS, st.text(max_size=4)), max_size=60).map("".join)

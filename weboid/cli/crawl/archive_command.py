@@ -47,9 +47,7 @@ from weboid.cli.support.run_output import run_exit_code, run_reporter
 def archive_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
-    list_file: str | None = option(
-        "One URL a line; - is standard input.", "--list", metavar="FILE"
-    ),
+    list_file: str | None = option("One URL a line; - is standard input.", "--list", metavar="FILE"),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
@@ -83,12 +81,8 @@ def archive_command(
     if again and older_than is not None:
         raise InputError("Use --again or --older-than, not both.")
     if stay and shared.frontier_url:
-        raise InputError(
-            "--stay is for a collection's own queue: run `weboid worker` for a shared frontier."
-        )
-    settings = shared.applied_to(
-        collection_settings(profile, collection, unattended=stay, robots=robots)
-    )
+        raise InputError("--stay is for a collection's own queue: run `weboid worker` for a shared frontier.")
+    settings = shared.applied_to(collection_settings(profile, collection, unattended=stay, robots=robots))
     settings = with_store(settings, store)
     if store is not None and settings.frontier.url:
         raise InputError(
@@ -99,9 +93,7 @@ def archive_command(
         settings = replace(settings, proxy=replace(settings.proxy, disk_wait_s=0.0))
     is_there = stay or Layout(collection).frontier_db.exists()
     goes_on = not urls and list_file is None and is_there
-    with GivenUrls(
-        urls, list_file, report=lambda text: click.echo(text, err=True), needed=not goes_on
-    ) as url_list:
+    with GivenUrls(urls, list_file, report=lambda text: click.echo(text, err=True), needed=not goes_on) as url_list:
         count = sum(1 for _ in url_list)  # report every error before anything is created
         if not goes_on:
             url_list.require_some()
@@ -113,9 +105,7 @@ def archive_command(
         older = timedelta(0) if again else older_than
         companion = background_checks(settings, qa=qa)
         with open_stored_levels(Layout(collection), settings.index.url) as level_of:
-            run = RunConfig(
-                collection, settings, workers, stay, logins, companion, stored_level_of=level_of
-            )
+            run = RunConfig(collection, settings, workers, stay, logins, companion, stored_level_of=level_of)
             reporter = run_reporter(as_json=output.is_json)
             summary = asyncio.run(
                 archive_urls(

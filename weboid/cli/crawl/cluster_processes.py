@@ -112,13 +112,9 @@ async def serve_proxy(
         async with open_collection(options.root, clock=clock, shared=True) as collection:
             layout, patience = collection.layout, StoreRetry(clock, report)
             with ExitStack() as stack:
-                stack.enter_context(
-                    closing(await asyncio.to_thread(join_collection, layout.proxies))
-                )
+                stack.enter_context(closing(await asyncio.to_thread(join_collection, layout.proxies)))
                 frontier = stack.enter_context(
-                    await patience.ask(
-                        lambda: open_frontier(layout, settings.frontier, settings.politeness)
-                    )
+                    await patience.ask(lambda: open_frontier(layout, settings.frontier, settings.politeness))
                 )
                 tune_interpreter()
                 started = await patience.ask(lambda: _open_proxy(options, layout, stack))
@@ -129,9 +125,7 @@ async def serve_proxy(
 
 def _open_proxy(options: ProxyServiceOptions, layout: Layout, stack: ExitStack) -> RunningProxy:
     try:
-        complete_index(
-            layout, options.settings.proxy, index=options.settings.index, report=log.warning
-        )
+        complete_index(layout, options.settings.proxy, index=options.settings.index, report=log.warning)
         return stack.enter_context(
             run_proxy(
                 layout,
@@ -170,9 +164,7 @@ class _ProxyService:
             self.report(FileRecovered.of(each.to_dict()))
         proxy = self.started.proxy
         about = ProxyDescription(self.started, self.name, self.clock)
-        announcer = ServiceAnnouncer(
-            self.frontier, PROXY_SERVICE, self.name, about, self.clock, self.options.secret
-        )
+        announcer = ServiceAnnouncer(self.frontier, PROXY_SERVICE, self.name, about, self.clock, self.options.secret)
         recovery = asyncio.create_task(self._recover_abandoned())
         try:
             with stop.cut_short():
@@ -212,9 +204,7 @@ class _ProxyService:
             before = files
 
 
-def check_same_collection(
-    frontier: Frontier, spki: str, name: str, clock: Clock, secret: ClusterSecret
-) -> None:
+def check_same_collection(frontier: Frontier, spki: str, name: str, clock: Clock, secret: ClusterSecret) -> None:
     """Check that the live proxies of this frontier write the same collection: have the same authority."""
     for each in living_proxies(frontier, clock, secret):
         if each.spki != spki and each.name != name:
@@ -282,9 +272,7 @@ def worker_command(
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     # The URLs may have been given by hand: the profile decides about robots.txt.
     settings = shared.applied_to(
-        collection_settings(
-            profile, collection, unattended=True, robots=load_profile(profile).policy.robots
-        )
+        collection_settings(profile, collection, unattended=True, robots=load_profile(profile).policy.robots)
     )
     layout = Layout(collection)
     if reports is None and layout.marker.exists():
@@ -321,9 +309,7 @@ def proxy_command(
     profile: str = PROFILE,
     shared: SharedStores = SHARED,
     secret: ClusterSecret = SECRET,
-    listen: str = option(
-        "Where browsers come; port 0: a free one.", default="127.0.0.1:8000", metavar="HOST:PORT"
-    ),
+    listen: str = option("Where browsers come; port 0: a free one.", default="127.0.0.1:8000", metavar="HOST:PORT"),
     control: str = option(
         "Where workers give orders; port 0: a free one.",
         default="127.0.0.1:8001",

@@ -70,20 +70,12 @@ _SCOPE_OPTIONS: dict[str, Any] = {
         metavar="N",
     ),
     "extra_hops": option("Links followed beyond the scope.", type=click.IntRange(0), metavar="N"),
-    "include": option(
-        "A pattern (RE2): a URL in which it is found is in scope, too.", multiple=True, metavar="RX"
-    ),
-    "exclude": option(
-        "A pattern (RE2): a URL in which it is found is never visited.", multiple=True, metavar="RX"
-    ),
+    "include": option("A pattern (RE2): a URL in which it is found is in scope, too.", multiple=True, metavar="RX"),
+    "exclude": option("A pattern (RE2): a URL in which it is found is never visited.", multiple=True, metavar="RX"),
     "pages": option("Stop after N pages.", "--limit", type=click.IntRange(1), metavar="N"),
     "bytes": option("Stop after this size: 5GB.", "--size-limit", type=SIZE, metavar="SIZE"),
-    "seconds": option(
-        "Stop after this time: 2h.", "--time-limit", type=DURATION, metavar="DURATION"
-    ),
-    "host_pages": option(
-        "At most N pages of each host.", "--host-limit", type=click.IntRange(1), metavar="N"
-    ),
+    "seconds": option("Stop after this time: 2h.", "--time-limit", type=DURATION, metavar="DURATION"),
+    "host_pages": option("At most N pages of each host.", "--host-limit", type=click.IntRange(1), metavar="N"),
     "sitemaps": option(
         "Read the sitemaps of the seeds' hosts.  [default: no]",
         "--sitemaps/--no-sitemaps",
@@ -110,9 +102,7 @@ _SCOPE_OPTIONS: dict[str, Any] = {
 def crawl_command(
     *,
     seeds: tuple[str, ...] = argument("[SEED]..."),
-    list_file: str | None = option(
-        "One seed a line; - is standard input.", "--list", metavar="FILE"
-    ),
+    list_file: str | None = option("One seed a line; - is standard input.", "--list", metavar="FILE"),
     named: tuple[str, ...] = option(None, "--url", "--seeds", hidden=True),
     scope: dict[str, Any] = option_dict(_SCOPE_OPTIONS),
     lane: str = option(
@@ -120,18 +110,14 @@ def crawl_command(
         type=click.Choice([lane.name.lower() for lane in Lane]),
         default="standard",
     ),
-    name: str | None = option(
-        "Name of the crawl.  [default: made from the seeds]", "--job", metavar="JOB"
-    ),
+    name: str | None = option("Name of the crawl.  [default: made from the seeds]", "--job", metavar="JOB"),
     title: str = option("Title of what is archived, in the head of its WARCs.", default=""),
     description: str = option("Description of it, in the same place.", default=""),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
-    continuous: bool = option(
-        "Keep running when the queue is empty: visit due pages again, and added URLs."
-    ),
+    continuous: bool = option("Keep running when the queue is empty: visit due pages again, and added URLs."),
     store: str | None = STORE,
     qa: bool | None = QA,
     dry_run: bool = option("Show what would be crawled."),
@@ -152,14 +138,11 @@ def crawl_command(
         click.echo(f"{problem}", err=True)
     if not seed_urls:
         raise InputError("There is nothing to crawl: no line was a URL.")
-    settings = shared.applied_to(
-        settings_of(profile, collection, continuous=continuous, options=scope)
-    )
+    settings = shared.applied_to(settings_of(profile, collection, continuous=continuous, options=scope))
     settings = with_store(settings, store)
     if settings.frontier.url and (title or description):
         raise InputError(
-            "Proxies of a cluster write the heads of WARCs: set title and description in [proxy] of"
-            " their profile."
+            "Proxies of a cluster write the heads of WARCs: set title and description in [proxy] of their profile."
         )
     proxy = replace(
         settings.proxy,
@@ -192,9 +175,7 @@ def crawl_command(
     logins = NO_LOGINS if settings.frontier.url else unlock_logins(settings, collection)
     companion = background_checks(settings, qa=qa)
     with open_stored_levels(Layout(collection), settings.index.url) as level_of:
-        run = RunConfig(
-            collection, settings, workers, continuous, logins, companion, stored_level_of=level_of
-        )
+        run = RunConfig(collection, settings, workers, continuous, logins, companion, stored_level_of=level_of)
         reporter = run_reporter(as_json=output.is_json)
         summary = asyncio.run(
             run_crawl_jobs(
@@ -210,9 +191,7 @@ def crawl_command(
     return run_exit_code(summary, bad=len(problems))
 
 
-def settings_of(
-    profile: str, collection: Path, *, continuous: bool, options: dict[str, Any]
-) -> Settings:
+def settings_of(profile: str, collection: Path, *, continuous: bool, options: dict[str, Any]) -> Settings:
     """Return the profile as changed by the options; patterns are added. Unless set, robots.txt is obeyed.
 
     A continuous crawl visits again what is due.
@@ -265,14 +244,10 @@ def _preview(job: Job, collection: Path, output: CommandOutput) -> None:
     click.echo(f"  Lane      {facts['lane']}")
 
 
-def collect_seeds(
-    urls: tuple[str, ...], list_file: str | None
-) -> tuple[tuple[str, ...], list[ListLineProblem]]:
+def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> tuple[tuple[str, ...], list[ListLineProblem]]:
     """Return the URLs of the command line and of the list, each once, and the lines that are none."""
     if list_file is None and not urls:
-        raise InputError(
-            "Name what to crawl: seeds, --list FILE, or [[seed]] in the collection's weboid.toml."
-        )
+        raise InputError("Name what to crawl: seeds, --list FILE, or [[seed]] in the collection's weboid.toml.")
     lines = list(parse_lines(urls, source="the command line"))
     if list_file is not None:
         with ListFile(list_file) as file:

@@ -37,15 +37,11 @@ def pause_command(
     host: str | None = argument(type=host_name),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
-    length: timedelta | None = option(
-        "With HOST: 2h, 30d, ….", "--for", type=parse_duration, metavar="DURATION"
-    ),
+    length: timedelta | None = option("With HOST: 2h, 30d, ….", "--for", type=parse_duration, metavar="DURATION"),
     until: datetime | None = option(
         "With HOST: 2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"
     ),
-    reason: str = option(
-        "What `status` and `queue hosts` show.", default="paused by an operator", show_default=False
-    ),
+    reason: str = option("What `status` and `queue hosts` show.", default="paused by an operator", show_default=False),
     wait: bool = _WAIT_OPTION,
 ) -> None:
     """Pause the crawl, or HOST alone; pages in progress finish.
@@ -248,9 +244,7 @@ def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
     return report
 
 
-def host_table(
-    reports: Sequence[HostReport], now: datetime, *, columns: int | None, indent: str = ""
-) -> list[str]:
+def host_table(reports: Sequence[HostReport], now: datetime, *, columns: int | None, indent: str = "") -> list[str]:
     """Return one line per host."""
     if not reports:
         return []
@@ -345,17 +339,13 @@ def sheet_command(
             _show_sheet(each, _document(text), output=output)
 
 
-def _change_sheet(
-    spelled: str, changes: Sequence[str], where: CommandTarget, output: CommandOutput
-) -> None:
+def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, output: CommandOutput) -> None:
     changed: list[tuple[str, str, Any]] = []  # (group, key, value)
     for text in changes:
         name, equals, written = text.partition("=")
         group, dot, key = name.strip().partition(".")
         if not equals or not dot:
-            raise InputError(
-                f"{text[:100]!r} is no change: write GROUP.KEY=VALUE, as in a profile."
-            )
+            raise InputError(f"{text[:100]!r} is no change: write GROUP.KEY=VALUE, as in a profile.")
         value: Any = written
         with suppress(tomllib.TOMLDecodeError):  # what is not TOML is a string
             value = tomllib.loads(f"value = {written}")["value"]
@@ -379,9 +369,5 @@ def _document(text: str) -> dict[str, Any]:
 
 
 def _show_sheet(prefix: str, document: dict[str, Any], output: CommandOutput) -> None:
-    keys = [
-        f"{group}.{key} = {toml_value(value)}"
-        for group, table in document.items()
-        for key, value in table.items()
-    ]
+    keys = [f"{group}.{key} = {toml_value(value)}" for group, table in document.items() for key, value in table.items()]
     output.show({"prefix": prefix, **document}, "\n  ".join([prefix, *keys]))

@@ -59,9 +59,7 @@ def status_lines(status: CollectionStatus, *, columns: int | None) -> list[str]:
     if view is not None:
         lines += _work_lines(view, holdings)
     elif holdings is not None:
-        lines.append(
-            _line("To do", "nothing yet: `weboid archive` or `weboid crawl add` adds URLs")
-        )
+        lines.append(_line("To do", "nothing yet: `weboid archive` or `weboid crawl add` adds URLs"))
     if holdings is not None:
         lines += _storage_lines(holdings)
     if status.checks is not None:
@@ -88,8 +86,7 @@ def _check_lines(checks: CopyCheckSummary) -> Iterator[str]:
 def _storage_lines(holdings: CollectionHoldings) -> Iterator[str]:
     yield _line(
         "Captures",
-        f"{holdings.responses:,} responses, {holdings.revisits:,} revisits,"
-        f" {holdings.artifacts:,} artifacts",
+        f"{holdings.responses:,} responses, {holdings.revisits:,} revisits, {holdings.artifacts:,} artifacts",
     )
     each = holdings.bytes_per_page
     mean = f", {format_size(each)} a page" if each is not None else ""
@@ -139,10 +136,7 @@ def _sections(view: FrontierOverview, columns: int | None) -> Iterator[str]:
         rows = [
             (
                 name or "(lists)",
-                *(
-                    f"{n:,}"
-                    for n in (each.queued, each.claimed, each.done, each.skipped, each.dead)
-                ),
+                *(f"{n:,}" for n in (each.queued, each.claimed, each.done, each.skipped, each.dead)),
                 format_size(each.bytes),
             )
             for name, each in list(view.jobs.items())[:SHOWN]
@@ -173,9 +167,7 @@ def _sections(view: FrontierOverview, columns: int | None) -> Iterator[str]:
     blocked = table(("host", "for", "why"), blocks[:SHOWN], columns=columns, indent="  ")
     yield from _section("Blocked hosts", blocked if blocks else [], len(blocks))
     down = [host for host in {*view.slowest, *view.longest} if host.down_until is not None]
-    yield from _section(
-        "Down", _hosts(sorted(down, key=lambda each: each.host), view, columns), len(down)
-    )
+    yield from _section("Down", _hosts(sorted(down, key=lambda each: each.host), view, columns), len(down))
     yield from _section("Given up, latest", _groups(view.dead, columns), len(view.dead))
     yield from _section("Skipped, latest", _groups(view.skipped, columns), len(view.skipped))
     yield from _section("Proxies", _members(view.proxies, columns), len(view.proxies))
@@ -210,9 +202,7 @@ def _groups(groups: Sequence[ReasonGroup], columns: int | None) -> list[str]:
     for group in groups[:SHOWN]:
         url, reason = group.examples[0]
         rows.append((f"{group.count:,}", group.reason, f"{url}  ({reason})"))
-    return (
-        table(("pages>", "reason", "such as"), rows, columns=columns, indent="  ") if rows else []
-    )
+    return table(("pages>", "reason", "such as"), rows, columns=columns, indent="  ") if rows else []
 
 
 def _members(members: Mapping[str, Mapping[str, Any]], columns: int | None) -> list[str]:
@@ -305,12 +295,8 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
 def monitor_command(
     *,
     where: CommandTarget = TARGET,
-    listen: str = option(
-        "Where; :PORT is every address.", default=DEFAULT_LISTEN, metavar="HOST:PORT"
-    ),
-    names: tuple[str, ...] = option(
-        "A host name that it may be asked by.", "--name", metavar="NAME"
-    ),
+    listen: str = option("Where; :PORT is every address.", default=DEFAULT_LISTEN, metavar="HOST:PORT"),
+    names: tuple[str, ...] = option("A host name that it may be asked by.", "--name", metavar="NAME"),
 ) -> None:
     """Serve the status to scripts and Prometheus.
 

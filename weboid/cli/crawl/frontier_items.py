@@ -75,9 +75,7 @@ def _row(record: ItemRecord, now: datetime) -> tuple[str, ...]:
             return f"{ended:%m-%d %H:%M}" if ended else "-", record.outcome, item.url
 
 
-def item_details(
-    record: ItemRecord, path: Sequence[str], now: datetime
-) -> Iterator[tuple[str, str]]:
+def item_details(record: ItemRecord, path: Sequence[str], now: datetime) -> Iterator[tuple[str, str]]:
     """Yield (label, text) pairs of the record; times are in UTC."""
     item = record.item
     yield "URL", item.url
@@ -175,9 +173,7 @@ def list_command(
 
 
 @cli_command("show")
-def show_command(
-    *, url: str = argument(), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT
-) -> None:
+def show_command(*, url: str = argument(), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT) -> None:
     """Show everything that is known of a URL.
 
     Its state, the path to it from its seed, its attempts with their reasons, and its host's state.
@@ -239,15 +235,11 @@ def retry_command(
             for url in urls:
                 record = frontier.find(fetch_key(url))
                 if record is None:
-                    problems.append(
-                        f"{url}: the frontier does not know it; `weboid crawl add` adds it."
-                    )
+                    problems.append(f"{url}: the frontier does not know it; `weboid crawl add` adds it.")
                 elif record.state in {ItemState.DEAD, ItemState.SKIPPED}:
                     records.append(record)
                 elif record.state is ItemState.DONE:
-                    problems.append(
-                        f"{url}: it is done; `weboid crawl add --again` visits it once more."
-                    )
+                    problems.append(f"{url}: it is done; `weboid crawl add --again` visits it once more.")
                 else:
                     problems.append(f"{url}: it is {record.state} already.")
             batches: Iterable[Sequence[ItemRecord]] = [records] if records else []
@@ -268,9 +260,7 @@ def remove_command(
     host: str | None = HOST,
     job: str | None = JOB,
     match: str | None = MATCH,
-    reason: str = option(
-        "Reason, stored with each item.", default="purged by an operator", show_default=False
-    ),
+    reason: str = option("Reason, stored with each item.", default="purged by an operator", show_default=False),
     yes: bool = option("Do not ask."),
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
@@ -299,17 +289,13 @@ def remove_command(
                 count = frontier.discard(map(fetch_key, urls), now=_CLOCK.now(), reason=reason)
             else:
                 count = sum(
-                    frontier.discard(
-                        [each.item.url for each in batch], now=_CLOCK.now(), reason=reason
-                    )
+                    frontier.discard([each.item.url for each in batch], now=_CLOCK.now(), reason=reason)
                     for batch in select_items(frontier, ItemState.QUEUED, selection)
                 )
     _show_count(count, "skipped", dry_run=dry_run, output=output)
 
 
-def requeue(
-    frontier: Frontier, batch: Sequence[ItemRecord], seen: set[int], *, dry_run: bool
-) -> int:
+def requeue(frontier: Frontier, batch: Sequence[ItemRecord], seen: set[int], *, dry_run: bool) -> int:
     """Queue the records again, each at most once, even if it fails again meanwhile."""
     batch = [each for each in batch if hash(each.item.url) not in seen]
     seen.update(hash(each.item.url) for each in batch)
@@ -335,8 +321,7 @@ def _count_purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelect
         return sum(map(len, select_items(frontier, ItemState.QUEUED, selection)))
     records = (frontier.find(fetch_key(url)) for url in urls)
     return sum(
-        record.state is ItemState.QUEUED
-        or (record.state is ItemState.DONE and record.due_at is not None)
+        record.state is ItemState.QUEUED or (record.state is ItemState.DONE and record.due_at is not None)
         for record in records
         if record is not None
     )

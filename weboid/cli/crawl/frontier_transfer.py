@@ -36,9 +36,7 @@ _CLOCK = SystemClock()
 def add_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
-    list_file: str | None = option(
-        "One URL a line; - is standard input.", "--list", metavar="FILE"
-    ),
+    list_file: str | None = option("One URL a line; - is standard input.", "--list", metavar="FILE"),
     lane: str = option(
         "now: for a waiting reader; high: before the regular crawl.",
         type=click.Choice([lane.name.lower() for lane in Lane]),
@@ -66,9 +64,7 @@ def add_command(
     age = timedelta(0) if again else LONGEST_DURATION if older_than is None else older_than
     turns = make_slot_assigner(where.settings)
     with ExitStack() as stack:
-        url_list = stack.enter_context(
-            GivenUrls(urls, list_file, report=lambda text: click.echo(text, err=True))
-        )
+        url_list = stack.enter_context(GivenUrls(urls, list_file, report=lambda text: click.echo(text, err=True)))
         frontier = stack.enter_context(where.frontier(make=True))
         jobs = list(frontier.orders(JOB_ORDER)) if job else []
         if job and job not in jobs:
@@ -94,9 +90,7 @@ def add_command(
         parts.append(f"{result.requeued} queued again")
     lines = [f"{', '.join(parts)}; {stats.queued} in the queue."]
     if stats.paused is not None:
-        lines.append(
-            f"The frontier is paused ({stats.paused}): `weboid crawl resume` lets pages begin."
-        )
+        lines.append(f"The frontier is paused ({stats.paused}): `weboid crawl resume` lets pages begin.")
     elif not worked_on:
         how = "`weboid worker`" if where.is_shared else "`weboid archive`"
         lines.append(f"Nobody works on {where.name} now: {how} does.")
@@ -112,9 +106,7 @@ _ORDER = (ItemState.QUEUED, ItemState.CLAIMED, ItemState.DONE, ItemState.SKIPPED
 def export_command(
     *,
     file: str = argument("FILE"),
-    states: tuple[str, ...] = option(
-        None, "--state", type=click.Choice([str(each) for each in _ORDER])
-    ),
+    states: tuple[str, ...] = option(None, "--state", type=click.Choice([str(each) for each in _ORDER])),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -231,9 +223,7 @@ def snapshot(
     """
     if where.is_shared:
         if folder is not None:
-            raise InputError(
-                "Redis writes the copy itself (BGSAVE), to its configured path: leave DIR out."
-            )
+            raise InputError("Redis writes the copy itself (BGSAVE), to its configured path: leave DIR out.")
         with where.frontier() as frontier:
             if not isinstance(frontier, RedisFrontier):
                 raise InvariantError("A frontier that machines share is none in Redis.")

@@ -48,9 +48,7 @@ def show_command(
     *,
     url: str = argument(),
     job: str = option("The crawl whose scope and settings hold.", default="", metavar="NAME"),
-    fetch: bool = option(
-        "Fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."
-    ),
+    fetch: bool = option("Fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -142,13 +140,9 @@ def _scope_opinion(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> 
         return PolicyOpinion("scope", ALLOW_VISIT, "not excluded")
     decision = scope.decide(url, hops=1, hops_off=0)
     if decision.followed:
-        return PolicyOpinion(
-            "scope", ALLOW_VISIT, f"a link to it from a seed is followed: {decision.reason}"
-        )
+        return PolicyOpinion("scope", ALLOW_VISIT, f"a link to it from a seed is followed: {decision.reason}")
     reason = f"scope: {decision.reason}"
-    return PolicyOpinion(
-        "scope", RuleDecision(RuleAction.SKIP, reason), f"{reason}, for a link from a seed"
-    )
+    return PolicyOpinion("scope", RuleDecision(RuleAction.SKIP, reason), f"{reason}, for a link from a seed")
 
 
 @asynccontextmanager
@@ -160,9 +154,7 @@ async def _open_fetcher(where: CommandTarget) -> AsyncIterator[ProxyFetcher]:
         open_local_pool(collection, settings, clock=_CLOCK) as supervisor,
     ):
         yield ProxyFetcher(
-            proxy_visits(
-                supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers
-            ),
+            proxy_visits(supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers),
             ca=collection.layout.ca / CA_FILE,
             agent=user_agent_lookup(supervisor, settings.visit),
         )
@@ -189,9 +181,7 @@ def list_command(
     *,
     kind: str | None = option("Only these.", type=_KINDS),
     url: str | None = option("Only those that match the URL.", "--for", metavar="URL"),
-    actor: str | None = option(
-        "Only those of that actor; crawl: what the crawl found out.", "--by"
-    ),
+    actor: str | None = option("Only those of that actor; crawl: what the crawl found out.", "--by"),
     expired: bool = option("Also those that are over."),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
@@ -203,16 +193,12 @@ def list_command(
     shown = dict(entries.by_id)
     if url is not None:
         target = pattern_target(fetch_key(url, allow_single_label=True))
-        matching = entries.of(
-            target, tuple(PolicyKind), now=datetime.min.replace(tzinfo=now.tzinfo)
-        )
+        matching = entries.of(target, tuple(PolicyKind), now=datetime.min.replace(tzinfo=now.tzinfo))
         shown = {entry.id: entry for entry in matching}
     shown = {
         key: entry
         for key, entry in shown.items()
-        if kind in (None, entry.kind)
-        and actor in (None, entry.actor)
-        and (expired or entry.holds(now))
+        if kind in (None, entry.kind) and actor in (None, entry.actor) and (expired or entry.holds(now))
     }
     facts = {key: {"id": key, **entry.facts} for key, entry in shown.items()}
     unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
@@ -249,9 +235,7 @@ def add_command(
         metavar="KEY=VALUE",
     ),
     reason: str = option("Reason, for the history.", required=True),
-    expires: str | None = option(
-        "After this time (30d), or on this day (2026-12-31).", metavar="WHEN"
-    ),
+    expires: str | None = option("After this time (30d), or on this day (2026-12-31).", metavar="WHEN"),
     actor: str | None = option("Author of the change.  [default: you]", "--by"),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
@@ -285,9 +269,7 @@ def add_command(
         for key, value in pairs or [("", "")]
     ]
     if not where.is_shared and not where.layout.marker.exists():
-        asyncio.run(
-            make_collection(where.layout.root)
-        )  # entries may be added before the first crawl
+        asyncio.run(make_collection(where.layout.root))  # entries may be added before the first crawl
     with where.frontier(make=True) as frontier:
         for entry in made:
             frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
@@ -318,9 +300,7 @@ def remove_command(
                 and (kind is None or (key in entries and entries[key].kind == kind))
             ]
             if not matches:
-                raise InputError(
-                    f"No entry has the id or pattern {name[:200]!r}; `weboid policy ls` shows them."
-                )
+                raise InputError(f"No entry has the id or pattern {name[:200]!r}; `weboid policy ls` shows them.")
             removed += [key for key in matches if frontier.take_back(POLICY_ORDER, key)]
     named = ((key, clean(str(entries[key])) if key in entries else "") for key in removed)
     output.show({"removed": removed}, (f"Removed {key}  {what}".rstrip() for key, what in named))

@@ -129,9 +129,7 @@ class CheckReporter:
 
     def held(self, error: LeaseHeldError) -> None:
         """Report that another checker holds the part."""
-        self._say(
-            f"Another checker ({clean(error.holder)}) has these hosts; waiting to see whether it lives."
-        )
+        self._say(f"Another checker ({clean(error.holder)}) has these hosts; waiting to see whether it lives.")
 
     def handed_over(self, error: LeaseHeldError, named: Sequence[DueUrl]) -> None:
         """Report that the URLs are left to the checker that holds their hosts."""
@@ -159,8 +157,7 @@ class CheckReporter:
             self._say(_summary(tally))
         if said.awaiting:
             self._say(
-                f"{said.awaiting} links wait for confirmation by a browser: "
-                "`weboid links confirm` lets it see them."
+                f"{said.awaiting} links wait for confirmation by a browser: `weboid links confirm` lets it see them."
             )
         self.warn(said.warnings)
 
@@ -252,12 +249,8 @@ def check_command(
         show_default=False,
         metavar="I/N",
     ),
-    limit: int | None = option(
-        "Number of checks, at most.", type=click.IntRange(1), metavar="COUNT"
-    ),
-    length: timedelta | None = option(
-        "Stop after this time: 30m, 8h.", "--for", type=DURATION, metavar="DURATION"
-    ),
+    limit: int | None = option("Number of checks, at most.", type=click.IntRange(1), metavar="COUNT"),
+    length: timedelta | None = option("Stop after this time: 30m, 8h.", "--for", type=DURATION, metavar="DURATION"),
     dry_run: bool = option("Show what is due, without requests."),
     is_watch: bool = option("Keep running: check URLs as they become due.", "--watch"),
     stores: CollectionStores = STORES,
@@ -304,8 +297,7 @@ def open_existing_registry(layout: Layout, settings: Settings) -> Iterator[Regis
     """Yield the collection's registry."""
     if not settings.index.url and not layout.links_db.exists():
         raise UnavailableError(
-            f"{layout.root} has no link registry yet: `weboid links import` or "
-            "`weboid links add-page` makes one."
+            f"{layout.root} has no link registry yet: `weboid links import` or `weboid links add-page` makes one."
         )
     store = open_registry_store(layout, settings.index.url)
     try:
@@ -332,22 +324,14 @@ async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckRepo
             _end_after(order.length, stop)
             if not await take_leases(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
                 return code
-            show.begin(
-                await means.desk.read(
-                    lambda rows: due_urls.count_due(rows, order.part, day_of(_CLOCK.now()))
-                )
-            )
+            show.begin(await means.desk.read(lambda rows: due_urls.count_due(rows, order.part, day_of(_CLOCK.now()))))
             if order.is_watch:
                 between = _AfterPass(means, order, stop, show)
-                await check_continuously(
-                    means, plan, stop.event, between=between, on_kept=show.kept
-                )
+                await check_continuously(means, plan, stop.event, between=between, on_kept=show.kept)
                 return ExitCode.OK
             tally = await CheckRun(means, plan, on_kept=show.kept).run(stop.event)
             if tally.is_complete:
-                chores = CheckerMaintenance(
-                    means, order.part, keep_days=order.settings.links.keep_days
-                )
+                chores = CheckerMaintenance(means, order.part, keep_days=order.settings.links.keep_days)
                 await chores.run(stop.event)
             # Print the result and further notices.
             lines = CheckNotices(await _warnings(means, order.settings.links))
@@ -357,9 +341,7 @@ async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckRepo
     return code
 
 
-async def _check_named(
-    store: RegistryStore, named: Sequence[DueUrl], order: _CheckOptions, show: CheckReporter
-) -> int:
+async def _check_named(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOptions, show: CheckReporter) -> int:
     """Check these URLs now; if a checker holds their hosts, queue them there to be next."""
     parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]
     plan = plan_from_settings(order.settings.links, ALL_HOSTS, limit=order.limit)
@@ -408,9 +390,7 @@ async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
 class _AfterPass:
     """Callback after each pass of a watching check: progress, maintenance, daily warnings."""
 
-    def __init__(
-        self, means: CheckContext, order: _CheckOptions, stop: StopSignals, show: CheckReporter
-    ) -> None:
+    def __init__(self, means: CheckContext, order: _CheckOptions, stop: StopSignals, show: CheckReporter) -> None:
         links = order.settings.links
         self._chores = CheckerMaintenance(means, order.part, keep_days=links.keep_days)
         self._means, self._links, self._stop, self._show = means, links, stop, show

@@ -41,18 +41,14 @@ def confirm_command(
     *,
     limit: int = option("Number of links, at most.", default=500),
     no_visit: bool = option("Only take the captures that are there."),
-    hand_over: bool = option(
-        "Leave the visits to who works on the collection: `weboid archive --stay`."
-    ),
+    hand_over: bool = option("Leave the visits to who works on the collection: `weboid archive --stay`."),
     lately: timedelta | None = option(
         "Also compare captures of this last time with the first copy: 7d.",
         "--captures",
         type=DURATION,
         metavar="DURATION",
     ),
-    every: timedelta | None = option(
-        "Repeat at this interval: 6h.", type=DURATION, metavar="DURATION"
-    ),
+    every: timedelta | None = option("Repeat at this interval: 6h.", type=DURATION, metavar="DURATION"),
     dry_run: bool = option("List the links that wait, and do nothing."),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
@@ -114,9 +110,7 @@ def confirm_command(
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))
 
 
-async def _visit(
-    urls: Sequence[str], *, root: Path, workers: int, settings: Settings, quiet: bool
-) -> RunSummary:
+async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Settings, quiet: bool) -> RunSummary:
     """Visit the links once each; failures are results, too, and are not retried."""
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
     levels = open_stored_levels(Layout(root), settings.index.url)

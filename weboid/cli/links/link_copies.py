@@ -141,9 +141,7 @@ def find_command(
 
 
 @cli_command("check", command, hidden=True)
-def check_command(
-    *, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, opened: _Opener = _OPENER
-) -> int:
+def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, opened: _Opener = _OPENER) -> int:
     """Check the copies that were not checked for a quarter."""
     with opened(limit=limit, dry_run=dry_run) as task:
         return _verify(task)
@@ -181,9 +179,7 @@ def set_command(
 
 
 @cli_command("rm", command)
-def remove_command(
-    *, url: str = argument(), archive: str = argument(), opened: _Opener = _OPENER
-) -> None:
+def remove_command(*, url: str = argument(), archive: str = argument(), opened: _Opener = _OPENER) -> None:
     """Remove the copy of URL in ARCHIVE."""
     with opened() as task:
         with task.store.writing() as rows:
@@ -220,9 +216,7 @@ def _show(task: _CopiesOptions, url: UrlRow) -> None:
         day, again = str(date_of(search.day)), str(date_of(search.again_day))
         outcome = search.outcome.name.lower()
         document["asked"] = {"day": day, "outcome": outcome, "again": again, "note": search.note}
-        lines.append(
-            f"Archives were asked on {day} ({outcome}), and will be again from {again} on."
-        )
+        lines.append(f"Archives were asked on {day} ({outcome}), and will be again from {again} on.")
     task.output.show(document, lines)
 
 
@@ -288,9 +282,7 @@ async def _search_all(
                 days = await cited.of(each.id, now)
                 asked = [accessed, *days] if accessed is not None else list(days)
                 found.append(
-                    await search_copies(
-                        task.store, archives, each, now=now, days=asked, is_thorough=is_thorough
-                    )
+                    await search_copies(task.store, archives, each, now=now, days=asked, is_thorough=is_thorough)
                 )
                 if found[-1].is_wanted:  # who watches its wiki has our own crawler archive it
                     with task.store.writing() as rows:
@@ -306,8 +298,7 @@ def _print_result(task: _CopiesOptions, url: UrlRow, sought: CopySearchResult) -
         "outcome": str(sought.step),
         "best": None if best is None else {"archive": best.service, "address": best.address},
         "copies": [
-            {"archive": each.service, "address": each.address, "timestamp": each.timestamp}
-            for each in sought.copies
+            {"archive": each.service, "address": each.address, "timestamp": each.timestamp} for each in sought.copies
         ],
         "troubles": list(sought.troubles),
         "is_wanted": sought.is_wanted,
@@ -347,9 +338,7 @@ def _verify(task: _CopiesOptions) -> int:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
             click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
     if not task.output.is_json:
-        counts = ", ".join(
-            f"{count} {name}" for name, count in sorted(count_effects(visits).items())
-        )
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(count_effects(visits).items()))
         click.echo(f"{len(visits)} copies looked at{': ' + counts if counts else ''}.")
     return ExitCode.OK
 
@@ -359,6 +348,4 @@ async def _check_copies(task: _CopiesOptions, now: datetime, count: int) -> list
     with progress_bar("Looking at copies", count, quiet=task.output.is_json) as step:
         async with open_archives(task.settings, origins=own) as archives:
             asker = archives.asker
-            return await check_due_copies(
-                task.store, asker, now=now, limit=task.limit, own=own, on_check=step
-            )
+            return await check_due_copies(task.store, asker, now=now, limit=task.limit, own=own, on_check=step)

@@ -81,12 +81,8 @@ def mark_command(
     *,
     words: tuple[str, ...] = argument("[STATE|KEY=VALUE] [PATTERN]..."),
     reason: str = option("Reason, for the history; required for a mark.", default=""),
-    until: str | None = option(
-        "Ends after this time (90d), or on this day (2027-01-31).", metavar="WHEN"
-    ),
-    is_removal: bool = option(
-        "Remove marks, by NUMBER or PATTERN; they stay in the history.", "--remove"
-    ),
+    until: str | None = option("Ends after this time (90d), or on this day (2027-01-31).", metavar="WHEN"),
+    is_removal: bool = option("Remove marks, by NUMBER or PATTERN; they stay in the history.", "--remove"),
     url: str | None = option("List the mark that decides on the URL.", "--for", metavar="URL"),
     with_all: bool = option("List also those that are over.", "--all"),
     is_settling: bool = option("Continue an interrupted change, lift expired marks.", "--settle"),
@@ -119,9 +115,7 @@ def mark_command(
     docs/reference/registry.md.
     """  # noqa: D301 a sign for click
     is_listing = url is not None or with_all
-    if sum((is_settling, is_listing, is_removal, bool(words) and not is_removal)) > 1 or (
-        is_removal and not words
-    ):
+    if sum((is_settling, is_listing, is_removal, bool(words) and not is_removal)) > 1 or (is_removal and not words):
         raise InputError(
             "Write `mark` to list marks, `mark STATE PATTERN...` to set one, `mark --remove"
             " NUMBER|PATTERN...` to remove one, or `mark --settle`."
@@ -139,9 +133,7 @@ def mark_command(
         _list_marks(stores, url, with_all=with_all, output=output)
 
 
-def _new_marks(
-    words: Sequence[str], reason: str, until: str | None, actor: str | None
-) -> list[LinkMark]:
+def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str | None) -> list[LinkMark]:
     """Return the marks that a command line describes. Raises InputError."""
     key, is_setting, value = (part.strip() for part in words[0].partition("="))
     if not is_setting and key not in _STATES:
@@ -169,9 +161,7 @@ def _new_marks(
     ]
 
 
-def _set_marks(
-    stores: CollectionStores, made: list[LinkMark], *, dry_run: bool, output: CommandOutput
-) -> None:
+def _set_marks(stores: CollectionStores, made: list[LinkMark], *, dry_run: bool, output: CommandOutput) -> None:
     with stores.registry() as registry:
         if dry_run:
             tally = preview_marks(registry, made, (), _CLOCK)
@@ -202,9 +192,7 @@ def _remove_marks(
     _print_marked("lifted", lifted, tally, dry_run=dry_run, output=output)
 
 
-def _list_marks(
-    stores: CollectionStores, url: str | None, *, with_all: bool, output: CommandOutput
-) -> None:
+def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool, output: CommandOutput) -> None:
     now = _CLOCK.now()
     with stores.registry() as registry, registry.reading() as rows:
         marks = read_marks(rows, with_lifted=with_all)
@@ -228,9 +216,7 @@ def _list_marks(
 def _settled(registry: RegistryStore, *, quiet: bool) -> MarkTally:
     with search_progress("links", quiet=quiet) as progress:
         task = progress.add_task("", total=None)
-        return apply_marks(
-            registry, _CLOCK, on_progress=lambda count: progress.update(task, completed=count)
-        )
+        return apply_marks(registry, _CLOCK, on_progress=lambda count: progress.update(task, completed=count))
 
 
 def _print_marked(
@@ -311,9 +297,7 @@ def replace_command(
     address: str | None = argument("[NEW]"),
     is_removal: bool = option("Remove what is proposed for URL.", "--remove"),
     is_test: bool = option("Test proposals that wait or are due again.", "--test"),
-    limit: int = option(
-        "With --test: number of proposals, at most.", type=click.IntRange(min=1), default=500
-    ),
+    limit: int = option("With --test: number of proposals, at most.", type=click.IntRange(min=1), default=500),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,

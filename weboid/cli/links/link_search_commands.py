@@ -227,9 +227,7 @@ def _add_entries(
                 change_wiki(rows, found, settings=settings)
         for entry in entries:
             changed[entry.text] = _known_links(store, found, entry, mark=not dry_run)
-    facts = [
-        {"entry": entry.text, "as": word, "known_links": changed[entry.text]} for entry in entries
-    ]
+    facts = [{"entry": entry.text, "as": word, "known_links": changed[entry.text]} for entry in entries]
     document = {"wiki": str(found.name), "entries": facts, "dry_run": dry_run}
     if output.json(document):
         return
@@ -305,9 +303,7 @@ def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) ->
         click.echo(clean(why), err=True)
 
 
-def _suggest(
-    stores: CollectionStores, wiki: str, share: float, most_urls: int, output: CommandOutput
-) -> None:
+def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int, output: CommandOutput) -> None:
     """Print the hosts that very many pages link to, always with the same few links."""
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)

@@ -98,10 +98,7 @@ def add_command(
             "name": spam_list.name,
             "kind": str(spam_list.kind),
             "lines": compiled.size,
-            "problems": [
-                {"line": each.hit.line, "text": each.text, "reason": each.reason}
-                for each in problems
-            ],
+            "problems": [{"line": each.hit.line, "text": each.text, "reason": each.reason} for each in problems],
             "dry_run": dry_run,
         }
         click.echo(json.dumps(document, ensure_ascii=False))
@@ -295,9 +292,7 @@ def additions_command(
         type=click.IntRange(1),
         default=2,
     ),
-    days: int = option(
-        "Number of days back from today.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS
-    ),
+    days: int = option("Number of days back from today.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -315,9 +310,7 @@ def additions_command(
         raise InputError(f"{(domain or '')[:80]!r} is no domain: {error}.") from error
     with stores.registry() as store, store.reading() as rows:
         if named or account:
-            added = additions_of(
-                rows, since_day=since, domain=named, account=account or "", limit=limit
-            )
+            added = additions_of(rows, since_day=since, domain=named, account=account or "", limit=limit)
             facts: list[dict[str, int | str]] = [
                 {
                     "day": str(date_of(each.day)),

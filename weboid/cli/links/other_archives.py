@@ -69,10 +69,7 @@ async def _query_archives(
     async with open_archives(load_profile(profile), origins=own) as archives:
         if reference is not None:
             seen = [await check_copy(archives.asker, url, reference, own=own) for url in urls]
-            return [
-                {"seen": {"sight": str(each.sight), "address": each.address, "note": each.note}}
-                for each in seen
-            ]
+            return [{"seen": {"sight": str(each.sight), "address": each.address, "note": each.note}} for each in seen]
         documents: list[dict[str, Any]] = [{} for _ in urls]
         for url, document in zip(urls, documents, strict=True):
             address = recognise(url, own=own)
@@ -143,13 +140,9 @@ _AGAIN = timedelta(hours=1)  # visits may become known a little late
 @cli_command("mirror")
 def mirror_command(
     *,
-    since: timedelta = option(
-        "Visits of this last time.", type=DURATION, default="7d", metavar="DURATION"
-    ),
+    since: timedelta = option("Visits of this last time.", type=DURATION, default="7d", metavar="DURATION"),
     limit: int = option("Number of links, at most.", default=100),
-    every: timedelta | None = option(
-        "Repeat at this interval: 10m.", type=DURATION, metavar="DURATION"
-    ),
+    every: timedelta | None = option("Repeat at this interval: 10m.", type=DURATION, metavar="DURATION"),
     dry_run: bool = option("Show the links, without querying archives."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
@@ -197,9 +190,7 @@ def mirror_command(
     return ExitCode.SOME_FAILED if failed else ExitCode.OK
 
 
-def _round(
-    task: CaptureMirror, start: datetime, limit: int, output: CommandOutput
-) -> tuple[datetime, bool]:
+def _round(task: CaptureMirror, start: datetime, limit: int, output: CommandOutput) -> tuple[datetime, bool]:
     """Mirror waiting visits; return the next start time, and whether some are to be retried."""
     begun = CLOCK.now()
     todo = list(islice(task.waiting(start), limit))

@@ -65,9 +65,7 @@ def set_wiki_command(
     ),
     new_farm: bool = option("Create the farm that NAME has after its @."),
     farm_hosts: str | None = option("Which hosts are the farm's own (RE2).", metavar="REGEX"),
-    farm_address: str | None = option(
-        "The farm's first page; its host is one of the farm's own.", metavar="URL"
-    ),
+    farm_address: str | None = option("The farm's first page; its host is one of the farm's own.", metavar="URL"),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -82,9 +80,7 @@ def set_wiki_command(
         there = find_farm(connection, wanted.farm)
         if there is None and not new_farm:
             known = ", ".join(farm.name for farm in all_farms(connection))
-            raise InputError(
-                f"There is no farm {wanted.farm} (known: {known}); --new-farm makes it."
-            )
+            raise InputError(f"There is no farm {wanted.farm} (known: {known}); --new-farm makes it.")
         if there is None or farm_hosts is not None or farm_address is not None:
             put_farm(
                 connection,
@@ -187,9 +183,7 @@ _BAD_SHOWN = 20  # bad lines reported individually
 def import_command(
     *,
     file: str = argument("FILE|-"),
-    wiki_name: str | None = option(
-        "The wiki that has these links: dewiki@WMF.", "--wiki", metavar="NAME"
-    ),
+    wiki_name: str | None = option("The wiki that has these links: dewiki@WMF.", "--wiki", metavar="NAME"),
     restart: bool = option("From the first page, although a run was interrupted."),
     dry_run: bool = option("Show the content of the file, without writing it."),
     stores: CollectionStores = STORES,
@@ -233,9 +227,7 @@ def import_command(
         if dry_run:
             done = importer.look(spool, progress=lambda more: progress.advance(task, more))
         else:
-            done = importer.run(
-                spool, restart=restart, progress=lambda more: progress.advance(task, more)
-            )
+            done = importer.run(spool, restart=restart, progress=lambda more: progress.advance(task, more))
     sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
     facts = {
         "wikis": [str(name) for name in spool.names],
@@ -274,9 +266,7 @@ def _read(
     """Spool all rows of the file; return the number of invalid lines."""
     bad = number = 0
     task = progress.add_task("reading", total=size)
-    rows = read_links(
-        stream, one_wiki=wiki is not None, progress=lambda more: progress.advance(task, more)
-    )
+    rows = read_links(stream, one_wiki=wiki is not None, progress=lambda more: progress.advance(task, more))
     for row in rows:
         number += 1
         if isinstance(row, MalformedLine):

@@ -51,9 +51,7 @@ def passes_command(
             {
                 "part": row.part,
                 "started": warc_date(datetime.fromtimestamp(row.started, UTC)),
-                "ended": None
-                if row.ended is None
-                else warc_date(datetime.fromtimestamp(row.ended, UTC)),
+                "ended": None if row.ended is None else warc_date(datetime.fromtimestamp(row.ended, UTC)),
                 "due": row.due,
                 "done": row.done,
             }
@@ -125,9 +123,7 @@ def purge_command(
                     store,
                     day=today,
                     keep_days=keep_days,
-                    progress=lambda what, _: progress.update(
-                        task, description=f"forgetting {what}"
-                    ),
+                    progress=lambda what, _: progress.update(task, description=f"forgetting {what}"),
                 )
     counts = gone._asdict()
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]

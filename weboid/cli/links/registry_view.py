@@ -135,9 +135,7 @@ def _pages(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
 def _links(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
     first, second = (*asked.after, 0, 0)[:2]
     if asked.wiki is None:
-        rows = list_urls(
-            reader, limit=asked.limit, after=first, host=asked.host, states=asked.states
-        )
+        rows = list_urls(reader, limit=asked.limit, after=first, host=asked.host, states=asked.states)
         return [_ListingRow(url_json(row), (row.id,)) for row in rows]
     known = {"limit": asked.limit, "after": (first, second), "states": asked.states}
     if asked.host:
@@ -269,9 +267,7 @@ def show_command(
     output.show(document, _lines(document))
 
 
-def _show_refused(
-    url: str, uses: list[RefusedUse], names: dict[int, str], output: CommandOutput
-) -> None:
+def _show_refused(url: str, uses: list[RefusedUse], names: dict[int, str], output: CommandOutput) -> None:
     pages = [
         {
             "wiki": names.get(use.page.wiki_id, ""),

@@ -174,8 +174,7 @@ def ls(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None
         rows.append({**facts, "pages": len(header.pages), "kept": stored, "engine": header.engine})
     head = ("name", "saved", "level", "pages>", "engine")
     lines = [
-        (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"])
-        for row in rows
+        (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"]) for row in rows
     ]
     output.show(rows, "\n".join(table(head, lines, columns=width())))
 

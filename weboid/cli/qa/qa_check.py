@@ -73,12 +73,8 @@ def check_command(
         default="",
     ),
     host: str = option("Only pages of this host.", default="", metavar="HOST"),
-    levels: tuple[str, ...] = option(
-        "Check at this level.  [default: images]", "--level", type=_LEVELS
-    ),
-    full: bool = option(
-        "Check copies at level full, too, where the levels allow it; the default without --level."
-    ),
+    levels: tuple[str, ...] = option("Check at this level.  [default: images]", "--level", type=_LEVELS),
+    full: bool = option("Check copies at level full, too, where the levels allow it; the default without --level."),
     again: bool = option("Check again what was checked already."),
     jobs: int = CHECK_JOBS,
     seed: int | None = option("Draw the same sample as with this number."),
@@ -87,9 +83,7 @@ def check_command(
         "--fonts/--no-fonts",
         default=True,
     ),
-    repair: bool = option(
-        "Capture broken pages again, once, as by `weboid qa repair`.", "--repair/--no-repair"
-    ),
+    repair: bool = option("Capture broken pages again, once, as by `weboid qa repair`.", "--repair/--no-repair"),
     no_record: bool = option("Write nothing into WARCs: no records, no repairs."),
     dry_run: bool = option("Show what would be checked, and why."),
     stores: CollectionStores = STORES,
@@ -116,10 +110,7 @@ def check_command(
     if full or (not levels and any(rule.level is Level.FULL for rule in rules.rules)):
         levels = (*(levels or (str(DEFAULT_LEVEL),)), str(Level.FULL))
     chosen_levels = tuple(dict.fromkeys(map(Level, levels))) or (DEFAULT_LEVEL,)
-    has_sample = (
-        click.get_current_context().get_parameter_source("sample")
-        is not click.core.ParameterSource.DEFAULT
-    )
+    has_sample = click.get_current_context().get_parameter_source("sample") is not click.core.ParameterSource.DEFAULT
     if every and has_sample:
         raise InputError("Use --sample or --all, not both.")
     wanted = CandidateFilter(

@@ -77,9 +77,7 @@ _DRIFT_OPTIONS: dict[str, Any] = {
         default=0,
         show_default=False,
     ),
-    "limit": option(
-        "Without URL: number of pages to show.", type=click.IntRange(1, 100_000), default=100
-    ),
+    "limit": option("Without URL: number of pages to show.", type=click.IntRange(1, 100_000), default=100),
     "jobs": option("Without URL: pages at the same time.", type=click.IntRange(1, 64), default=2),
 }
 
@@ -88,15 +86,9 @@ _DRIFT_OPTIONS: dict[str, Any] = {
 def compare_command(
     *,
     named: tuple[str, ...] = argument("[URL|SEEN SHOWN]"),
-    first: str = option(
-        "The older one.  [default: the oldest good]", "--at", default="", metavar="MOMENT"
-    ),
-    second: str = option(
-        "The newer one.  [default: the newest]", "--to", default="", metavar="MOMENT"
-    ),
-    live: bool = option(
-        "Capture the page now, and compare with that. The capture is kept in the collection."
-    ),
+    first: str = option("The older one.  [default: the oldest good]", "--at", default="", metavar="MOMENT"),
+    second: str = option("The newer one.  [default: the newest]", "--to", default="", metavar="MOMENT"),
+    live: bool = option("Capture the page now, and compare with that. The capture is kept in the collection."),
     out: Path | None = option(
         "Write all of it as one HTML page, pictures included.",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -141,16 +133,10 @@ def compare_command(
     if live and second:
         raise InputError("--live is the newer one: leave --to out.")
     layout = read_collection(stores.root)
-    settings = SharedStores(database_url=stores.database_url, dedup_url=dedup_url).applied_to(
-        load_profile(profile)
-    )
+    settings = SharedStores(database_url=stores.database_url, dedup_url=dedup_url).applied_to(load_profile(profile))
     url = fetch_key(url)
     with open_snapshots(layout, stores.database_url) as snapshots:
-        then = (
-            snapshots.at(url, first)
-            if first
-            else snapshots.oldest_good(url) or snapshots.newest(url)
-        )
+        then = snapshots.at(url, first) if first else snapshots.oldest_good(url) or snapshots.newest(url)
         if then is None:
             raise UnavailableError(f"There is no capture of {url}: `weboid archive` makes one.")
         now = snapshots.at(url, second) if second else snapshots.newest(url)
@@ -158,9 +144,7 @@ def compare_command(
             _capture(url, stores.root, settings)
             now = snapshots.latest(url)
         if now is None or now.page_id == then.page_id:
-            raise UnavailableError(
-                f"There is no other capture of {url} to compare that one with: --live makes one."
-            )
+            raise UnavailableError(f"There is no other capture of {url} to compare that one with: --live makes one.")
         older, newer = sorted((then, now), key=lambda page: page.captured_at)
         before, after = snapshots.pair(older, newer)
     difference = None
@@ -184,9 +168,7 @@ def _capture(url: str, root: Path, settings: Settings) -> None:
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
     with open_stored_levels(Layout(root), settings.index.url) as level_of:
         run = RunConfig(root, once, 1, stored_level_of=level_of)
-        account = asyncio.run(
-            archive_urls(run, [url], again=timedelta(0), clock=_CLOCK, report=lambda _: None)
-        )
+        account = asyncio.run(archive_urls(run, [url], again=timedelta(0), clock=_CLOCK, report=lambda _: None))
     if account.skipped:
         why = ", ".join(account.skipped)
         raise PermanentError(f"{url} was not captured: {why}.")
@@ -417,10 +399,7 @@ def picture_lines(comparison: PictureComparison) -> list[str]:
         "moved", "largest",
     )  # fmt: skip
     rows = [(name, f"{getattr(comparison, name):.4f}") for name in figures]
-    sizes = [
-        (f"size {side}", "{} x {}".format(*getattr(comparison, f"size_{side}")))
-        for side in ("seen", "shown")
-    ]
+    sizes = [(f"size {side}", "{} x {}".format(*getattr(comparison, f"size_{side}"))) for side in ("seen", "shown")]
     lines = [
         f"{verdict}{faults}, score {comparison.score:.4f}",
         describe_differences(comparison),

@@ -120,10 +120,7 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
-        value = " ".join(
-            f"{each['url']} ({each['reason']})" if isinstance(each, dict) else str(each)
-            for each in value
-        )
+        value = " ".join(f"{each['url']} ({each['reason']})" if isinstance(each, dict) else str(each) for each in value)
     if not isinstance(value, str):
         return str(value)
     text = clean(value)
@@ -185,9 +182,7 @@ def report_command(
     name = title or layout.root.absolute().name
     parts = urlsplit(origin)
     if origin and (parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:])):
-        raise ConfigError(
-            f"--origin must be an origin like https://archive.example, not {origin!r}."
-        )
+        raise ConfigError(f"--origin must be an origin like https://archive.example, not {origin!r}.")
     report = CheckReport(name, _CLOCK.now(), origin, limit_pictures)
     with _open_report_source(stores) as (results, writer), _replacing(out) as partial:
         with partial.open("w", encoding="utf-8", newline="\n") as file:

@@ -18,9 +18,7 @@ from weboid.app.text_table import clean
 from weboid.cli.support.run_options import WEBOID
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
-_RETRY_WORDS = frozenset(
-    {"again", "later"}
-)  # as `weboid.cli.support.run_output.event_line` begins them
+_RETRY_WORDS = frozenset({"again", "later"})  # as `weboid.cli.support.run_output.event_line` begins them
 _RETRIES_EVERY = timedelta(hours=1)
 _RETRY_HOSTS = 10_000
 # All child commands of a watcher; `--without` takes these.
@@ -69,9 +67,7 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
             _part(home, "verify", "links copies check", every_s=_DAY, first_s=20 * _MINUTE),
         ]
     else:  # reports the number of lost links when no archive is configured
-        children.append(
-            _part(home, "copies", "links copies find", every_s=_DAY, first_s=10 * _MINUTE)
-        )
+        children.append(_part(home, "copies", "links copies find", every_s=_DAY, first_s=10 * _MINUTE))
     if links.mirror != "never":
         children.append(_part(home, "mirror", "links mirror --every=10m"))
     if not home.database_url:
@@ -97,9 +93,7 @@ def with_time(text: str, now: datetime) -> str:
     return f"{now:%Y-%m-%d %H:%M:%S} {text}"
 
 
-def child_output_printer(
-    *, as_json: bool, clock: Clock
-) -> Callable[[ProcessOutput | ProcessExit], None]:
+def child_output_printer(*, as_json: bool, clock: Clock) -> Callable[[ProcessOutput | ProcessExit], None]:
     """Return a printer of the children's lines, with time and name, or as JSON with ``part``."""
     retries = _RetryDigest()
 

@@ -64,12 +64,9 @@ class CommandTarget:
             read_collection(self.layout.root)
             if not make and not self.layout.frontier_db.exists():
                 raise UnavailableError(
-                    f"{self.layout.root} has no frontier yet: `weboid archive` or "
-                    "`weboid crawl add` makes one."
+                    f"{self.layout.root} has no frontier yet: `weboid archive` or `weboid crawl add` makes one."
                 )
-        with open_frontier(
-            self.layout, self.settings.frontier, self.settings.politeness
-        ) as frontier:
+        with open_frontier(self.layout, self.settings.frontier, self.settings.politeness) as frontier:
             yield frontier
 
     def is_worked_on(self, frontier: Frontier, *, now: datetime) -> bool:
@@ -102,9 +99,7 @@ MATCH = option("Only URLs in which this pattern (RE2) is found.", metavar="PATTE
 DRY_RUN = option("Show what would be done.")
 
 
-def selection_of(
-    host: str | None, job: str | None, reason: str, match: str | None
-) -> ItemSelection:
+def selection_of(host: str | None, job: str | None, reason: str, match: str | None) -> ItemSelection:
     """Return the item selection of the options."""
     pattern = None if match is None else compile_pattern(match, where="--match")
     return ItemSelection(host=host, job=job, reason=reason, pattern=pattern)

@@ -165,9 +165,7 @@ class ConfiguredCommand(click.Command):
             ours = {each for param in self.params for each in param.opts}
             if name.split(" ")[0] in ours or (name[:2] not in {"", "--"} and info_name == "crawl"):
                 hint = f"It is {name}." if name.startswith("not ") else f"Use {name}."
-                raise click.UsageError(
-                    f"No such option '{error.option_name}'. {hint}", ctx=error.ctx
-                ) from error
+                raise click.UsageError(f"No such option '{error.option_name}'. {hint}", ctx=error.ctx) from error
             raise
 
 
@@ -179,9 +177,7 @@ def _check_url_word(context: click.Context, text: str) -> None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z_-]+", text) or Path(text).exists():
         return
     near = _near_command(context.find_root().command, text.lower(), context.command_path)
-    hint = (
-        f" Did you mean `{near}`?" if near else " Write it in full, such as https://example.org/."
-    )
+    hint = f" Did you mean `{near}`?" if near else " Write it in full, such as https://example.org/."
     raise click.UsageError(f"{text[:100]} is neither a URL nor a file.{hint}", ctx=context)
 
 
@@ -437,8 +433,7 @@ def alternatives(**flags: str) -> Any:
 def option_dict(options: dict[str, Any]) -> Any:
     """Return a parameter's default: a dictionary of options, which have no annotations."""
     members = {
-        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each)
-        for name, each in options.items()
+        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each) for name, each in options.items()
     }
     return _OptionGroup(members, dict)
 

@@ -33,9 +33,7 @@ class ParsedType(click.ParamType[Any]):
         self.name = name
         self._parse = parse
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> object:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         """Return the value; one that is parsed already, such as a default, as it is."""
         if not isinstance(value, str):
             return value
@@ -103,11 +101,7 @@ def _from_file(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 
 
 def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> ClusterSecret:
-    text = (
-        os.environ.get("WEBOID_SECRET", "")
-        if not value
-        else _from_file(_ctx, _parameter, f"@{value}")
-    )
+    text = os.environ.get("WEBOID_SECRET", "") if not value else _from_file(_ctx, _parameter, f"@{value}")
     if not text:
         raise click.UsageError(
             "A secret is needed: name its file with --secret-file, or put it into WEBOID_SECRET; "
@@ -121,9 +115,7 @@ def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> Clu
         raise click.UsageError(str(error)) from error
 
 
-def _secret_if_any(
-    ctx: click.Context, parameter: click.Parameter, value: str
-) -> ClusterSecret | None:
+def _secret_if_any(ctx: click.Context, parameter: click.Parameter, value: str) -> ClusterSecret | None:
     is_given = bool(value or os.environ.get("WEBOID_SECRET"))
     return _secret(ctx, parameter, value) if is_given else None
 
@@ -207,9 +199,7 @@ CHECK_JOBS = option(
     default=lambda: 1 + (os.cpu_count() or 1),
     show_default="one more than cores",
 )
-FRONTIER = _address(
-    "A frontier in Redis, redis://host:port/number?frontier=NAME", "WEBOID_FRONTIER"
-)
+FRONTIER = _address("A frontier in Redis, redis://host:port/number?frontier=NAME", "WEBOID_FRONTIER")
 DATABASE = _address(
     "Index, link registry and decisions in PostgreSQL, postgresql://user@host:port/name",
     INDEX_URL,
@@ -239,9 +229,7 @@ class SharedStores:
         return settings
 
 
-def shared_stores(
-    frontier_url: str = FRONTIER, database_url: str = DATABASE, dedup_url: str = DEDUP
-) -> SharedStores:
+def shared_stores(frontier_url: str = FRONTIER, database_url: str = DATABASE, dedup_url: str = DEDUP) -> SharedStores:
     """Return the shared stores that the options name."""
     return SharedStores(frontier_url, database_url, dedup_url)
 

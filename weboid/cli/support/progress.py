@@ -30,9 +30,7 @@ def search_progress(what: str, *, quiet: bool) -> Progress:
 
 
 @contextmanager
-def progress_bar(
-    title: str, total: int | None, *, quiet: bool
-) -> Iterator[Callable[[float], None]]:
+def progress_bar(title: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[float], None]]:
     """Yield a function that advances a bar."""
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with terminal_progress(*columns, quiet=quiet) as progress:

@@ -23,8 +23,7 @@ from core.layout import Layout
 from weboid.cli.support.commands import option
 
 QA = option(
-    "Check the copies of pages as they are archived, and capture broken ones again."
-    "  [default: as set in the profile]",
+    "Check the copies of pages as they are archived, and capture broken ones again.  [default: as set in the profile]",
     "--qa/--no-qa",
     default=None,
 )
@@ -53,15 +52,11 @@ if TYPE_CHECKING:
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
     """Return the background checks of the run; None, and nothing is imported, without them."""
     if qa and settings.frontier.url:
-        raise InputError(
-            "Pages of a shared frontier are archived elsewhere: check their copies with `weboid qa`."
-        )
+        raise InputError("Pages of a shared frontier are archived elsewhere: check their copies with `weboid qa`.")
     wanted = settings.quality.check if qa is None else qa
     if not wanted or settings.frontier.url:
         return None
-    companion: RunExtension = import_module("weboid.app.live_check_tools").create_live_checks(
-        settings.quality
-    )
+    companion: RunExtension = import_module("weboid.app.live_check_tools").create_live_checks(settings.quality)
     return companion
 
 
@@ -123,8 +118,7 @@ def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
     if not text:
         if not sys.stdin.isatty():
             raise UnavailableError(
-                f"The passphrase of the logins is needed: set {PASSPHRASE_VARIABLE}, or make them "
-                "with --key-file."
+                f"The passphrase of the logins is needed: set {PASSPHRASE_VARIABLE}, or make them with --key-file."
             )
         text = click.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
     return passphrase_key(text)
@@ -137,9 +131,7 @@ def scan_once(collection: Path, database_url: str) -> None:
     clamd = find_clamd(os.environ)
     if clamd:
         command = _scan_command(collection, clamd)
-        subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=2, env=_environment(database_url), check=False
-        )
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, env=_environment(database_url), check=False)
 
 
 @contextmanager

@@ -145,9 +145,7 @@ def summary_lines(summary: RunSummary) -> list[str]:
     if summary.failures:
         lines.append(f"Given up: {summary.failures}.")
     if summary.checked:
-        verdicts = ", ".join(
-            f"{count} {verdict or 'unchecked'}" for verdict, count in worst_first(summary.checked)
-        )
+        verdicts = ", ".join(f"{count} {verdict or 'unchecked'}" for verdict, count in worst_first(summary.checked))
         lines.append(f"Checked: {summary.checked.total()} ({verdicts}).")
     if summary.repaired:
         ended = ", ".join(f"{count} {state}" for state, count in summary.repaired.most_common())
@@ -288,9 +286,7 @@ class JsonRunReporter(RunReporter):
                 facts: dict[str, object] = {
                     "event": "page",
                     "url": event.url,
-                    "outcome": str(
-                        page.outcome if page else VisitOutcome.FAILED if event.error else "done"
-                    ),
+                    "outcome": str(page.outcome if page else VisitOutcome.FAILED if event.error else "done"),
                     "reason": event.error or (page.reason if page else ""),
                     "attempts": event.attempts,
                 }

@@ -77,9 +77,7 @@ async def make_collection(root: Path) -> None:
         pass
 
 
-def collection_stores(
-    collection: Path = COLLECTION, database_url: str = DATABASE
-) -> CollectionStores:
+def collection_stores(collection: Path = COLLECTION, database_url: str = DATABASE) -> CollectionStores:
     """Return the stores that `--collection` and `--database` name."""
     return CollectionStores(collection, database_url)
 

@@ -108,12 +108,8 @@ def list_command(
 def review_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
-    accept: tuple[int, ...] = option(
-        "Accept the revert: make no such edit again.", type=int, metavar="ID"
-    ),
-    decline: tuple[int, ...] = option(
-        "The edit was right: it may be repeated.", type=int, metavar="ID"
-    ),
+    accept: tuple[int, ...] = option("Accept the revert: make no such edit again.", type=int, metavar="ID"),
+    decline: tuple[int, ...] = option("The edit was right: it may be repeated.", type=int, metavar="ID"),
     reason: str = option("In a few words.", default="", metavar="TEXT"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     limit: int = option("Number of edits, at most.", type=click.IntRange(1, 10_000), default=50),
@@ -153,9 +149,7 @@ def review_command(
             click.echo("Nothing awaits a review.")
 
 
-def _show(
-    store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], output: CommandOutput
-) -> None:
+def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], output: CommandOutput) -> None:
     with store.reading() as rows:
         pages = find_pages(rows, wiki.id, {edit.page_id for edit in edits})
         links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})

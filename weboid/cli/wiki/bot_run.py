@@ -81,9 +81,7 @@ def command(
     limit: int | None = option("Edits at most.", type=click.IntRange(1)),
     titles: tuple[str, ...] = option("Only this page.", "--page", metavar="TITLE"),
     look_back: bool = option("Only check the outcome of earlier edits."),
-    front: str | None = option(
-        "With --dry-run: where readers find our own copies.", metavar="ORIGIN"
-    ),
+    front: str | None = option("With --dry-run: where readers find our own copies.", metavar="ORIGIN"),
     is_all: bool = option("On every wiki that has its bot switched on.", "--all"),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
@@ -212,9 +210,7 @@ class _BotRunReporter:
             click.echo(json.dumps(facts, ensure_ascii=False))
             return
         if isinstance(each, BotEdit):
-            self._console.print(
-                Text(clean(f"Edit {each.id} is {each.state.name.lower()}: {each.note}"))
-            )
+            self._console.print(Text(clean(f"Edit {each.id} is {each.state.name.lower()}: {each.note}")))
             return
         if self._progress is not None:
             self._progress.advance(self._task)
@@ -244,9 +240,7 @@ def run_summary(tally: BotRunSummary, name: str) -> str:
     did = ", ".join(f"{count:,} {what}" for what, count in tally.did.most_common())
     parts = [f"{name}: {did or 'nothing to do'}."]
     if tally.changes:
-        parts.append(
-            ", ".join(f"{n:,} links {kind}" for kind, n in tally.changes.most_common()) + "."
-        )
+        parts.append(", ".join(f"{n:,} links {kind}" for kind, n in tally.changes.most_common()) + ".")
     if tally.refused:
         whys = ", ".join(f"{n:,} {why}" for why, n in tally.refused.most_common())
         parts.append(f"Left as they are: {whys}.")
@@ -273,12 +267,9 @@ def outcome_facts(outcome: PageEditResult) -> dict[str, Any]:
         "rev": outcome.rev or None,
         "note": outcome.note,
         "changes": [
-            {"kind": str(each.kind), "url": each.url, "copy": each.archive_url or None}
-            for each in done.changes
+            {"kind": str(each.kind), "url": each.url, "copy": each.archive_url or None} for each in done.changes
         ],
-        "refused": [
-            {"url": each.citation.url, "reason": str(each.reason)} for each in done.refused
-        ],
+        "refused": [{"url": each.citation.url, "reason": str(each.reason)} for each in done.refused],
         "diff": outcome.diff(),
     }
 
@@ -298,10 +289,7 @@ def edit_facts(edit: BotEdit) -> dict[str, Any]:
         "undone_by": edit.undone_by or None,
         "reviewed_by": edit.reviewed_by or None,
         "note": edit.note,
-        "changes": [
-            {"kind": each.kind, "url_id": each.url_id, "is_undone": each.is_undone}
-            for each in edit.changes
-        ],
+        "changes": [{"kind": each.kind, "url_id": each.url_id, "is_undone": each.is_undone} for each in edit.changes],
     }
 
 

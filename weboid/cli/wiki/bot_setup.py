@@ -69,35 +69,24 @@ def front_origin(front: str | None) -> str | None:
     if front is None or front == "-":
         return None if front is None else ""
     parts = urlsplit(front)
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.netloc
-        or parts.path.strip("/")
-        or parts.query
-    ):
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
         raise InputError(f"{front[:200]!r} is no origin, such as https://archive.example.org.")
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def source_warnings(
-    store: RegistryStore, where: CommandTarget, wiki: Wiki, bot: BotSettings
-) -> list[str]:
+def source_warnings(store: RegistryStore, where: CommandTarget, wiki: Wiki, bot: BotSettings) -> list[str]:
     """Return warnings about the bot's sources of copies."""
     if bot.front:
         return []
     here = _lost_with_copies(store, where, wiki)
-    way = (
-        f"`weboid wiki bot on {wiki.name} --front ORIGIN` names it (with `run --dry-run`: --front)"
-    )
+    way = f"`weboid wiki bot on {wiki.name} --front ORIGIN` names it (with `run --dry-run`: --front)"
     if not where.settings.links.archives:
         known = f"{here}, but no public address is known. " if here else ""
         raise InputError(
             f"{known}The bot needs copies to cite on {wiki.name}: our own, at the address of the front"
             f" that readers reach ({way}), or those of other archives ([links] archives in the profile)."
         )
-    return (
-        [f"{here}, but no public address is known, so they are not cited: {way}."] if here else []
-    )
+    return [f"{here}, but no public address is known, so they are not cited: {way}."] if here else []
 
 
 def _lost_with_copies(store: RegistryStore, where: CommandTarget, wiki: Wiki) -> str:
@@ -115,17 +104,11 @@ def _lost_with_copies(store: RegistryStore, where: CommandTarget, wiki: Wiki) ->
 
 
 _SETTING_OPTIONS: dict[str, Any] = {
-    "run_page": option(
-        "Edits are made only while this page has the text yes or run.", metavar="TITLE"
-    ),
+    "run_page": option("Edits are made only while this page has the text yes or run.", metavar="TITLE"),
     "edits_per_minute": option("At most.", type=click.FloatRange(0.01, 600)),
     "talk": option("Messages on talk pages.", type=click.Choice(TALK_MODES)),
-    "convert_bare": option(
-        "Bare references become citations.", "--convert-bare/--keep-bare", default=None
-    ),
-    "tag_dead": option(
-        "Tag dead links without any copy.", "--tag-dead/--no-tag-dead", default=None
-    ),
+    "convert_bare": option("Bare references become citations.", "--convert-bare/--keep-bare", default=None),
+    "tag_dead": option("Tag dead links without any copy.", "--tag-dead/--no-tag-dead", default=None),
     "mark": option("Edits carry the bot flag.", "--mark/--no-mark", default=None),
 }
 
@@ -134,9 +117,7 @@ _SETTING_OPTIONS: dict[str, Any] = {
 def on_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
-    account: str | None = option(
-        "An account of the bot's own: a bot password's name.", metavar="USER@APP"
-    ),
+    account: str | None = option("An account of the bot's own: a bot password's name.", metavar="USER@APP"),
     password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),
     values: dict[str, Any] = option_dict(_SETTING_OPTIONS),
     front: str | None = option("Public origin of our own copies; - for none.", metavar="ORIGIN"),
@@ -218,9 +199,7 @@ async def _check_account(
     if me.blocked:
         raise InputError(f"The account {me.name} is {me.blocked}.")
     if "edit" not in me.rights:
-        raise InputError(
-            f"The account {me.name} may not edit: grant its bot password “Edit existing pages”."
-        )
+        raise InputError(f"The account {me.name} may not edit: grant its bot password “Edit existing pages”.")
     return me, list(_warnings(me, bot, page, is_read=is_read))
 
 
@@ -232,19 +211,13 @@ def _warnings(me: BotAccount, bot: BotSettings, page: str | None, *, is_read: bo
             "seen by everybody who watches recent changes. Ask the wiki's bureaucrats, or use --no-mark."
         )
     if bot.run_page and page is None:
-        results.append(
-            f"The run page {bot.run_page} is missing: nothing is edited until it has the text yes."
-        )
+        results.append(f"The run page {bot.run_page} is missing: nothing is edited until it has the text yes.")
     elif bot.run_page and not allows_run(page or ""):
-        results.append(
-            f"The run page {bot.run_page} does not have the text yes or run: nothing is edited."
-        )
+        results.append(f"The run page {bot.run_page} does not have the text yes or run: nothing is edited.")
     if not bot.run_page:
         results.append("There is no run page: only `bot off` and a message to the bot stop it.")
     if me.has_messages and not is_read and bot.stop_on_messages:
-        results.append(
-            "The bot has unread messages. Nothing is edited until --messages-read is given."
-        )
+        results.append("The bot has unread messages. Nothing is edited until --messages-read is given.")
     return results
 
 

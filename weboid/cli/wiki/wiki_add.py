@@ -70,9 +70,7 @@ def command(
     url: str = argument("URL"),
     name: str = option("What to call it, such as mywiki@myfarm.", default="", metavar="NAME"),
     farm: str = option("The project it belongs to.", default="", metavar="FARM"),
-    namespaces: tuple[str, ...] = option(
-        "Pages of it, by number or name.", "--namespace", metavar="N"
-    ),
+    namespaces: tuple[str, ...] = option("Pages of it, by number or name.", "--namespace", metavar="N"),
     categories: tuple[str, ...] = option("Only pages in or below it.", "--category", metavar="C"),
     templates: tuple[str, ...] = option("Only pages that use it.", "--template", metavar="T"),
     properties: tuple[str, ...] = option(
@@ -80,9 +78,7 @@ def command(
         "--property",
         metavar="P",
     ),
-    not_categories: tuple[str, ...] = option(
-        "No page in or below it.", "--not-category", metavar="C"
-    ),
+    not_categories: tuple[str, ...] = option("No page in or below it.", "--not-category", metavar="C"),
     not_templates: tuple[str, ...] = option("No page that uses it.", "--not-template", metavar="T"),
     not_properties: tuple[str, ...] = option(
         "No page whose Wikidata item has this statement.", "--not-property", metavar="P"
@@ -112,8 +108,7 @@ def command(
         metavar="ADDRESS",
     ),
     recrawl: str | None = option(
-        "Archive living pages of this collection again after this time: 90d; - for never. Asked for"
-        " at a terminal.",
+        "Archive living pages of this collection again after this time: 90d; - for never. Asked for at a terminal.",
         metavar="DURATION",
     ),
     stores: CollectionStores = STORES,
@@ -187,9 +182,7 @@ def _check_recrawl(every: str, archived_days: int) -> None:
         )
 
 
-def _operator(
-    root: Path, profile: str, contact: str | None, recrawl: str | None, *, as_json: bool
-) -> OperatorIdentity:
+def _operator(root: Path, profile: str, contact: str | None, recrawl: str | None, *, as_json: bool) -> OperatorIdentity:
     there = read_operator(root)
     is_first = not Layout(root).links_db.exists()
     if contact is None and not as_json and sys.stdin.isatty():
@@ -303,8 +296,7 @@ def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> N
     version = ".".join(map(str, facts.version)) or "of an unknown version"
     click.echo(f"{clean(facts.name)} is known as {wiki.name}: MediaWiki {version}, {wiki.url}")
     spaces = [
-        facts.namespaces[each].name or "articles" if each in facts.namespaces else str(each)
-        for each in feed.namespaces
+        facts.namespaces[each].name or "articles" if each in facts.namespaces else str(each) for each in feed.namespaces
     ]
     parts = (
         ("in", feed.categories),
@@ -320,9 +312,7 @@ def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> N
     if not feed.archive:
         click.echo("New links are watched, and not archived.")
     elif feed.grace_h:
-        click.echo(
-            f"New links are archived when they are still there after {format_duration(feed.grace_h * 3600)}."
-        )
+        click.echo(f"New links are archived when they are still there after {format_duration(feed.grace_h * 3600)}.")
     else:
         click.echo("New links are archived at once.")
     if stored is not DEFAULT_STORED_LEVEL:
@@ -347,9 +337,7 @@ def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
         warnings.append(f"Wikidata's items cannot be read at present. {seen.trouble}")
     if facts.version and facts.version < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
-        warnings.append(
-            f"this version of MediaWiki is older than {oldest}, the oldest that was tried."
-        )
+        warnings.append(f"this version of MediaWiki is older than {oldest}, the oldest that was tried.")
     if facts.is_read_only:
         warnings.append(f"the wiki is read-only: {facts.read_only_reason or 'no reason given'}")
     if wiki.name.farm == DEFAULT_FARM and not seen.has_contact:

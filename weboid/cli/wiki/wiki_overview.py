@@ -58,9 +58,7 @@ from wiki.sync.sweep import SweepCursor, late_warning
 COUNTED_MOST: Final = 1_000_000
 JUDGED_MOST: Final = 10_000
 _AT_ONCE: Final = 500
-_HEAD: Final = (
-    *("wiki", "pages>", "links>", "queued>", "dead>", "no copy>", "bot", "feeds", "api"),
-)
+_HEAD: Final = (*("wiki", "pages>", "links>", "queued>", "dead>", "no copy>", "bot", "feeds", "api"),)
 _SHOWN: Final = (CHANGES, SWEEP)  # to people; the others are workings of the feeder
 _CLOCK = SystemClock()
 _SHARED = frozenset({INDEX_URL, "WEBOID_FRONTIER", "WEBOID_DEDUP"})  # stores that are no copies
@@ -107,10 +105,7 @@ def list_command(
         store.reading() as connection,
     ):
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
-        farms = [
-            {"farm": farm.name, "address": farm.address, "hosts": farm.internal}
-            for farm in all_farms(connection)
-        ]
+        farms = [{"farm": farm.name, "address": farm.address, "hosts": farm.internal} for farm in all_farms(connection)]
     if output.json({"wikis": [_facts(line) for line in lines], "farms": farms}):
         return
     if not lines:
@@ -147,9 +142,7 @@ def _finder(stores: CollectionStores, frontier_url: str) -> Iterator[LinkEvidenc
         stores.index() as database,
         stores.decisions() as decisions,
         closing(RegistrySource(layout, stores.database_url)) as source,
-        closing(
-            ReaderQueueStatus(layout, with_frontier(Settings(), frontier_url), clock=_CLOCK)
-        ) as status,
+        closing(ReaderQueueStatus(layout, with_frontier(Settings(), frontier_url), clock=_CLOCK)) as status,
     ):
         pages = PageStore(database, AccessControl(decisions, database.rows, _CLOCK.now))
         yield LinkEvidenceReader(source, CopyLookup(database, pages), status, _CLOCK)
@@ -173,9 +166,7 @@ def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -
     )
 
 
-def _line(
-    reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None, now: datetime
-) -> WikiOverview:
+def _line(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None, now: datetime) -> WikiOverview:
     settings = None
     trouble = ""
     try:
@@ -232,8 +223,7 @@ def _facts(line: WikiOverview) -> dict[str, Any]:
         "bot": line.settings.bot.enabled if line.settings is not None else None,
         "counted_most": COUNTED_MOST,
         "feeds": {
-            kind: {"moment": warc_date(feed.moment), "trouble": feed.trouble}
-            for kind, feed in line.feeds.items()
+            kind: {"moment": warc_date(feed.moment), "trouble": feed.trouble} for kind, feed in line.feeds.items()
         },
         "trouble": line.trouble,
         "settings": settings,
@@ -244,13 +234,9 @@ def _facts(line: WikiOverview) -> dict[str, Any]:
 def check_command(
     *,
     name: str = argument("[WIKI]", required=False, default=""),
-    front: str | None = option(
-        "The front's origin.  [default: as `wiki watch` serves it]", metavar="ORIGIN"
-    ),
+    front: str | None = option("The front's origin.  [default: as `wiki watch` serves it]", metavar="ORIGIN"),
     replay: str | None = option("The copies' origin.  [default: the same]", metavar="ORIGIN"),
-    webhook: str | None = option(
-        "Address of the webhook.  [default: that of `wiki watch`]", metavar="HOST:PORT"
-    ),
+    webhook: str | None = option("Address of the webhook.  [default: that of `wiki watch`]", metavar="HOST:PORT"),
     secret_file: str | None = option(
         "The wiki's secret.  [default: the same]", "--webhook-secret-file", metavar="FILE"
     ),
@@ -277,9 +263,7 @@ def check_command(
     else:
         for finding in findings:
             click.echo(finding_line(finding))
-    return (
-        ExitCode.SOME_FAILED if any(f.health is SetupHealth.BAD for f in findings) else ExitCode.OK
-    )
+    return ExitCode.SOME_FAILED if any(f.health is SetupHealth.BAD for f in findings) else ExitCode.OK
 
 
 @cli_command("trial")
@@ -296,9 +280,7 @@ def trial_command(
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
     ),
-    bot: bool = option(
-        "Show what the bot would write then.", "--bot/--no-bot", default=True, show_default=False
-    ),
+    bot: bool = option("Show what the bot would write then.", "--bot/--no-bot", default=True, show_default=False),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> int:

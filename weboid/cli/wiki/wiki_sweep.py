@@ -69,9 +69,7 @@ def command(
     lists = [("namespace", str(number)) for number in namespaces]
     lists += [("category", title) for title in categories]  # each including its subcategories
     if lists and (len(wanted) != 1 or is_now or dry_run):
-        raise InputError(
-            "--namespace and --category are for one wiki that is named, without --now and --dry-run."
-        )
+        raise InputError("--namespace and --category are for one wiki that is named, without --now and --dry-run.")
     with ExitStack() as stack:
         store = stack.enter_context(where.stores.registry(make=not dry_run))
         wikis = select_wikis(store, wanted)
@@ -85,18 +83,13 @@ def command(
         else:
             frontier = stack.enter_context(where.frontier(make=True))
             shared = sync_services(where, store, frontier)
-            results = [
-                _swept(wiki, shared, where.settings, progress, is_now=is_now, lists=lists)
-                for wiki in wikis
-            ]
+            results = [_swept(wiki, shared, where.settings, progress, is_now=is_now, lists=lists) for wiki in wikis]
     for facts in results:
         output.show(facts, clean(_sentence(facts)))
     return ExitCode.SOME_FAILED if any(facts["trouble"] for facts in results) else ExitCode.OK
 
 
-async def _begun(
-    wiki: Wiki, lists: Sequence[tuple[str, str]], source: WikiSource, shared: SyncServices
-) -> int | None:
+async def _begun(wiki: Wiki, lists: Sequence[tuple[str, str]], source: WikiSource, shared: SyncServices) -> int | None:
     """Request the lists from the wiki's watcher; return the number of pages to read, None: unknown."""
     feed = WikiSettings.parse(wiki.settings).feed
     if not lists:
@@ -160,9 +153,7 @@ def _swept(
     return {"wiki": str(wiki.name), **sums, "left_to_watch": is_left, "trouble": trouble}
 
 
-def _surveyed(
-    wiki: Wiki, store: RegistryStore, settings: Settings, progress: Progress
-) -> dict[str, Any]:
+def _surveyed(wiki: Wiki, store: RegistryStore, settings: Settings, progress: Progress) -> dict[str, Any]:
     task = progress.add_task(clean(str(wiki.name)), total=None)
     survey, trouble = SweepSurvey(), ""
     opener = wiki_opener(settings)

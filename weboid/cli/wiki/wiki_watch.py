@@ -82,9 +82,7 @@ class WebhookListener:
 def command(
     *,
     names: tuple[str, ...] = argument("[NAME]..."),
-    webhook: str | None = option(
-        "Address to listen on for change notifications, UDP and HTTP.", metavar="HOST:PORT"
-    ),
+    webhook: str | None = option("Address to listen on for change notifications, UDP and HTTP.", metavar="HOST:PORT"),
     secret_files: tuple[str, ...] = option(
         "Secret with which the wiki signs HTTP notifications, at least 32 characters; once for each wiki"
         " where several are watched.",
@@ -104,9 +102,7 @@ def command(
         metavar="HOST:PORT",
     ),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
-    feed_only: bool = option(
-        "Only watch: others archive, check links and confirm what they found."
-    ),
+    feed_only: bool = option("Only watch: others archive, check links and confirm what they found."),
     without: tuple[str, ...] = option(
         "Leave a part out that runs elsewhere, such as check or confirm; may be given several times.",
         type=click.Choice(CHILD_NAMES),
@@ -130,9 +126,7 @@ def command(
     wanted = [parse_wiki(name) for name in names]
     listener = _listener(webhook, secret_files)
     if once and (listener is not None or stream is not None):
-        raise InputError(
-            "--once ends before any notification could arrive: leave out --webhook and --stream."
-        )
+        raise InputError("--once ends before any notification could arrive: leave out --webhook and --stream.")
     if serve is not None and (once or feed_only):
         raise InputError("--feed-only serves no readers: run `weboid serve`.")
     for_serve = serve_words(serving)
@@ -158,9 +152,7 @@ def command(
         frontier = stack.enter_context(where.frontier(make=True))
         shared = sync_services(where, store, frontier)
         show = WatchReporter(as_json=output.is_json)
-        watch = WikiWatcher(
-            shared, wiki_opener(where.settings), names=wanted, on_report=show.report
-        )
+        watch = WikiWatcher(shared, wiki_opener(where.settings), names=wanted, on_report=show.report)
         if not select_wikis(store, wanted):
             show.notice("No wiki is known yet: add one with `weboid wiki add URL`.")
         if once:
@@ -174,15 +166,9 @@ def command(
         )
         options = None
         if listener is not None:
-            levels = stack.enter_context(
-                open_level_setter(where.layout, where.settings.index.url, _CLOCK)
-            )
+            levels = stack.enter_context(open_level_setter(where.layout, where.settings.index.url, _CLOCK))
             secrets = listener.secrets
-            known = (
-                [str(each.name) for each in select_wikis(store, wanted)]
-                if ANY_WIKI in secrets
-                else []
-            )
+            known = [str(each.name) for each in select_wikis(store, wanted)] if ANY_WIKI in secrets else []
             if len(known) > 1:
                 others = [name for name in known if name not in secrets]
                 raise ConfigError(
@@ -200,9 +186,7 @@ def command(
             )
         write_note(where.layout, _note(home, listener, webhook, secret_files, serving))
         hearing = None if stream is None else stream_listener(stream, watch, where.settings)
-        return asyncio.run(
-            _run(watch, [beside.run, *([hearing] if hearing else [])], listener, options, show)
-        )
+        return asyncio.run(_run(watch, [beside.run, *([hearing] if hearing else [])], listener, options, show))
 
 
 async def _run(
@@ -214,13 +198,9 @@ async def _run(
 ) -> int:
     async with AsyncExitStack() as stack:
         if webhook is not None and options is not None:
-            host, port = await stack.enter_async_context(
-                serve_webhook(webhook.host, webhook.port, options)
-            )
+            host, port = await stack.enter_async_context(serve_webhook(webhook.host, webhook.port, options))
             show.notice(f"Listening for change notifications on {host}:{port}.")
-        stop = stack.enter_context(
-            StopSignals(lambda: show.notice("Stopping: work in progress finishes."))
-        )
+        stop = stack.enter_context(StopSignals(lambda: show.notice("Stopping: work in progress finishes.")))
         with stop.cut_short():
             try:
                 async with asyncio.TaskGroup() as group:
@@ -238,12 +218,8 @@ def stream_listener(
     """Return a listener that forwards notifications from a change stream until stopped."""
 
     async def hear(stop: asyncio.Event) -> None:
-        async with ApiTransport(
-            user_agent=wiki_user_agent(settings), route=route_to(url, settings)
-        ) as wire:
-            await notify_from_stream(
-                wire, url, notify=watch.notify, watched=watch.databases, stop=stop
-            )
+        async with ApiTransport(user_agent=wiki_user_agent(settings), route=route_to(url, settings)) as wire:
+            await notify_from_stream(wire, url, notify=watch.notify, watched=watch.databases, stop=stop)
 
     return hear
 
@@ -371,14 +347,10 @@ def _listener(address: str | None, secret_files: Sequence[str]) -> WebhookListen
     secrets: dict[str, bytes] = {}
     for owner, file in _owned_files(secret_files):
         if owner in secrets:
-            raise ConfigError(
-                f"--webhook-secret-file is given twice for {owner or 'no wiki in particular'}."
-            )
+            raise ConfigError(f"--webhook-secret-file is given twice for {owner or 'no wiki in particular'}.")
         secrets[owner] = check_secret(read_secret(Path(file)))
     if len(set(secrets.values())) < len(secrets):
-        raise ConfigError(
-            "Two wikis have the same secret: make each one with `openssl rand -hex 32`."
-        )
+        raise ConfigError("Two wikis have the same secret: make each one with `openssl rand -hex 32`.")
     return WebhookListener(host, port, secrets)
 
 
@@ -395,9 +367,7 @@ def _note(
         place = f"[{host}]" if ":" in host else host
         front = f"http://{place}:{port}"
         replay = f"http://{place}:{replay_port_for(port, serving['replay_port'])}"
-    files = {
-        owner: str(Path(file).expanduser().absolute()) for owner, file in _owned_files(secret_files)
-    }
+    files = {owner: str(Path(file).expanduser().absolute()) for owner, file in _owned_files(secret_files)}
     return WatchNote(front, replay, webhook or "" if listener is not None else "", files)
 
 

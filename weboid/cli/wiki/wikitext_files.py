@@ -66,9 +66,7 @@ def read_page_text(file: IO[bytes]) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"The page is no UTF-8 (byte {error.start}): save it as UTF-8, as wikis do."
-        ) from error
+        raise InputError(f"The page is no UTF-8 (byte {error.start}): save it as UTF-8, as wikis do.") from error
 
 
 def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
@@ -252,9 +250,7 @@ def repair_command(
         done = repair_page(text, citations, known, rules, RepairOptions(now, bot))
     else:
         selected = (each for each in citations if each.url in known)
-        done = RepairedText(
-            text, (), tuple(UnrepairedCitation(each, NoRepairReason.FORBIDDEN) for each in selected)
-        )
+        done = RepairedText(text, (), tuple(UnrepairedCitation(each, NoRepairReason.FORBIDDEN) for each in selected))
     if output.is_json:
         names = ("kind", "url", "archive_url", "before", "after")
         refused = [{"url": each.citation.url, "reason": each.reason} for each in done.refused]
@@ -287,9 +283,7 @@ def _remedy(url: str, entry: Any) -> LinkRemedy:
         and all(isinstance(value, str) for value in copy.values())
         and copy.get("address")
     ):
-        raise InputError(
-            f"{place} has a copy that is none: an address, and if known a timestamp, service and title."
-        )
+        raise InputError(f"{place} has a copy that is none: an address, and if known a timestamp, service and title.")
     if not isinstance(bad, list) or not all(isinstance(each, str) for each in bad):
         raise InputError(f"{place} has bad_archives that are no list of addresses.")
     return LinkRemedy(

@@ -58,9 +58,7 @@ def test_without_the_possibility_there_is_no_such_route(served: Served, site: st
     assert told.status == 421
 
 
-def test_a_page_that_may_not_is_refused_although_its_address_is_typed(
-    full: FullSite, site: str
-) -> None:
+def test_a_page_that_may_not_is_refused_although_its_address_is_typed(full: FullSite, site: str) -> None:
     """On the front, and at its origin, which it had while it still was allowed; at once."""
     url = f"{site}/"
     full.page(url, HTML)
@@ -178,13 +176,9 @@ def test_parts_are_of_the_pages_time(full: FullSite, site: str) -> None:
     """The nearest within the window, the visit's own first; never one that was captured years later (P-10)."""
     page = full.page(f"{site}/", HTML)
     for days, text in ((3, b"near"), (-9, b"far"), (1000, b"years")):
-        full.builder.response(
-            f"{site}/a.txt", text, mime="text/plain", at=NOW + timedelta(days=days)
-        )
+        full.builder.response(f"{site}/a.txt", text, mime="text/plain", at=NOW + timedelta(days=days))
     full.builder.response(f"{site}/b.txt", b"nearest", mime="text/plain", at=NOW)
-    full.builder.response(
-        f"{site}/b.txt", b"own", mime="text/plain", at=NOW + timedelta(seconds=9), page_id=page
-    )
+    full.builder.response(f"{site}/b.txt", b"own", mime="text/plain", at=NOW + timedelta(seconds=9), page_id=page)
     full.builder.response(f"{site}/evil.js", b"evil()", mime="text/javascript", at=NOW + YEARS)
     frame = full.frame(f"{site}/")
 
@@ -227,9 +221,7 @@ def test_parameters_without_meaning_are_left_out(
     assert full.part(other, "mp_", f"{site}{requested}", "empty").status == 404
 
 
-def test_of_two_captures_that_differ_in_fresh_values_none_is_taken(
-    full: FullSite, site: str
-) -> None:
+def test_of_two_captures_that_differ_in_fresh_values_none_is_taken(full: FullSite, site: str) -> None:
     """Nobody knows which one was meant."""
     page = full.page(f"{site}/", HTML)
     for number in "12":
@@ -272,9 +264,7 @@ def test_a_script_that_is_imported_is_not_wrapped(full: FullSite, site: str) -> 
      ("//o.example/x", "/c/{ts}js_/https://o.example/x"), ("javascript:alert(1)", None), ("data:text/html,x", None),
      ("\\\\evil.test", "/c/{ts}js_/{site}/%5C%5Cevil.test"), ("ftp://evil.test/", None), ("", None)],
 )  # fmt: skip
-def test_redirects_stay_within_the_capture(
-    full: FullSite, site: str, location: str, led: str | None
-) -> None:
+def test_redirects_stay_within_the_capture(full: FullSite, site: str, location: str, led: str | None) -> None:
     """Whatever was archived as Location (P-14)."""
     full.page(f"{site}/", HTML)
     full.builder.response(f"{site}/go", b"", status=302, headers=(("Location", location),))
@@ -287,9 +277,7 @@ def test_redirects_stay_within_the_capture(
         assert (answer.status, answer["Location"]) == (307, led.format(ts=TS, site=site))
 
 
-def test_an_address_that_was_not_rewritten_is_looked_for_on_the_pages_site(
-    full: FullSite, site: str
-) -> None:
+def test_an_address_that_was_not_rewritten_is_looked_for_on_the_pages_site(full: FullSite, site: str) -> None:
     """The host knows whose it is; what begins like our own scripts is ours."""
     full.page(f"{site}/deep/page", HTML)
     frame = full.frame(f"{site}/deep/page")
@@ -309,16 +297,12 @@ def test_an_address_that_was_not_rewritten_is_looked_for_on_the_pages_site(
      ("bytes=10-", 416, "bytes */10", b"There is no such part.\n"), ("bytes=5-2", 200, "", b"0123456789"),
      ("bytes=0-1,3-4", 200, "", b"0123456789"), ("lines=1", 200, "", b"0123456789"), ("bytes=-", 200, "", b"0123456789")],
 )  # fmt: skip
-def test_media_can_be_had_in_parts(
-    full: FullSite, site: str, wanted: str, status: int, told: str, body: bytes
-) -> None:
+def test_media_can_be_had_in_parts(full: FullSite, site: str, wanted: str, status: int, told: str, body: bytes) -> None:
     """RFC 9110, 14.2: one range; more than one, or another unit, is answered with all."""
     full.page(f"{site}/", HTML)
     full.builder.response(f"{site}/v.webm", b"0123456789", mime="video/webm")
 
-    answer = full.part(
-        full.frame(f"{site}/"), "oe_", f"{site}/v.webm", "video", headers={"Range": wanted}
-    )
+    answer = full.part(full.frame(f"{site}/"), "oe_", f"{site}/v.webm", "video", headers={"Range": wanted})
 
     assert (answer.status, answer.body) == (status, body)
     assert dict(answer.headers).get("Content-Range", "") == told
@@ -343,10 +327,7 @@ def test_a_take_down_holds_here_at_once(full: FullSite, site: str) -> None:
     page = full.page(url, HTML)
     full.builder.response(f"{site}/i.png", png(), mime="image/png", page_id=page)
     frame = full.frame(url)
-    warm = [
-        full.part(frame, *each)
-        for each in (("im_", f"{site}/i.png", "image"), ("mp_", url, "iframe"))
-    ]
+    warm = [full.part(frame, *each) for each in (("im_", f"{site}/i.png", "image"), ("mp_", url, "iframe"))]
     with contextlib.closing(open_decisions(full.builder.layout)) as decisions:
         take_down(decisions, f"{site}/i.png")
         held = {"If-None-Match": warm[0]["ETag"]}
@@ -393,14 +374,10 @@ def test_every_response_carries_the_policy_whatever_was_archived(full: FullSite,
             ("o", "x/unknown"),
             ("p", "application/pdf"),
         ):
-            full.builder.response(
-                f"{site}/{name}{status}", b"<p>x", mime=mime, status=status, headers=clean
-            )
+            full.builder.response(f"{site}/{name}{status}", b"<p>x", mime=mime, status=status, headers=clean)
     frame = full.frame(f"{site}/")
     origin = frame.split("/c/")[0]
-    policy = FullPolicy(
-        FullOrigins(f"http://*{origin[origin.index('.') :]}", b"x" * 16), full.served.front
-    )
+    policy = FullPolicy(FullOrigins(f"http://*{origin[origin.index('.') :]}", b"x" * 16), full.served.front)
     allowed = {"cache-control", "etag", "memento-datetime", "accept-ranges", "content-type", "content-length", "location",
                "content-disposition", "date", "allow", "content-range"}  # fmt: skip
 
@@ -503,8 +480,6 @@ def test_the_origins_of_public_copies_need_a_shared_secret(
     monkeypatch.delenv("WEBOID_FULL_SECRET", raising=False)
     origins = ServerOrigins("https://a.example", "https://b.example")
     with pytest.raises(ConfigError, match="WEBOID_FULL_SECRET"):
-        asyncio.run(
-            serve(collection.layout, origins=origins, with_replay=False, full="https://*.c.example")
-        )
+        asyncio.run(serve(collection.layout, origins=origins, with_replay=False, full="https://*.c.example"))
     with pytest.raises(ConfigError, match="--full-origin"):
         asyncio.run(serve(collection.layout, origins=origins, full="local"))

@@ -176,9 +176,7 @@ async def test_a_readers_click_leads_no_page_out_of_its_frame(
     full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
 ) -> None:
     """Only our own notice may use a click to leave it, and only for the front (P-08)."""
-    catching = (
-        "window.clicked=1;try{top.location='http://leak.test/'}catch(e){};open('http://leak.test/')"
-    )
+    catching = "window.clicked=1;try{top.location='http://leak.test/'}catch(e){};open('http://leak.test/')"
     style = "position:fixed;inset:0;display:block"
     full.page(f"{site}/", f'<div style="{style}" onclick="{catching}">x</div>')
     full.page(f"{site}/link", f'<a target="_top" style="{style}" href="{site}/next">next</a>')
@@ -198,9 +196,7 @@ async def test_a_readers_click_leads_no_page_out_of_its_frame(
             within="mp_/" + f"{site}/next",
         )
         top = await tab.ask("document.querySelector('iframe').getBoundingClientRect().y")
-        await tab.click(
-            int(x), int(y + top), until=f"location.href.startsWith('{full.served.front}/page/')"
-        )
+        await tab.click(int(x), int(y + top), until=f"location.href.startsWith('{full.served.front}/page/')")
     assert leaks.requests == []
 
 
@@ -361,9 +357,7 @@ const i = new Image(); i.crossOrigin = 'anonymous'; i.onload = () => { const c =
 <iframe src="/frame"></iframe></body></html>"""
 
 
-async def test_an_application_runs_as_it_did(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
-) -> None:
+async def test_an_application_runs_as_it_did(full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection) -> None:
     """Modules, workers, requests, routes and drawing of the archived page, all out of the archive."""
     page = full.page(f"{site}/app", APPLICATION)
 
@@ -489,9 +483,7 @@ DEEP = """<iframe src="../deeper.html"></iframe><object type="image/svg+xml" dat
 made.src = URL.createObjectURL(new Blob([text], { type: "text/html" })); document.body.append(made)</script>"""
 
 
-async def test_relative_frames_are_shown(
-    full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection
-) -> None:
+async def test_relative_frames_are_shown(full: FullSite, site: str, leaks: Leaks, chromium: CdpConnection) -> None:
     """Of framesets, of frames within them, pictures in objects, parts of drawings, and documents in data: addresses."""
     page = full.page(f"{site}/dir/page.html", FRAMED)
     titled = "<script>document.title='{}'</script><svg><use href='icons.svg#star'/></svg>"

@@ -61,9 +61,7 @@ def test_another_request_is_not_taken_for_it(captured: list[bytes], found: int |
 def test_values_that_are_new_at_each_visit_may_differ() -> None:
     """Where only one captured request is such; of two neither can be told to be the one."""
     body = '{"q":"bridge","at":%d,"id":"%s-1111-2222-3333-444455556666"}'
-    one, two, wanted = (
-        request((body % (1700000000000 + at, f"0000000{at}")).encode()) for at in range(3)
-    )
+    one, two, wanted = (request((body % (1700000000000 + at, f"0000000{at}")).encode()) for at in range(3))
 
     assert match_body(wanted, [("one", one)]) == "one"
     assert match_body(wanted, [("one", one), ("two", two)]) is None

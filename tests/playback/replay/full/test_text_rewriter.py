@@ -66,9 +66,7 @@ def test_a_module_imports_our_names_for_those_that_pywb_wraps() -> None:
 
 def test_a_dynamic_import_asks_wombat() -> None:
     """A method of that name does not."""
-    assert rewrite_dynamic_imports("import(x);a.import(y)", "null") == (
-        "____wb_rewrite_import__(null,x);a.import(y)"
-    )
+    assert rewrite_dynamic_imports("import(x);a.import(y)", "null") == ("____wb_rewrite_import__(null,x);a.import(y)")
 
 
 def test_an_import_map_leads_into_the_archive() -> None:
@@ -92,9 +90,7 @@ def test_any_text_survives(text: str) -> None:
     is_module(text)
 
 
-@pytest.mark.parametrize(
-    "piece", ["import ", "import{a,", "export {", ";", "import a,", "let {", "import*"]
-)
+@pytest.mark.parametrize("piece", ["import ", "import{a,", "export {", ";", "import a,", "let {", "import*"])
 def test_a_long_hostile_script_is_read_in_time(piece: str) -> None:
     """No pattern takes time that grows with the square of a script (P-21)."""
     text = piece * (100_000 // len(piece))

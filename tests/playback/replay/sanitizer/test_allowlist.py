@@ -51,11 +51,7 @@ def strangers(text: str, level: Level) -> list[tuple[str, str]]:
     for tag, name in sorted(_Names(text).found):
         is_custom = "-" in tag and shows.has_look
         own = shows.attributes.get(tag, frozenset()) | every | {"rel"}
-        own |= (
-            shows.values.get(tag, {}).keys()
-            | shows.forced.get(tag, {}).keys()
-            | inert.get(tag, set())
-        )
+        own |= shows.values.get(tag, {}).keys() | shows.forced.get(tag, {}).keys() | inert.get(tag, set())
         is_known = not name or name in own or name.startswith(tuple(shows.prefixes) or ("\0",))
         if not (tag in shows.tags or is_custom) or not is_known:
             found.append((tag, name))
@@ -111,9 +107,7 @@ def test_only_the_highest_of_them_asks_for_images(in_replay: Call) -> None:
 
 @each_level
 @pytest.mark.parametrize("vector", VECTORS)
-def test_no_vector_brings_what_a_level_does_not_show(
-    in_replay: Call, vector: str, level: Level
-) -> None:
+def test_no_vector_brings_what_a_level_does_not_show(in_replay: Call, vector: str, level: Level) -> None:
     """Only elements and attributes of its list, and the same at a second reading (P-01, P-02)."""
     once, twice = in_replay("body_twice", [vector, level])
 
@@ -163,10 +157,7 @@ def test_a_sheet_without_pictures_has_a_route_of_its_own(archived: Archived, sit
     archived.builder.response(f"{site}/a.css", css, mime="text/css")
     moment = f"{NOW:%Y%m%d%H%M%S}"
 
-    plain, whole = (
-        archived.replay.get(f"/c/{moment}{modifier}/{site}/a.css").text
-        for modifier in ("cp_", "cs_")
-    )
+    plain, whole = (archived.replay.get(f"/c/{moment}{modifier}/{site}/a.css").text for modifier in ("cp_", "cs_"))
 
     assert plain == f'@import url("/c/{moment}cp_/{site}/b.css") ;\np{{color:red;}}'
     assert f'url("/c/{moment}im_/{site}/x.png")' in whole

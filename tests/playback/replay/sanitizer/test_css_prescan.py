@@ -47,15 +47,9 @@ def test_what_is_read_quickly_is_what_the_parser_reads(in_replay: Call, css: str
 @given(
     st.lists(
         st.one_of(
-            st.sampled_from(
-                ["color", "position", "MARGIN", "x", "-webkit-mask", "font-family", "cursor"]
-            ),
-            st.sampled_from(
-                [":", ";", " ", "!important", ",", "-", ".", "#", "%", "\n", "(", "url(x)"]
-            ),
-            st.sampled_from(
-                ["url(a.png)", "url('b?c')", "rgba(1,2,3,.4)", "var(--x)", "--y", "url(", "rgb("]
-            ),
+            st.sampled_from(["color", "position", "MARGIN", "x", "-webkit-mask", "font-family", "cursor"]),
+            st.sampled_from([":", ";", " ", "!important", ",", "-", ".", "#", "%", "\n", "(", "url(x)"]),
+            st.sampled_from(["url(a.png)", "url('b?c')", "rgba(1,2,3,.4)", "var(--x)", "--y", "url(", "rgb("]),
             st.text("0123456789abcdefpxeEu%#.-+ ,", max_size=6),
         ),
         max_size=10,

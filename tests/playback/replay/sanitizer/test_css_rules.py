@@ -147,9 +147,7 @@ def test_a_drawing_within_a_sheet_is_drawn(in_replay: Call) -> None:
     svg = "<svg xmlns='http://www.w3.org/2000/svg' width='4' height='4'/>"
     plain, coded = quote(svg), b64encode(svg.encode()).decode()
     for url in (f"data:image/svg+xml,{plain}", f"data:image/svg+xml;base64,{coded}"):
-        assert 'url("data:image/png;base64,' in in_replay(
-            "style", [f'p{{background:url("{url}")}}']
-        )
+        assert 'url("data:image/png;base64,' in in_replay("style", [f'p{{background:url("{url}")}}'])
     assert in_replay("style", ["p{mask:url('data:image/svg+xml,<svg')}"]) == ""
 
 
@@ -262,9 +260,7 @@ def test_newer_rules_stay(in_replay: Call, given: str, shown: str) -> None:
         (":lang(form)", ":lang(form)"),
     ],
 )  # fmt: skip
-def test_selectors_find_what_a_copy_replaces(
-    in_replay: Call, selector: str, expected: str | None
-) -> None:
+def test_selectors_find_what_a_copy_replaces(in_replay: Call, selector: str, expected: str | None) -> None:
     """Elements and attributes, by what stands for them, as specific as before; filtered again the same."""
     if expected is None:
         expected = re.sub(r"\[(?=\w)", "[data-weboid-written-", selector)

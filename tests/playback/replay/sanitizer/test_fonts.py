@@ -184,9 +184,7 @@ def test_a_font_of_another_moment_counts_as_a_part(house: Served, site: str, ttf
     """It is told of as pictures are, and is not shown at all beyond the window (P-10)."""
     house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
     for days in (2, 31):
-        house.builder.response(
-            f"{site}/{'f' if days == 2 else 'g'}", ttf, mime="font/ttf", at=NOW + timedelta(days)
-        )
+        house.builder.response(f"{site}/{'f' if days == 2 else 'g'}", ttf, mime="font/ttf", at=NOW + timedelta(days))
 
     told = fetch(house.replay, f"/c/{TS}sk_/{site}/").text
 
@@ -205,9 +203,7 @@ def test_what_is_no_font_is_absent(house: Served, site: str, ttf: bytes) -> None
     for name, body in bodies.items():
         house.builder.response(f"{site}/{name}.woff2", body, mime="font/woff2")
 
-    found = {
-        name: fetch(house.replay, f"{FONT}{site}/{name}.woff2", headers=ASKED) for name in bodies
-    }
+    found = {name: fetch(house.replay, f"{FONT}{site}/{name}.woff2", headers=ASKED) for name in bodies}
 
     assert {name: (each.status, each.body) for name, each in found.items()} == dict.fromkeys(
         bodies, (404, b"Not captured.\n")
@@ -270,9 +266,7 @@ def test_tables_that_no_browser_needs_are_left_out() -> None:
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(
-    st.sampled_from([b"wOF2", b"wOFF", b"OTTO", b"true", b"\0\1\0\0", b""]), st.binary(max_size=300)
-)
+@given(st.sampled_from([b"wOF2", b"wOFF", b"OTTO", b"true", b"\0\1\0\0", b""]), st.binary(max_size=300))
 def test_noise_is_no_font(magic: bytes, rest: bytes) -> None:
     """No bytes raise."""
     assert sanitise_font(magic + rest) == b""
@@ -349,8 +343,7 @@ def test_a_browser_shows_the_page_in_its_own_fonts(
     """A line in each format as it was live, unlike in the substitute, and nobody else is asked."""
     kinds = ("font/ttf", "font/woff", "font/woff2", "data")
     inline = {
-        kind: f"data:{kind};base64,{b64encode(wrapped.get(kind, wrapped['font/woff2'])).decode()}"
-        for kind in kinds
+        kind: f"data:{kind};base64,{b64encode(wrapped.get(kind, wrapped['font/woff2'])).decode()}" for kind in kinds
     }
     for kind in kinds[:3]:
         house.builder.response(f"{site}/{kind}", wrapped[kind], mime="application/octet-stream")
@@ -375,9 +368,7 @@ def test_a_browser_shows_the_page_in_its_own_fonts(
     file = browser.home / "live.html"
     file.write_text(page(live, "Archived-KIND,"))
 
-    own, none = (
-        browser.screenshot(f"{house.replay}/c/{TS}/{site}/{path}") for path in ("own", "none")
-    )
+    own, none = (browser.screenshot(f"{house.replay}/c/{TS}/{site}/{path}") for path in ("own", "none"))
     browser.dump_dom(f"{house.front}/page/{TS}/{site}/own", leaks=leaks)
 
     # Not their bytes: a difference would be explained for minutes.

@@ -183,8 +183,7 @@ def test_the_audit_itself_sees_harm() -> None:
     assert all(
         faults_of(vector)
         for vector in VECTORS
-        if vector.endswith(">")
-        and re.match(r"<(script|img|svg|iframe|a |object|base|meta|form)", vector)
+        if vector.endswith(">") and re.match(r"<(script|img|svg|iframe|a |object|base|meta|form)", vector)
     )
 
 
@@ -272,9 +271,7 @@ def test_what_makes_a_page_readable_stays(in_replay: Call) -> None:
         ("", 'data-weboid-written-href="https://page.example/a"'),  # of an earlier version
     ],
 )
-def test_what_a_page_wrote_stands_beside_its_rewritten_value(
-    in_replay: Call, marked: str, written: str
-) -> None:
+def test_what_a_page_wrote_stands_beside_its_rewritten_value(in_replay: Call, marked: str, written: str) -> None:
     """From the DOM artifact where style sheets select by it, else as it is in the document."""
     as_written = " data-weboid-written-href=/a" if "href" in marked else ""
     text = in_replay("document", [f"{marked}<a{as_written} href=https://page.example/a>a</a>"])
@@ -352,10 +349,7 @@ def test_controls_look_as_they_did_though_none_can_be_used(in_replay: Call) -> N
         "<button", "<select", "<fieldset", "<input", "<textarea"
     ]  # fmt: skip
     assert text.count(' disabled=""') == 5
-    assert (
-        "input:not(:where(input,textarea):not([readonly],[data-weboid-disabled])){color:red;}"
-        in text
-    )
+    assert "input:not(:where(input,textarea):not([readonly],[data-weboid-disabled])){color:red;}" in text
 
 
 def test_shadow_trees_stand_open(in_replay: Call) -> None:
@@ -608,21 +602,15 @@ def test_a_frameset_is_laid_out(in_replay: Call) -> None:
     assert "grid-template-columns:200px minmax(0,2fr) minmax(0,1fr)" in document.replace(", ", ",")
     assert document.count("gap:6px") == 2
     assert "frameset" not in document
-    plain = in_replay(
-        "document", [f"<html><frameset cols='9,*' frameborder=no>{frame}</frameset></html>"]
-    )
+    plain = in_replay("document", [f"<html><frameset cols='9,*' frameborder=no>{frame}</frameset></html>"])
     assert "gap:" not in plain
 
 
 @pytest.mark.parametrize(("doctype", "is_quirky"), [("", True), ("<!DOCTYPE html>", False)])
-def test_a_framed_document_of_quirks_mode_has_its_rules(
-    in_replay: Call, doctype: str, is_quirky: bool
-) -> None:
+def test_a_framed_document_of_quirks_mode_has_its_rules(in_replay: Call, doctype: str, is_quirky: bool) -> None:
     """As style rules, since a document within an attribute is never in that mode; the page itself can be."""
     inner = f"{doctype}<html data-weboid-url='https://site.example/f'><p>f</html>"
-    document = in_replay(
-        "document", [f'<p>a<iframe src="/f" data-weboid-document="{escape(inner)}"></iframe>']
-    )
+    document = in_replay("document", [f'<p>a<iframe src="/f" data-weboid-document="{escape(inner)}"></iframe>'])
 
     assert ("margin-block-start:0" in document) == is_quirky
     assert "margin-block-start:0" not in in_replay("document", ["<p>a"])
@@ -674,9 +662,7 @@ def test_words_of_a_drawing_are_its_alternative_text(in_replay: Call) -> None:
         "<text>three &amp; four<title>three</title></text></svg>"
     )
 
-    assert 'alt="Chart"' in in_replay(
-        "document", [drawing.replace("<style>", "<title>Chart</title><style>")]
-    )
+    assert 'alt="Chart"' in in_replay("document", [drawing.replace("<style>", "<title>Chart</title><style>")])
     assert 'alt="One two\nthree &amp; four"' in in_replay("document", [drawing])
 
 
@@ -778,8 +764,7 @@ def test_a_shape_is_drawn_as_it_looked(in_replay: Call, shape: str) -> None:
         ' width="9" height="9"></svg>',
         '<svg width="9" height="9"><rect style="a:b;fill:url(//evil.example/1)" data-weboid-look="fill:url(//evil.example/2);'
         'href:file///etc/passwd;onload:alert(1);transform:matrix(9e9 0 0);font-family:x}</style><script>;d:M0 0"></rect></svg>',
-        '<svg width="9" height="9">'
-        + '<g data-weboid-look="mask:url(#a);fill:url(#a)" id="a">' * 150,
+        '<svg width="9" height="9">' + '<g data-weboid-look="mask:url(#a);fill:url(#a)" id="a">' * 150,
     ],
     ids=range(11),
 )

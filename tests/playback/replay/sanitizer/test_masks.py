@@ -24,9 +24,7 @@ def saved(image: Image.Image, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "webp", "gif"])
-def test_a_mask_is_the_shape_of_a_picture_and_no_colour(
-    archived: Archived, site: str, kind: str
-) -> None:
+def test_a_mask_is_the_shape_of_a_picture_and_no_colour(archived: Archived, site: str, kind: str) -> None:
     """Re-encoded as black: who may not read the picture reads only where it is (P-02, P-16)."""
     half = Image.new("RGBA", (8, 8))
     half.paste((255, 0, 0, 255), (0, 0, 4, 8))
@@ -41,9 +39,7 @@ def test_a_mask_is_the_shape_of_a_picture_and_no_colour(
         shape = image.convert("RGBA")
     assert shape.size == (8, 8)
     assert (shape.getpixel((1, 1)), shape.getpixel((6, 6))) == ((0, 0, 0, 255), (0, 0, 0, 0))
-    known = archived.replay.get(
-        f"{MASK}/{site}/x", headers={**ASKED, "If-None-Match": reply["ETag"]}
-    )
+    known = archived.replay.get(f"{MASK}/{site}/x", headers={**ASKED, "If-None-Match": reply["ETag"]})
     assert (known.status, known["Access-Control-Allow-Origin"]) == (304, "*")
 
 

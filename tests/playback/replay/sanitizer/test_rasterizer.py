@@ -15,9 +15,7 @@ from tests.support.playback_fixtures import NOW, Archived, png
 pytestmark = pytest.mark.playback
 
 Call = Callable[[str, list[object]], Any]
-SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {}>{}</svg>'
-)
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {}>{}</svg>'
 GREEN = '<rect width="100" height="100" fill="#0f0"/>'
 
 
@@ -43,9 +41,7 @@ def drawn(in_replay: Call, text: str | bytes, **options: object) -> Image.Image 
         ("", (300, 150)),
     ],
 )
-def test_a_drawing_has_its_own_size(
-    in_replay: Call, attributes: str, size: tuple[int, int]
-) -> None:
+def test_a_drawing_has_its_own_size(in_replay: Call, attributes: str, size: tuple[int, int]) -> None:
     """As a browser lays it out: its lengths, else its view box, else 300 by 150."""
     image = drawn(in_replay, SVG.format(attributes, GREEN))
 
@@ -63,9 +59,7 @@ def test_a_drawing_can_be_sharper_and_coloured(in_replay: Call) -> None:
     assert image.getpixel((4, 4)) == (0, 0, 255, 255)
 
 
-@pytest.mark.parametrize(
-    "family", ["sans-serif", "serif", "monospace", "Nobody Has This", "Arial,sans-serif"]
-)
+@pytest.mark.parametrize("family", ["sans-serif", "serif", "monospace", "Nobody Has This", "Arial,sans-serif"])
 def test_the_words_of_a_drawing_are_written(in_replay: Call, family: str) -> None:
     """In a typeface of this machine, when the one that it names is not there."""
     words = f'<text y="15" font-family="{family}" font-weight="700">mW</text>'
@@ -98,9 +92,7 @@ def test_a_drawing_opens_no_file(in_replay: Call, tmp_path: Path, inside: str) -
     image = drawn(in_replay, SVG.format('width="9" height="9"', text))
 
     assert image is not None
-    assert {colour[0] for _, colour in image.getcolors(99) or [] if isinstance(colour, tuple)} == {
-        0
-    }
+    assert {colour[0] for _, colour in image.getcolors(99) or [] if isinstance(colour, tuple)} == {0}
 
 
 def test_a_raster_image_within_a_drawing_is_drawn(in_replay: Call) -> None:
@@ -115,9 +107,7 @@ def test_a_raster_image_within_a_drawing_is_drawn(in_replay: Call) -> None:
 
 _LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 9))
 _USES = "".join(
-    f'<g id="g{n}">{f"<use href=#g{n - 1} />" * 10}</g>'.replace(
-        "=#g" + str(n - 1), f'="#g{n - 1}"'
-    )
+    f'<g id="g{n}">{f"<use href=#g{n - 1} />" * 10}</g>'.replace("=#g" + str(n - 1), f'="#g{n - 1}"')
     for n in range(1, 9)
 )
 
@@ -126,8 +116,7 @@ _USES = "".join(
     "text",
     [
         f'<!DOCTYPE svg [<!ENTITY l0 "ha">{_LAUGHS}]>' + SVG.format("", "<text>&l8;</text>"),
-        '<!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
-        + SVG.format("", "<text>&x;</text>"),
+        '<!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/passwd">]>' + SVG.format("", "<text>&x;</text>"),
         '<!DOCTYPE svg [<!ENTITY % x "a">%x;]>' + SVG.format("", GREEN),
         "<!DOCTYPE svg>" + SVG.format("", GREEN) + "<!DOCTYPE a>",
         f'<!DOCTYPE svg [<!ENTITY a "{"x" * 300}">]>' + SVG.format("", "&a;" * 60_000),
@@ -165,9 +154,7 @@ def test_old_drawing_programs_name_their_namespaces_by_entities(in_replay: Call)
 def test_an_svg_of_a_page_is_served_as_png(archived: Archived, site: str, packed: bool) -> None:
     """Whatever type it was sent with; drawn by a maker, and never sent as itself (P-16)."""
     body = SVG.format('width="9" height="9" onload="alert(1)"', GREEN).encode()
-    archived.builder.response(
-        f"{site}/x.svg", gzip.compress(body) if packed else body, mime="image/svg+xml"
-    )
+    archived.builder.response(f"{site}/x.svg", gzip.compress(body) if packed else body, mime="image/svg+xml")
 
     reply = archived.replay.get(f"/c/{NOW:%Y%m%d%H%M%S}im_/{site}/x.svg")
 

@@ -130,9 +130,7 @@ def test_of_the_corpus_only_what_a_level_shows_stays(in_replay: Call, level: Lev
 
 
 @pytest.mark.browser
-async def test_nothing_of_the_corpus_runs_or_leaks_in_replay(
-    served: Served, site: str, leaks: Leaks
-) -> None:
+async def test_nothing_of_the_corpus_runs_or_leaks_in_replay(served: Served, site: str, leaks: Leaks) -> None:
     """All of it in one page, at each level, as the reader's browser gets it: DOM and source alike (P-03)."""
     calm = "<!DOCTYPE html><title>calm</title>"
     marked = "".join(f"<div>{each}</div>" for each in PAYLOADS)

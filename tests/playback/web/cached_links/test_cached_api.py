@@ -53,16 +53,16 @@ A copy: [https://web.archive.org/web/2020/{DEAD} archived], [[Main Page]].
 <references />
 """
 # Where the script would wait for seconds it waits for a moment.
-HURRIED = "{ const real = setTimeout; window.setTimeout = (then, ms, ...more) => real(then, ms >= 5000 ? 50 : ms, ...more); }"
+HURRIED = (
+    "{ const real = setTimeout; window.setTimeout = (then, ms, ...more) => real(then, ms >= 5000 ? 50 : ms, ...more); }"
+)
 # The same for every wait but that for an answer.
 AT_ONCE = HURRIED.replace("ms >= 5000", "ms >= 1000 && ms !== 3000")
 LINKS = """JSON.stringify(Array.from(document.querySelectorAll('ROOT'), link => ({
     href: link.getAttribute('href'), classes: link.className, data: {...link.dataset},
     mark: link.nextElementSibling?.matches('.weboid-cached') ? link.nextElementSibling.outerHTML : '',
 })))"""
-ASKED = (
-    "performance.getEntriesByType('resource').filter(e => e.name.endsWith('/api/cached')).length"
-)
+ASKED = "performance.getEntriesByType('resource').filter(e => e.name.endsWith('/api/cached')).length"
 
 
 @dataclass
@@ -80,9 +80,7 @@ class Archive:
 
     def loader(self, **said: str) -> str:
         """The line of Common.js."""
-        query = "&".join(
-            f"{name}={value}" for name, value in {"wiki": "dewiki@WMF", **said}.items()
-        )
+        query = "&".join(f"{name}={value}" for name, value in {"wiki": "dewiki@WMF", **said}.items())
         return f"mw.loader.load( '{self.served.front}/links/gadget.js?{query}' );"
 
 
@@ -108,9 +106,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
         closing(open_frontier(builder.layout, settings.frontier, settings.politeness)) as frontier,
         closing(RegistrySource(builder.layout)) as source,
         closing(ReaderQueueStatus(builder.layout, settings, clock=clock)) as status,
-        serving(
-            builder, links=LinkRegistry(source, RateLimitPolicy(rates=MANY)), status=status
-        ) as served,
+        serving(builder, links=LinkRegistry(source, RateLimitPolicy(rates=MANY)), status=status) as served,
     ):
         frontier.add([NewItem(QUEUED), NewItem(HELD)], now=now)
         yield Archive(served, shelf, frontier)
@@ -156,17 +152,14 @@ async def links_in(screen: Screen, root: str = "#mw-content-text a.external") ->
 async def until(screen: Screen, condition: str) -> None:
     """Wait until the page says so."""
     await screen.value(
-        f"new Promise(done => {{ const look = () => ({condition}) ? done(true)"
-        " : setTimeout(look, 20); look(); })"
+        f"new Promise(done => {{ const look = () => ({condition}) ? done(true) : setTimeout(look, 20); look(); }})"
     )
 
 
 # ---- on MediaWiki
 
 
-async def test_links_of_a_wikis_page_get_their_copies(
-    archive: Archive, wiki: Wiki, screen: Screen
-) -> None:
+async def test_links_of_a_wikis_page_get_their_copies(archive: Archive, wiki: Wiki, screen: Screen) -> None:
     """What docs/how-to/embedding.md says, and nothing else (A09)."""
     await screen.open(f"{wiki.base}/wiki/Burg")
     found = await links_in(screen, "#mw-content-text .references a.external, p a.external")
@@ -192,9 +185,7 @@ async def test_links_of_a_wikis_page_get_their_copies(
     assert found[NEVER]["mark"] == ""
     assert found[f"https://web.archive.org/web/2020/{DEAD}"]["mark"] == ""
     assert await screen.value(ASKED) == 1
-    assert (
-        await screen.value("document.querySelectorAll('.weboid-ignore .weboid-link').length") == 0
-    )
+    assert await screen.value("document.querySelectorAll('.weboid-ignore .weboid-link').length") == 0
 
 
 async def test_the_copy_is_one_click_away(archive: Archive, wiki: Wiki, screen: Screen) -> None:
@@ -209,9 +200,7 @@ async def test_the_copy_is_one_click_away(archive: Archive, wiki: Wiki, screen: 
 
 
 @pytest.mark.parametrize("version", OTHERS, ids=str)
-async def test_other_versions_of_mediawiki_show_the_same(
-    archive: Archive, screen: Screen, version: Version
-) -> None:
+async def test_other_versions_of_mediawiki_show_the_same(archive: Archive, screen: Screen, version: Version) -> None:
     """The oldest that is promised and a later one load the gadget, and its styles, as they are."""
     with reading_wiki(archive, version) as running:
         await screen.open(f"{running.base}/wiki/Burg")
@@ -224,9 +213,7 @@ async def test_other_versions_of_mediawiki_show_the_same(
 
 
 @pytest.mark.parametrize(("show", "shown"), [("dead", {f"{DEAD}#Teil-2"}), ("never", set())])
-async def test_a_wiki_chooses_what_is_shown(
-    wiki: Wiki, screen: Screen, show: str, shown: set[str]
-) -> None:
+async def test_a_wiki_chooses_what_is_shown(wiki: Wiki, screen: Screen, show: str, shown: set[str]) -> None:
     """Classes and attributes are there in any case."""
     await screen.open(f"{wiki.base}/wiki/Burg?shown={show}")
     found = await links_in(screen)
@@ -236,9 +223,7 @@ async def test_a_wiki_chooses_what_is_shown(
     assert "weboid-working" in found[FINE]["classes"]
 
 
-async def test_what_was_queued_gets_its_copy_without_a_reload(
-    archive: Archive, wiki: Wiki, screen: Screen
-) -> None:
+async def test_what_was_queued_gets_its_copy_without_a_reload(archive: Archive, wiki: Wiki, screen: Screen) -> None:
     """The page asks again while something is on its way, and then no more."""
     url = "https://zeitung.de/soon"
     archive.frontier.add([NewItem(url)], now=SystemClock().now())
@@ -264,9 +249,7 @@ async def test_a_page_asks_again_a_few_times_only(wiki: Wiki, screen: Screen) ->
     assert await screen.value(ASKED) == 16
 
 
-async def test_after_an_edit_on_the_page_its_links_are_asked_for_again(
-    wiki: Wiki, screen: Screen
-) -> None:
+async def test_after_an_edit_on_the_page_its_links_are_asked_for_again(wiki: Wiki, screen: Screen) -> None:
     """MediaWiki's own hooks say so."""
     await screen.open(f"{wiki.base}/wiki/Burg")
     await links_in(screen)

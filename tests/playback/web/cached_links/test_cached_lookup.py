@@ -186,9 +186,7 @@ def test_what_is_no_web_page_is_told_with_its_length(desk: Desk) -> None:
 
     assert (fine["mime"], fine["kib"]) == ("pdf", 1234)
     assert fine["words"] == "Copy of 20 November 2026; the link leads to a file (pdf, 1,234 KiB)"
-    assert dead["words"].endswith(
-        "; copy of 20 November 2026; the link leads to a file (pdf, 1,234 KiB)"
-    )
+    assert dead["words"].endswith("; copy of 20 November 2026; the link leads to a file (pdf, 1,234 KiB)")
 
 
 def test_the_page_that_a_reader_is_led_to_is_there(desk: Desk) -> None:
@@ -247,9 +245,7 @@ def test_without_a_copy_it_is_said_what_becomes_of_the_link(
 def test_what_was_tried_waits_for_its_site(desk: Desk, until: datetime | None, words: str) -> None:
     """B2: the answer is still "queued"; the words say why, and when the next attempt is."""
     tried = (FailedAttempt(CAPTURED, "connect: refused"),)
-    desk.books.standing_of[FINE] = UrlQueueStatus(
-        UrlQueueState.QUEUED, CAPTURED, until, attempts=tried
-    )
+    desk.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.QUEUED, CAPTURED, until, attempts=tried)
     found = desk.link(FINE)
 
     assert (found["answer"], found["words"]) == ("queued", words)
@@ -291,9 +287,7 @@ def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(desk: Desk) -> N
     ],
     ids=["failed", "skipped", "challenge", "soft-404", "parked", "error", "login", "pdf"],
 )
-def test_what_is_not_the_page_is_no_copy_of_it(
-    desk: Desk, facts: dict[str, Any], answer: str
-) -> None:
+def test_what_is_not_the_page_is_no_copy_of_it(desk: Desk, facts: dict[str, Any], answer: str) -> None:
     """An archived error page is none of what was cited."""
     desk.copy(FINE, **facts)
 
@@ -325,9 +319,7 @@ def test_of_several_good_copies_the_newest_is_offered(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("state", [LinkState.USURPED, LinkState.DEVIATED])
-def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(
-    desk: Desk, state: LinkState
-) -> None:
+def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(desk: Desk, state: LinkState) -> None:
     """From the day after it was last seen to be right."""
     history = pack_history(
         (
@@ -355,9 +347,7 @@ def test_a_dead_link_without_a_copy_of_ours_leads_to_another_archive(desk: Desk)
 
     assert (found["answer"], found["href"], found["copy"]) == ("copy", address, address)
     assert (found["service"], found["date"]) == ("wayback", "2020-01-01T00:00:00Z")
-    assert found["words"] == (
-        "Dead since 21 May 2026; copy of 1 January 2020 in Internet Archive's Wayback Machine"
-    )
+    assert found["words"] == ("Dead since 21 May 2026; copy of 1 January 2020 in Internet Archive's Wayback Machine")
 
 
 def test_our_own_copy_goes_before_another_archives(desk: Desk) -> None:
@@ -396,9 +386,7 @@ def test_a_copy_that_a_person_chose_goes_before_a_newer_one(desk: Desk) -> None:
 
 @pytest.mark.parametrize(("effect", "answer"), [("block", "refused"), ("hide", "none")])
 @pytest.mark.parametrize("what", ["url", "host", "capture"])
-def test_what_was_taken_down_is_not_offered(
-    desk: Desk, what: str, effect: str, answer: str
-) -> None:
+def test_what_was_taken_down_is_not_offered(desk: Desk, what: str, effect: str, answer: str) -> None:
     """Neither here nor, for a URL that was taken down as a whole, anywhere else."""
     desk.copy(DEAD)
     address = "https://web.archive.org/web/20200101000000/https://verlag.de/"
@@ -633,9 +621,7 @@ def test_it_is_asked_again_at_once_while_something_is_on_its_way(desk: Desk) -> 
 
 
 @pytest.mark.parametrize(("wait_s", "fresh_s"), [(-5, 1), (0, 1), (7, 7), (7_200, 60)])
-def test_a_link_that_waits_for_its_site_is_asked_for_at_its_next_attempt(
-    desk: Desk, wait_s: int, fresh_s: int
-) -> None:
+def test_a_link_that_waits_for_its_site_is_asked_for_at_its_next_attempt(desk: Desk, wait_s: int, fresh_s: int) -> None:
     """Nothing changes before; a minute is the longest in any case."""
     until = NOW + timedelta(seconds=wait_s)
     tried = (FailedAttempt(CAPTURED, "connect: refused"),)
@@ -765,9 +751,7 @@ def test_what_is_no_question_is_refused_with_the_reason(desk: Desk, body: bytes)
         ("", 415),
     ],
 )
-def test_a_question_is_json_whatever_a_browser_may_call_it(
-    desk: Desk, kind: str, code: int
-) -> None:
+def test_a_question_is_json_whatever_a_browser_may_call_it(desk: Desk, kind: str, code: int) -> None:
     """text/plain is what is sent to other sites without a preflight."""
     assert desk.post({"urls": []}, kind).status_code == code
 

@@ -43,9 +43,7 @@ def test_every_state_has_a_name(state: LinkState, language: str) -> None:
     assert link_messages.group_name(GROUPS[state])
 
 
-@pytest.mark.parametrize(
-    "code", [each for each in StatusCode if each not in (StatusCode.NONE, StatusCode.FINE)]
-)
+@pytest.mark.parametrize("code", [each for each in StatusCode if each not in (StatusCode.NONE, StatusCode.FINE)])
 def test_every_failure_has_its_likely_cause(code: StatusCode, language: str) -> None:
     """A sentence (W06, W55)."""
     if code in (
@@ -62,9 +60,7 @@ def test_every_failure_has_its_likely_cause(code: StatusCode, language: str) -> 
 
 @pytest.mark.parametrize("state", LinkState)
 @given(code=st.integers(0, 255), evidence=st.text(max_size=20))
-def test_nothing_that_is_known_is_too_odd_for_words(
-    state: LinkState, code: int, evidence: str
-) -> None:
+def test_nothing_that_is_known_is_too_odd_for_words(state: LinkState, code: int, evidence: str) -> None:
     """A later version may have kept other numbers."""
     link = LinkRecord("https://a.de/", state, code=code, evidence=evidence, since_day=TODAY - 9)
 

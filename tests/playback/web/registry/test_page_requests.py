@@ -33,9 +33,7 @@ def test_a_page_that_is_not_observed_is_handed_to_the_feeder(shelf: Shelf, front
     assert written == []
 
 
-def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
-    shelf: Shelf, front: Front
-) -> None:
+def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(shelf: Shelf, front: Front) -> None:
     """W10: those that other pages of the farm have, with what these know; the answer says how it stands."""
     query = "dbname=dewiki@WMF&curid=4711&titles=Neu&scope=all"
     told = front.page(query).json()["pages"]

@@ -177,9 +177,7 @@ def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
         ("url=https://a.de/&dbname=de wiki", "Specify the wiki"),
     ],
 )
-def test_a_mistake_is_explained_and_the_form_stays_filled_in(
-    query: str, said: str, front: Front
-) -> None:
+def test_a_mistake_is_explained_and_the_form_stays_filled_in(query: str, said: str, front: Front) -> None:
     """Nobody has to type it all again."""
     answer = front.get(f"/links?{query}&stamp={front.stamp()}")
     name = query.partition("=")[0].replace("dbname", "page-wiki")
@@ -202,9 +200,7 @@ def test_a_page_is_filtered_by_status(status: str, found: set[str], front: Front
 
 
 @pytest.mark.parametrize("status", ["working", "unreachable"])
-def test_a_pattern_is_filtered_by_status_and_namespace(
-    status: str, shelf: Shelf, front: Front
-) -> None:
+def test_a_pattern_is_filtered_by_status_and_namespace(status: str, shelf: Shelf, front: Front) -> None:
     """And names pages of the wiki that was named, of no other (W03, W24)."""
     shelf.page(1, "Fremd", DEAD, FINE, wiki="dewiki@OSM")
     text = told(front, f"pattern=*.de&dbname=dewiki&status={status}&namespace=0")
@@ -348,9 +344,7 @@ def test_what_is_no_pattern_is_said_in_the_readers_language(front: Front) -> Non
     query = "links?pattern=ftp://a.de/"
 
     assert "no ftp" in front.get(f"/en/{query}").text
-    assert "Nach diesem Muster kann nicht gesucht werden" in html.unescape(
-        front.get(f"/de/{query}").text
-    )
+    assert "Nach diesem Muster kann nicht gesucht werden" in html.unescape(front.get(f"/de/{query}").text)
     answer = front.get("/links/api/excluded?dbname=dewiki&pattern=*", accept_language="de")
     assert "Nach diesem Muster kann nicht gesucht werden" in answer.json()["detail"]
 
@@ -374,9 +368,7 @@ def test_a_pattern_is_searched_in_several_namespaces(shelf: Shelf, front: Front)
     assert found("content") == ["Artikel", "Benutzer"]
 
 
-def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(
-    shelf: Shelf, front: Front
-) -> None:
+def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(shelf: Shelf, front: Front) -> None:
     """As the command line does (X06)."""
     shelf.settings({"excluded_domains": ["doi.org"]})
 
@@ -414,9 +406,7 @@ PATHS = (
 )  # fmt: skip
 VALUES = st.one_of(
     st.text(max_size=30),
-    st.sampled_from(
-        ["dewiki@WMF", "1", "*.de", DEAD, "Foo bar", "spam", "all", "-1", "%", "\x00", "٣"]
-    ),
+    st.sampled_from(["dewiki@WMF", "1", "*.de", DEAD, "Foo bar", "spam", "all", "-1", "%", "\x00", "٣"]),
 )
 
 
@@ -425,9 +415,7 @@ VALUES = st.one_of(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(
-    path=st.sampled_from(PATHS), query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5)
-)
+@given(path=st.sampled_from(PATHS), query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
 def test_no_question_is_too_odd(path: str, query: dict[str, str], front: Front) -> None:
     """Whatever is asked: an answer, a reason, or patience; never a fault of ours."""
     front.clock.seconds += 3_600

@@ -13,8 +13,7 @@ from tests.support.registry_shelf import Shelf
 def statements(speaks: Any) -> Iterator[tuple[str, str]]:
     """Each by its name, as that database takes it, its values written out."""
     made: dict[str, Any] = {
-        f"list-{kind}": registry_lists.count_findings(kind, 1, 5, 500).limit(51)
-        for kind in WikiListKind
+        f"list-{kind}": registry_lists.count_findings(kind, 1, 5, 500).limit(51) for kind in WikiListKind
     }
     made["round"] = registry_lists.last_of_round(1, 5)
     by_key: Any = URL_BY_KEY.body

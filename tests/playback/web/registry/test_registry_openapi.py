@@ -42,9 +42,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     opened = open_registry(Layout(root))
     shelf = Shelf(opened, root)
     shelf.fill_richly()
-    with open_front(
-        root, FixedRegistry(opened), access=RateLimitPolicy(rates=MANY), origin=None
-    ) as front:
+    with open_front(root, FixedRegistry(opened), access=RateLimitPolicy(rates=MANY), origin=None) as front:
         yield schemathesis.openapi.from_asgi(PATH, front.app)
     opened.close()
 
@@ -74,8 +72,7 @@ def test_a_list_of_values_is_that_of_the_code(name: str) -> None:
 def test_limits_and_link_fields_are_those_of_the_code() -> None:
     """The description is data; what the API checks is not made from it."""
     parameters = {
-        each["name"]: each["schema"]
-        for each in api_description()["paths"]["/links/api/links"]["get"]["parameters"]
+        each["name"]: each["schema"] for each in api_description()["paths"]["/links/api/links"]["get"]["parameters"]
     }
     every = ",".join(sorted(LINK_FIELDS))
     states = ",".join([*LINK["state"]["enum"], *Group])
@@ -86,17 +83,14 @@ def test_limits_and_link_fields_are_those_of_the_code() -> None:
     assert SCHEMAS["CachedQuestion"]["properties"]["urls"]["maxItems"] == MOST_URLS
 
 
-PATHS = [
-    (path, method) for path, item in sorted(api_description()["paths"].items()) for method in item
-]
+PATHS = [(path, method) for path, item in sorted(api_description()["paths"].items()) for method in item]
 READ = [path for path, method in PATHS if method == "get"]
 ASKED = [
     (path, method, mode)
     for path, method in PATHS
     for mode in GenerationMode
     # What takes nothing cannot be asked wrongly.
-    if mode is GenerationMode.POSITIVE
-    or api_description()["paths"][path][method].get("parameters") != []
+    if mode is GenerationMode.POSITIVE or api_description()["paths"][path][method].get("parameters") != []
 ]
 
 
@@ -119,9 +113,7 @@ def test_a_full_answer_has_the_form_that_is_described(path: str, described: Any)
     for query in ({"curid": "1", "scope": "all"}, {"pageid": "1"}, {"with": "unreachable"}):
         for form in ("json", "xml", ""):
             given_all = {"dbname": "dewiki@WMF", "format": form, **query}
-            names = {
-                each["name"] for each in described.raw_schema["paths"][path]["get"]["parameters"]
-            }
+            names = {each["name"] for each in described.raw_schema["paths"][path]["get"]["parameters"]}
             asked = {name: value for name, value in given_all.items() if name in names}
             if "pageid" in asked or "curid" in asked or "with" in asked:
                 operation.Case(query=asked).call_and_validate()
@@ -138,12 +130,8 @@ def test_a_full_answer_about_links_has_the_form_that_is_described(described: Any
     assert [link["answer"] for link in answer["links"]] == ["copy", "none", "none"]
 
 
-@pytest.mark.parametrize(
-    ("path", "method", "mode"), ASKED, ids=lambda value: getattr(value, "value", value)
-)
-def test_the_application_does_as_described(
-    path: str, method: str, mode: GenerationMode, described: Any
-) -> None:
+@pytest.mark.parametrize(("path", "method", "mode"), ASKED, ids=lambda value: getattr(value, "value", value))
+def test_the_application_does_as_described(path: str, method: str, mode: GenerationMode, described: Any) -> None:
     """Whatever is asked, as described or not: codes, types, headers and bodies are those named."""
 
     @settings(
@@ -154,13 +142,9 @@ def test_the_application_does_as_described(
     def ask(case: Any) -> None:
         names = [case.query.get(name) for name in ("curid", "pageid", "titles")]
         is_without_page = (
-            method == "get"
-            and "list" not in path
-            and not any(str(each or "").strip(" _|") for each in names)
+            method == "get" and "list" not in path and not any(str(each or "").strip(" _|") for each in names)
         )
         # That one of two parameters is needed cannot be described; it is answered with a reason.
-        case.call_and_validate(
-            excluded_checks=[positive_data_acceptance] if is_without_page else []
-        )
+        case.call_and_validate(excluded_checks=[positive_data_acceptance] if is_without_page else [])
 
     ask()

@@ -70,12 +70,8 @@ def stamped(served: Served, name: str) -> str:
     return PAGES[name].replace("STAMP", found[1])
 
 
-@pytest.mark.parametrize(
-    ("width", "dark"), [(1200, True), (320, False)], ids=["desktop-dark", "phone-light"]
-)
-async def test_axe_finds_nothing_serious(
-    width: int, dark: bool, reading: Served, screen: Screen
-) -> None:
+@pytest.mark.parametrize(("width", "dark"), [(1200, True), (320, False)], ids=["desktop-dark", "phone-light"])
+async def test_axe_finds_nothing_serious(width: int, dark: bool, reading: Served, screen: Screen) -> None:
     """Names, contrast, landmarks and order; and nothing is wider than the window (W69)."""
     found = {}
     # What differs by light or by width is seen on a few of them.
@@ -112,9 +108,7 @@ async def test_the_form_works_without_script(reading: Served, screen: Screen) ->
     assert DEAD in said
 
 
-async def test_a_gadget_gets_its_hook_and_nothing_else_runs(
-    reading: Served, screen: Screen
-) -> None:
+async def test_a_gadget_gets_its_hook_and_nothing_else_runs(reading: Served, screen: Screen) -> None:
     """The real browser runs the script as a wiki's page would; hostile URLs stay texts (W67)."""
     script = reading.get("/externalLinkProblem?dbname=dewiki@WMF&pageid=2").text
     page = (

@@ -53,9 +53,7 @@ EVERY = (
 
 def links_of(front: Front, query: str = "&scope=all") -> list[dict[str, Any]]:
     """The first page's links."""
-    found: list[dict[str, Any]] = front.page(f"dbname=dewiki@WMF&curid=1{query}").json()["pages"][
-        0
-    ]["links"]
+    found: list[dict[str, Any]] = front.page(f"dbname=dewiki@WMF&curid=1{query}").json()["pages"][0]["links"]
     return found
 
 
@@ -139,9 +137,7 @@ def test_a_wiki_that_nobody_knows_is_an_error(path: str, name: str, front: Front
     assert (form.status_code, "This wiki is not known here" in form.text) == (404, True)
 
 
-def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(
-    shelf: Shelf, front: Front
-) -> None:
+def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(shelf: Shelf, front: Front) -> None:
     """W08: where it is not, the page is read again soon."""
     page, query = number_of(shelf.wiki(), 1), "dbname=dewiki@WMF&curid=1"
     with shelf.store.writing() as rows:
@@ -160,9 +156,7 @@ def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(
     assert [page["is_current"] for page in several] == [None, None]
 
 
-def test_links_to_pages_of_the_farm_that_are_not_there_get_a_hint(
-    shelf: Shelf, front: Front
-) -> None:
+def test_links_to_pages_of_the_farm_that_are_not_there_get_a_hint(shelf: Shelf, front: Front) -> None:
     """W50: with what a page's reading found, also in what gadgets load."""
     lost = "https://de.wikipedia.org/wiki/No_such_page"
     shelf.missing(5, "Linking", lost)
@@ -214,9 +208,7 @@ TELLING = (
 
 
 @pytest.mark.parametrize("path", TELLING)
-def test_a_private_wiki_is_told_to_internal_callers_alone(
-    path: str, shelf: Shelf, tmp_path: Path
-) -> None:
+def test_a_private_wiki_is_told_to_internal_callers_alone(path: str, shelf: Shelf, tmp_path: Path) -> None:
     """Neither its titles nor links that it alone has (L12)."""
     shelf.page(1, "Interna", SECRET, DEAD, wiki="hauswiki@WMF")
     shelf.state(SECRET, LinkState.DEAD)
@@ -357,9 +349,7 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
 
 
 @pytest.mark.parametrize("stage", [ProposalStage.WAITING, ProposalStage.FAILED])
-def test_an_untested_replacement_is_told_to_nobody(
-    stage: ProposalStage, shelf: Shelf, front: Front
-) -> None:
+def test_an_untested_replacement_is_told_to_nobody(stage: ProposalStage, shelf: Shelf, front: Front) -> None:
     """Nor one whose test failed (W17)."""
     number = shelf.state(DEAD, LinkState.DEAD)
     shelf.add(
@@ -379,12 +369,8 @@ def test_what_is_over_is_not_told(shelf: Shelf, front: Front) -> None:
     number = shelf.state(DEAD, LinkState.DEAD)
     host = shelf.host_of(number)
     shelf.report(number, expires_day=TODAY - 1)
-    shelf.add(
-        url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="x", first_day=0, last_day=TODAY - 180
-    )
-    shelf.add(
-        host_quirks, host_id=host, kind=HostQuirk.SERVER_ERROR, first_day=0, last_day=TODAY - 100
-    )
+    shelf.add(url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="x", first_day=0, last_day=TODAY - 180)
+    shelf.add(host_quirks, host_id=host, kind=HostQuirk.SERVER_ERROR, first_day=0, last_day=TODAY - 100)
     shelf.add(host_quirks, host_id=host, kind=99, first_day=TODAY, last_day=TODAY)
     (link,) = [link for link in links_of(front) if link["url"] == DEAD]
 
@@ -416,9 +402,7 @@ def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
 
 def test_a_url_that_works_again_has_no_replacement(shelf: Shelf, front: Front) -> None:
     """It is shown in the place of what cannot be reached alone (W17)."""
-    shelf.replace(
-        shelf.state(FINE, LinkState.ALIVE), "https://verlag.de/there", ProposalStage.WORKS
-    )
+    shelf.replace(shelf.state(FINE, LinkState.ALIVE), "https://verlag.de/there", ProposalStage.WORKS)
     (link,) = [link for link in links_of(front) if link["url"] == FINE]
     assert link["replacement"] is None
 
@@ -736,9 +720,7 @@ def test_a_registry_that_is_away_is_told_in_words(path: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("source", [FixedRegistry(None), None], ids=["not-begun", "none"])
-def test_without_a_registry_the_front_is_as_before(
-    source: FixedRegistry | None, tmp_path: Path
-) -> None:
+def test_without_a_registry_the_front_is_as_before(source: FixedRegistry | None, tmp_path: Path) -> None:
     """No address of it is there."""
     with open_front(tmp_path, source) as front:
         found = {path: front.get(path).status_code for path in (*EVERY, "/links", "/")}
@@ -933,9 +915,7 @@ def test_both_databases_answer_alike(either: Shelf, tmp_path: Path) -> None:
         ping = front.page("dbname=dewiki@WMF&curid=1&ping=1").status_code
         listed = front.get("/links/api/list?dbname=dewiki&with=unreachable").json()["pages"]
         url = front.get(f"/links?url={DEAD}&dbname=dewiki&farm=1&stamp={front.stamp()}")
-        found = front.get(
-            f"/links?pattern=*.de&dbname=dewiki&status=unreachable&stamp={front.stamp()}"
-        )
+        found = front.get(f"/links?pattern=*.de&dbname=dewiki&status=unreachable&stamp={front.stamp()}")
 
     assert page[0] == page[1]
     assert [link["state"] for link in page[0]["links"]] == ["invalid", "alive", "dead"]

@@ -22,9 +22,7 @@ def said(language: str, days: int) -> tuple[str, str]:
     """How long ago, and for how long."""
     token = page_language.set(PageLanguage(language))
     try:
-        return link_messages.ago(TODAY - days, TODAY), link_messages.for_duration(
-            TODAY - days, TODAY
-        )
+        return link_messages.ago(TODAY - days, TODAY), link_messages.for_duration(TODAY - days, TODAY)
     finally:
         page_language.reset(token)
 

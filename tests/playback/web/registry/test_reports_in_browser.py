@@ -49,9 +49,7 @@ def speaking(tmp_path: Path) -> Iterator[Speaking]:
         shelf.page(1, "Page", DEAD, FINE)
         shelf.state(DEAD, LinkState.DEAD, code=18)
         shelf.state(FINE, LinkState.ALIVE, code=1)
-        registry = LinkRegistry(
-            FixedRegistry(store), RateLimitPolicy(form_rates=FREE), ReportOptions(builder.layout)
-        )
+        registry = LinkRegistry(FixedRegistry(store), RateLimitPolicy(form_rates=FREE), ReportOptions(builder.layout))
         with serving(builder, links=registry) as it:
             yield Speaking(it.front, store)
 
@@ -120,10 +118,7 @@ async def test_axe_finds_nothing_serious(dark: bool, speaking: Speaking, screen:
         "wrong": speaking.address(url="ftp://x", before=before),
         "replace": speaking.address("replace", before=before),
         # Forms of a button alone.
-        **{
-            act: speaking.address(act, before=before)
-            for act in (("withdraw",) if dark else ("report", "remove"))
-        },
+        **{act: speaking.address(act, before=before) for act in (("withdraw",) if dark else ("report", "remove"))},
     }
     found = {}
     for name, address in pages.items():

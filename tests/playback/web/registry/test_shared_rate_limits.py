@@ -114,9 +114,7 @@ async def _make_collection(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_served_fronts_refuse_a_reader_together(
-    redis_server: RedisServer, tmp_path: Path
-) -> None:
+def test_two_served_fronts_refuse_a_reader_together(redis_server: RedisServer, tmp_path: Path) -> None:
     """`weboid serve` twice, on one frontier in Redis: what one has answered the other has counted."""
     root = Path(__file__).resolve().parents[4]
     known = {k: v for k, v in os.environ.items() if not k.startswith("WEBOID")}

@@ -135,17 +135,13 @@ def test_a_report_is_withdrawn_by_anybody(front: Front, store: RegistryStore) ->
     assert "no reports of this link to withdraw" in again.text
 
 
-def test_a_replacement_is_a_link_only_when_it_was_found_working(
-    front: Front, store: RegistryStore
-) -> None:
+def test_a_replacement_is_a_link_only_when_it_was_found_working(front: Front, store: RegistryStore) -> None:
     """Until then nobody can follow it (W17); anybody removes it."""
     assert send(front, "replace", {"address": NEW}).status_code == 303
     assert NEW not in shown(front).text
     with store.writing() as connection:
         (waiting,) = replacements_to_test(connection, TODAY, 9)
-        record_replacement_test(
-            connection, waiting, CheckResult(1, CheckVerdict.OK, CheckMethod.GET, 200), TODAY
-        )
+        record_replacement_test(connection, waiting, CheckResult(1, CheckVerdict.OK, CheckMethod.GET, 200), TODAY)
     assert f'href="{NEW}"' in shown(front).text
     assert send(front, "replace", {"address": f"{NEW}2"}, who="203.0.113.9").status_code == 409
     assert send(front, "remove", who="203.0.113.9").status_code == 303
@@ -219,9 +215,7 @@ def test_what_works_needs_nothing(front: Front) -> None:
         assert answer.status_code == 409
 
 
-def test_a_report_may_be_about_a_beginning_that_is_typed(
-    front: Front, store: RegistryStore
-) -> None:
+def test_a_report_may_be_about_a_beginning_that_is_typed(front: Front, store: RegistryStore) -> None:
     """A domain with a path, of which the address is one; nothing else (W13)."""
     wrong = send(front, "report", {"reach": "prefix", "prefix": "elsewhere.example/"})
     assert (wrong.status_code, rows(store)) == (400, (0, 0))
@@ -252,9 +246,7 @@ def test_a_report_may_be_about_a_folder_or_a_site(front: Front, store: RegistryS
     ],
     ids=lambda each: " ".join(each.values()),
 )
-def test_no_other_site_speaks_for_a_reader(
-    headers: dict[str, str], front: Front, store: RegistryStore
-) -> None:
+def test_no_other_site_speaks_for_a_reader(headers: dict[str, str], front: Front, store: RegistryStore) -> None:
     """Though it had a token: the browser says where the form was sent from."""
     answer = send(front, "report", headers=headers)
     assert answer.status_code == 403
@@ -267,22 +259,16 @@ def test_no_other_site_speaks_for_a_reader(
     [{"Sec_Fetch_Site": "none"}, {"Sec_Fetch_Site": ""}, {"Sec_Fetch_Site": "", "Origin": ""}],
     ids=["reload", "no-fetch-metadata", "text-browser"],
 )
-def test_browsers_that_say_less_are_believed_with_a_token(
-    headers: dict[str, str], front: Front
-) -> None:
+def test_browsers_that_say_less_are_believed_with_a_token(headers: dict[str, str], front: Front) -> None:
     """A text browser says nothing, but has fetched the form itself."""
     assert send(front, "report", headers=headers).status_code == 303
 
 
-def test_a_token_is_for_one_purpose_one_place_and_two_hours(
-    front: Front, store: RegistryStore
-) -> None:
+def test_a_token_is_for_one_purpose_one_place_and_two_hours(front: Front, store: RegistryStore) -> None:
     """Else the form comes back with a fresh one, and its button works."""
     token = token_of(shown(front, "report"))
 
-    def sent(
-        act: str = "report", url: str = DEAD, said: str = token, who: str = "192.0.2.1"
-    ) -> int:
+    def sent(act: str = "report", url: str = DEAD, said: str = token, who: str = "192.0.2.1") -> int:
         body = urlencode({"url": url, "token": said, "address": NEW}).encode()
         return send(front, act, body, who=who).status_code
 
@@ -431,18 +417,14 @@ HOSTS = [
     st.text(alphabet="abAB/.?#!&=%*,()~_-+ ü:;@'$[]|\\", max_size=12),
     st.sampled_from(ReportReach),
 )
-def test_a_wider_report_means_its_own_url_too(
-    scheme: str, host: str, path: str, reach: ReportReach
-) -> None:
+def test_a_wider_report_means_its_own_url_too(scheme: str, host: str, path: str, reach: ReportReach) -> None:
     """Whatever the URL looks like: its folder and its host are patterns that match it."""
     url = identity_key(fetch_key(f"{scheme}://{host}/{path}"))
     assert reach is ReportReach.URL or matcher(parse_pattern(report_pattern(url, reach)))(url)
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.integers(0, 2**34), st.integers(0, TOKEN_S))
-def test_a_token_holds_for_what_it_was_made(
-    purpose: str, addresses: str, now: int, later: int
-) -> None:
+def test_a_token_holds_for_what_it_was_made(purpose: str, addresses: str, now: int, later: int) -> None:
     """And in no other second, nor for any other purpose."""
     tokens = FormTokens(ReporterDigests(b"k" * 32))
     token = tokens.make(purpose, addresses, now)

@@ -144,9 +144,7 @@ def test_a_response_that_breaks_off_is_kept_and_said_so(archived: ArchivedList) 
 
 
 @pytest.mark.parametrize("host", hosts.BAD_TLS)
-def test_tls_that_does_not_verify_is_captured_and_recorded(
-    archived: ArchivedList, host: str
-) -> None:
+def test_tls_that_does_not_verify_is_captured_and_recorded(archived: ArchivedList, host: str) -> None:
     """Self-signed, expired or for another name: stored and marked as unverified."""
     url = f"https://{host}/page/plain"
     unverified = [
@@ -154,9 +152,7 @@ def test_tls_that_does_not_verify_is_captured_and_recorded(
         for kind, target, headers, _ in archived.records
         if kind in ("response", "revisit") and "WARC-TLS-Verification" in headers
     ]
-    (manifest,) = (
-        payload for _, target, _, payload in archived.records if target == f"urn:pageinfo:{url}"
-    )
+    (manifest,) = (payload for _, target, _, payload in archived.records if target == f"urn:pageinfo:{url}")
 
     assert archived.ran.pages[url]["outcome"] == "complete"
     assert url in unverified
@@ -164,9 +160,7 @@ def test_tls_that_does_not_verify_is_captured_and_recorded(
 
 
 @pytest.mark.parametrize(("url", "reason"), UNREACHABLE)
-def test_an_unreachable_host_is_given_up_with_its_reason(
-    archived: ArchivedList, url: str, reason: str
-) -> None:
+def test_an_unreachable_host_is_given_up_with_its_reason(archived: ArchivedList, url: str, reason: str) -> None:
     """It is tried again as often as the profile says, then it is a dead letter."""
     failed = archived.ran.pages[url]
     status = archived.weboid.call("status", "--json").events[0]
@@ -236,9 +230,7 @@ def test_a_check_for_robots_is_met_again_later_and_kept_as_what_it_is(weboid: We
     assert status["classes"] == {"challenge": 1}
 
 
-def test_a_collection_in_use_by_another_process_is_refused(
-    weboid: Weboid, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collection_in_use_by_another_process_is_refused(weboid: Weboid, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code says so."""
     monkeypatch.setattr("crawler.collection.LOCK_WAIT_S", 0.1)
     make_collection(Layout(weboid.collection), SystemClock())
@@ -304,9 +296,7 @@ def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(
 def test_sigterm_to_the_process_group_finishes_the_pages_begun(weboid: Weboid) -> None:
     """A unit's KillMode=control-group and timeout(1) signal every process; the proxy goes on to the end."""
     urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(16)]
-    process = weboid.start(
-        "archive", "--json", "--profile", str(weboid.profile), "--workers", "2", *urls
-    )
+    process = weboid.start("archive", "--json", "--profile", str(weboid.profile), "--workers", "2", *urls)
     assert process.stdout is not None
     for line in process.stdout:
         if '"event": "page"' in line:
@@ -369,9 +359,7 @@ def test_refusals_that_are_kept_add_up(weboid_with: Callable[..., Weboid]) -> No
     assert report.failures == 2
 
 
-def test_stored_levels_hold_for_the_next_visit_unless_the_run_says_otherwise(
-    weboid: Weboid, web: TestWeb
-) -> None:
+def test_stored_levels_hold_for_the_next_visit_unless_the_run_says_otherwise(weboid: Weboid, web: TestWeb) -> None:
     """`weboid level set --store` for a domain, then `--store` for a run: manifest, WARC and size say so."""
     first, second = web.gallery(301), web.gallery(302)
     make_collection(Layout(weboid.collection), SystemClock())
@@ -387,9 +375,7 @@ def test_stored_levels_hold_for_the_next_visit_unless_the_run_says_otherwise(
         for kind, target, _, payload in found
         if target.startswith("urn:pageinfo:")
     }
-    images = {
-        target for kind, target, *_ in found if kind == "response" and target.endswith(".png")
-    }
+    images = {target for kind, target, *_ in found if kind == "response" and target.endswith(".png")}
     wanted = {url for url in web.gallery_subresources(302) if url.endswith(".png")}
     assert wanted
     assert images == wanted

@@ -203,9 +203,7 @@ def test_a_proxy_of_another_folder_is_refused(
     assert first.stop() == 0
 
 
-def test_a_proxy_that_starts_before_its_redis_waits(
-    redis: RedisServer, start: Callable[..., Started]
-) -> None:
+def test_a_proxy_that_starts_before_its_redis_waits(redis: RedisServer, start: Callable[..., Started]) -> None:
     """It says so, and serves as soon as it can."""
     redis.kill()
     proxy = start("proxy", *PORTS, WEBOID_SECRET=SECRET)
@@ -217,9 +215,7 @@ def test_a_proxy_that_starts_before_its_redis_waits(
     assert proxy.stop() == 0
 
 
-def test_a_worker_that_starts_first_makes_no_collection(
-    weboid: Weboid, start: Callable[..., Started]
-) -> None:
+def test_a_worker_that_starts_first_makes_no_collection(weboid: Weboid, start: Callable[..., Started]) -> None:
     """Half of one would keep the proxy from starting."""
     worker = start("worker", WEBOID_SECRET=SECRET)
     waiting = worker.until("waiting")
@@ -269,9 +265,7 @@ def options_of(layout: Layout, settings: Settings, **changed: str) -> ProxyServi
     """Options of a proxy."""
     listen = (changed.get("listen", "127.0.0.1"), 0)
     advertise = changed.get("advertise", "")
-    return ProxyServiceOptions(
-        layout.root, settings, listen, ("127.0.0.1", 0), advertise, CLUSTER_SECRET, 1.0
-    )
+    return ProxyServiceOptions(layout.root, settings, listen, ("127.0.0.1", 0), advertise, CLUSTER_SECRET, 1.0)
 
 
 @pytest.fixture
@@ -296,9 +290,7 @@ def started(layout: Layout, settings: Settings) -> Iterator[RunningProxy]:
 @pytest.fixture
 def frontier(tmp_path: Path) -> Iterator[SqliteFrontier]:
     """A frontier of its own."""
-    with SqliteFrontier(
-        tmp_path / "f.sqlite", settings=FrontierSettings(), politeness=PolitenessSettings()
-    ) as opened:
+    with SqliteFrontier(tmp_path / "f.sqlite", settings=FrontierSettings(), politeness=PolitenessSettings()) as opened:
         yield opened
 
 

@@ -141,9 +141,7 @@ def make_roles(script: Path, postgres: PostgresServer, database: str, secrets: P
         "CREATE TABLE public.other (n INTEGER)",
     ],
 )
-def test_no_role_of_a_service_reaches_beyond_the_database(
-    deployment: Deployment, secret: str, statement: str
-) -> None:
+def test_no_role_of_a_service_reaches_beyond_the_database(deployment: Deployment, secret: str, statement: str) -> None:
     """Neither is a superuser, and neither becomes one."""
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         deployment.sql(secret, statement)
@@ -179,14 +177,10 @@ def test_the_roles_take_over_what_a_superuser_had_made(deployment: Deployment) -
         client.execute("INSERT INTO before.it (n) VALUES (1)")
     script = deployment.folder / "postgres-roles"
     for _ in range(2):
-        said = make_roles(
-            script, deployment.postgres, deployment.database, deployment.folder / "secrets"
-        )
+        said = make_roles(script, deployment.postgres, deployment.database, deployment.folder / "secrets")
         assert said == ""
     assert deployment.sql(READ, "SELECT n FROM before.it") == [(1,)]
-    deployment.sql(
-        WRITE, "INSERT INTO before.it (n) VALUES (2)", "ALTER TABLE before.it ADD m TEXT"
-    )
+    deployment.sql(WRITE, "INSERT INTO before.it (n) VALUES (2)", "ALTER TABLE before.it ADD m TEXT")
 
 
 @pytest.mark.slow
@@ -207,9 +201,7 @@ def test_no_password_is_logged_by_the_server(deployment: Deployment) -> None:
         ("frontier", "{weboid:frontier:other}"),
     ],
 )
-def test_each_user_of_redis_is_refused_the_keys_of_others(
-    deployment: Deployment, secret: str, other: str
-) -> None:
+def test_each_user_of_redis_is_refused_the_keys_of_others(deployment: Deployment, secret: str, other: str) -> None:
     """By commands, and by scripts."""
     with closing(deployment.client(secret)) as client:
         for words in (
@@ -299,17 +291,13 @@ def parts(deployment: Deployment) -> Iterator[Parts]:
     with ExitStack() as stack:
         origin = Origin()
         stack.callback(origin.close)
-        cluster = Cluster(
-            folder, origin, deployment.redis, deployment.postgres, deployment.database, hosts=2
-        )
+        cluster = Cluster(folder, origin, deployment.redis, deployment.postgres, deployment.database, hosts=2)
         cluster.prepare(proxies=1, workers=1)
         nowhere = Layout(folder / "none")
         with closing(open_decisions(nowhere, deployment.addresses[WRITE])) as store:
             domain, now = target_of(domain="h00.example"), SystemClock().now()
             root = LevelActor("root")
-            LevelStore(store).decide(
-                [domain], StoredLevel.TEXT, actor=root, now=now, is_stored=True
-            )
+            LevelStore(store).decide([domain], StoredLevel.TEXT, actor=root, now=now, is_stored=True)
         cluster.members["proxy0"].env = deployment.environment(WEBOID_DATABASE=WRITE, **shared)
         # The dedup index is the proxies': a worker only knows that there is one.
         cluster.members["worker0"].env = {

@@ -66,9 +66,7 @@ def start(web: TestWeb, tmp_path: Path) -> Iterator[Start]:
     """Serves answers and makes the command; keyword arguments are groups of the profile."""
     with ExitStack() as stack:
 
-        def begin(
-            answers: dict[str, Answer], **groups: dict[str, Any]
-        ) -> tuple[Weboid, LinkedSite]:
+        def begin(answers: dict[str, Answer], **groups: dict[str, Any]) -> tuple[Weboid, LinkedSite]:
             site = stack.enter_context(LinkedSite(answers))
             return weboid_for(site, web, tmp_path, **groups), site
 
@@ -111,9 +109,7 @@ def test_scope_options_say_what_is_archived(start: Start) -> None:
         ),
     ],
 )
-def test_scope_options_reach_the_scope(
-    weboid: Weboid, options: tuple[str, ...], scope: str
-) -> None:
+def test_scope_options_reach_the_scope(weboid: Weboid, options: tuple[str, ...], scope: str) -> None:
     """The others, as a dry run words them; what follows from a scope is tested with it."""
     ran = weboid.call("crawl", SEED, "--dry-run", "--json", *options)
 
@@ -168,9 +164,7 @@ def test_a_seed_that_redirects_is_a_seed_where_it_leads(start: Start) -> None:
 
 def test_sitemaps_are_read_and_what_is_in_scope_joins(start: Start) -> None:
     """robots.txt names an index, that a gzipped file; pages that nothing links to are archived."""
-    entries = "".join(
-        f"<url><loc>http://a.example/{path}</loc></url>" for path in ("docs/hidden", "other/x")
-    )
+    entries = "".join(f"<url><loc>http://a.example/{path}</loc></url>" for path in ("docs/hidden", "other/x"))
     weboid, site = start(
         {
             "a.example/robots.txt": file(b"User-agent: *\nSitemap: http://a.example/index.xml\n"),
@@ -195,9 +189,7 @@ def test_a_dry_run_says_what_would_be_crawled_and_does_nothing(start: Start) -> 
     """Seeds with what they span, the scope in words, the budgets."""
     weboid, site = start(SITE)
 
-    ran = weboid.call(
-        "crawl", SEED, "--dry-run", "--depth", "2", "--size-limit", "5GB", "--time-limit", "2h"
-    )
+    ran = weboid.call("crawl", SEED, "--dry-run", "--depth", "2", "--size-limit", "5GB", "--time-limit", "2h")
 
     assert "a.example/docs/…" in ran.out
     assert "Pages in the folder of the seed, at most 2 links away." in ran.out
@@ -206,9 +198,7 @@ def test_a_dry_run_says_what_would_be_crawled_and_does_nothing(start: Start) -> 
     assert not site.asked
 
 
-def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(
-    start: Start, redis_server: RedisServer
-) -> None:
+def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(start: Start, redis_server: RedisServer) -> None:
     """Else the workers that wait for its end would never begin."""
     weboid, _ = start(SITE)
     url = f"{redis_server.url}?frontier=stopped"
@@ -354,9 +344,7 @@ def test_a_crawl_that_was_killed_goes_on_and_captures_every_page_once(start: Sta
     assert times == {f"http://a.example{path}": 1 for path in WHOLE_FOLDER}
 
 
-def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(
-    start: Start, redis_server: RedisServer
-) -> None:
+def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(start: Start, redis_server: RedisServer) -> None:
     """The command adds the job and its seeds, and ends; nothing is made here."""
     weboid, site = start(SITE)
     shared = ("--frontier", f"{redis_server.url}?frontier=handed")
@@ -380,9 +368,7 @@ def test_a_continuous_crawl_visits_again_what_is_due_and_what_is_added(start: St
         {"a.example/docs/": page(), "a.example/docs/new": page()},
         recrawl={"first_s": 1.0, "min_s": 1.0, "max_s": 1.0},
     )
-    process = weboid.start(
-        "crawl", "--json", "--profile", str(weboid.profile), SEED, "--continuous"
-    )
+    process = weboid.start("crawl", "--json", "--profile", str(weboid.profile), SEED, "--continuous")
     assert process.stdout is not None
     seen: Counter[str] = Counter()
     for line in process.stdout:

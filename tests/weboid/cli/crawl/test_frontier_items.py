@@ -211,9 +211,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
     "command",
     [("crawl", "pause"), ("queue", "hosts"), ("queue", "ls"), ("crawl", "add", "a.example")],
 )
-def test_without_a_collection_there_is_nothing_to_command(
-    weboid: Weboid, command: tuple[str, ...]
-) -> None:
+def test_without_a_collection_there_is_nothing_to_command(weboid: Weboid, command: tuple[str, ...]) -> None:
     """Nothing is made by looking."""
     ran = weboid.call(*command, "--collection", "nowhere")
 
@@ -238,15 +236,11 @@ def test_a_frontier_of_another_version_is_named(weboid: Weboid, frontier: Fronti
         assert "version" in ran.err
 
 
-def test_items_are_listed_and_shown_with_all_that_is_known(
-    weboid: Weboid, frontier: Frontier
-) -> None:
+def test_items_are_listed_and_shown_with_all_that_is_known(weboid: Weboid, frontier: Frontier) -> None:
     """By state, reason and pattern; the way to an item goes back to its seed."""
     end_three(frontier)
     found = NewItem("https://deep.example/x", hops=2, via="https://mid.example/")
-    frontier.add(
-        [NewItem("https://mid.example/", hops=1, via="https://done.example/")], now=CLOCK.now()
-    )
+    frontier.add([NewItem("https://mid.example/", hops=1, via="https://done.example/")], now=CLOCK.now())
     frontier.add([found], now=CLOCK.now())
     listed = weboid.call("queue", "ls", "--state", "dead", "--reason", "TLS")
     queued = weboid.call("queue", "ls", "--match", "deep", "--json")
@@ -450,16 +444,12 @@ def test_the_status_is_watched_until_it_is_told_to_end(weboid: Weboid, frontier:
     assert (process.returncode, err) == (0, b"")
 
 
-def test_the_commands_work_on_a_frontier_that_machines_share(
-    weboid: Weboid, tmp_path: Path
-) -> None:
+def test_the_commands_work_on_a_frontier_that_machines_share(weboid: Weboid, tmp_path: Path) -> None:
     """In Redis, from a machine without any collection; what cannot be read is said there, too."""
     server = RedisServer(tmp_path / "redis")
     shared = ("--frontier", f"{server.url}?frontier=news")
     try:
-        added = json_of(
-            weboid.call("crawl", "add", "https://a.example/", "b.example", "--json", *shared)
-        )
+        added = json_of(weboid.call("crawl", "add", "https://a.example/", "b.example", "--json", *shared))
         weboid.call("crawl", "pause", "a.example", *shared)
         paused = json_of(weboid.call("crawl", "pause", "--wait", "--json", *shared))
         stopped = json_of(weboid.call("crawl", "stop", "--json", *shared))
@@ -544,9 +534,7 @@ def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_what_was_enqueued_is_archived_by_a_run_without_urls(
-    weboid: Weboid, frontier: Frontier
-) -> None:
+def test_what_was_enqueued_is_archived_by_a_run_without_urls(weboid: Weboid, frontier: Frontier) -> None:
     """The list need not be given again."""
     weboid.call("crawl", "add", f"{RULES}/page/plain?later")
     ran = weboid.archive()

@@ -96,9 +96,7 @@ def lines_of(frontier: Frontier) -> list[str]:
     return [line for state in ItemState for line in export_lines(frontier, state)]
 
 
-def import_lines(
-    frontier: Frontier, text: str | bytes, states: frozenset[ItemState] = UNFINISHED
-) -> FrontierImport:
+def import_lines(frontier: Frontier, text: str | bytes, states: frozenset[ItemState] = UNFINISHED) -> FrontierImport:
     """What an import of the text did."""
     data = text.encode() if isinstance(text, str) else text
     return import_items(frontier, io.BytesIO(data), states, now=lambda: NOW)
@@ -107,8 +105,7 @@ def import_lines(
 def one_in_each_state(frontier: Frontier) -> None:
     """Five hosts, each with an item in another state."""
     items = [
-        NewItem(f"https://{state}.example/", Lane.HIGH, hops=2, via="https://seed.example/")
-        for state in ItemState
+        NewItem(f"https://{state}.example/", Lane.HIGH, hops=2, via="https://seed.example/") for state in ItemState
     ]
     frontier.add([*items, NewItem("https://job.example/", job="news", hops_off=1)], now=NOW)
     for item in frontier.claim(now=NOW, worker="w", limit=6):
@@ -178,9 +175,7 @@ def test_an_import_queues_what_was_still_to_be_visited(frontier: Frontier, other
     ],
     ids=range(12),
 )
-def test_a_line_that_cannot_be_used_is_named_and_the_rest_goes_on(
-    other: Frontier, line: str | bytes
-) -> None:
+def test_a_line_that_cannot_be_used_is_named_and_the_rest_goes_on(other: Frontier, line: str | bytes) -> None:
     """The good line after it is taken."""
     data = line.encode() if isinstance(line, str) else line
     taken = import_lines(other, data + b'\n\n{"url": "https://good.example/"}\n')
@@ -250,9 +245,7 @@ def test_a_snapshot_is_a_collection_with_the_frontier_of_one_moment(
     assert 11 <= queued <= frontier.stats(NOW).queued
 
 
-def test_a_crawl_can_go_on_from_a_snapshot(
-    frontier: Frontier, layout: Layout, tmp_path: Path
-) -> None:
+def test_a_crawl_can_go_on_from_a_snapshot(frontier: Frontier, layout: Layout, tmp_path: Path) -> None:
     """The copy is written like any frontier; the original does not notice."""
     one_in_each_state(frontier)
     snapshot_frontier(layout, tmp_path / "copy", now=NOW)
@@ -264,9 +257,7 @@ def test_a_crawl_can_go_on_from_a_snapshot(
     assert frontier.stats(NOW).queued == 2
 
 
-def test_a_folder_with_something_in_it_is_left_alone(
-    frontier: Frontier, layout: Layout, tmp_path: Path
-) -> None:
+def test_a_folder_with_something_in_it_is_left_alone(frontier: Frontier, layout: Layout, tmp_path: Path) -> None:
     """Nobody's earlier snapshot is written over, and one without a marker is no collection."""
     snapshot_frontier(layout, tmp_path / "copy", now=NOW)
     (tmp_path / "notes").mkdir()
@@ -332,9 +323,7 @@ def test_workers_that_share_a_folder_rotate_their_log_once_for_a_snapshot(layout
     """The first that is told; a log that was begun after the snapshot stays."""
     moment, clock = NOW + timedelta(seconds=1), StoppedClock()
     with ExitStack() as stack:
-        logs = [
-            stack.enter_context(closing(CrawlLog(layout.crawl_log, clock=clock))) for _ in range(2)
-        ]
+        logs = [stack.enter_context(closing(CrawlLog(layout.crawl_log, clock=clock))) for _ in range(2)]
         for log in logs:
             log.note(PageSkipped("https://a.example/", "x"))
         logs[0].note(SnapshotMade(moment))

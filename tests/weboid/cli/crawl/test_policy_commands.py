@@ -34,15 +34,9 @@ def site() -> Iterator[Origin]:
     server.answers["/favicon.ico"] = ok(b"", status="404 None")
     for path in ("/plain", "/private/x", "/more"):
         server.answers[path] = ok(PAGE)
-    server.answers["/tagged"] = ok(
-        PAGE, more="X-Robots-Tag: otherbot: all\r\nX-Robots-Tag: noarchive\r\n"
-    )
-    server.answers["/meta"] = ok(
-        PAGE + b'<meta name="ROBOTS" content="NoArchive"><img src="/i.png">'
-    )
-    server.answers["/file.pdf"] = ok(
-        b"%PDF-1.4\n", mime="application/pdf", more="X-Robots-Tag: noarchive\r\n"
-    )
+    server.answers["/tagged"] = ok(PAGE, more="X-Robots-Tag: otherbot: all\r\nX-Robots-Tag: noarchive\r\n")
+    server.answers["/meta"] = ok(PAGE + b'<meta name="ROBOTS" content="NoArchive"><img src="/i.png">')
+    server.answers["/file.pdf"] = ok(b"%PDF-1.4\n", mime="application/pdf", more="X-Robots-Tag: noarchive\r\n")
     yield server
     server.close()
 
@@ -78,9 +72,7 @@ def offered(weboid: Weboid, url: str) -> int:
         return sum(len(list(index.captures(name, now))) for name in names)
 
 
-def test_pages_that_forbid_archiving_are_skipped_and_not_offered(
-    obeying: Weboid, site: Origin
-) -> None:
+def test_pages_that_forbid_archiving_are_skipped_and_not_offered(obeying: Weboid, site: Origin) -> None:
     """By header, by meta, and for a file; the reason is recorded, and replay finds nothing (A05)."""
     urls = [f"{SITE}/{path}" for path in ("plain", "tagged", "meta", "file.pdf")]
     ran = obeying.archive(*urls)
@@ -138,9 +130,7 @@ def test_explain_fetches_a_robots_txt_only_when_told_to(obeying: Weboid, site: O
 def test_entries_are_added_listed_and_removed(obeying: Weboid) -> None:
     """With kind, expiry, reason and actor; before there is a crawl, too (A16)."""
     long = f"https://long.example/{'a' * 3_000}"
-    (first,) = policy(
-        obeying, "add", "spam.example", "--reason", "spam", "--by", "alice", "--expires", "30d"
-    )
+    (first,) = policy(obeying, "add", "spam.example", "--reason", "spam", "--by", "alice", "--expires", "30d")
     assert (first["kind"], first["actor"], first["reason"]) == ("blacklist", "alice", "spam")
     policy(obeying, "add", "good.example", long, "--kind", "whitelist", "--reason", "ours")
     policy(obeying, "add", "site.example", "--set", "robots=ignore", "--reason", "they agreed")
@@ -227,9 +217,7 @@ def test_a_list_of_the_profile_is_obeyed_and_its_bad_lines_named(
     assert list(ran.pages) == [f"{SITE}/plain"]
 
 
-def test_entries_of_a_shared_frontier_are_kept_from_anywhere(
-    obeying: Weboid, redis_server: RedisServer
-) -> None:
+def test_entries_of_a_shared_frontier_are_kept_from_anywhere(obeying: Weboid, redis_server: RedisServer) -> None:
     """With --frontier no collection is needed, and another machine sees what one has added."""
     there = ("--frontier", f"{redis_server.url}?frontier=policy")
     policy(obeying, "add", "spam.example", "--reason", "spam", *there)

@@ -103,9 +103,7 @@ def _json_lines(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_what_is_due_is_looked_at(
-    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
-) -> None:
+def test_what_is_due_is_looked_at(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """What has changed is shown, and how it went; a second run finds nothing due."""
     farm.hosts["h1.example"] = gone
     watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
@@ -120,9 +118,7 @@ def test_what_is_due_is_looked_at(
     assert "Nothing is due." in again.stderr
 
 
-def test_machines_get_a_line_for_each_url(
-    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
-) -> None:
+def test_machines_get_a_line_for_each_url(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """With what was found, and when it is looked at again."""
     farm.hosts["h1.example"] = gone
     watch(store, ["http://h1.example/x", "http://h2.example/y"], day=TODAY)
@@ -136,9 +132,7 @@ def test_machines_get_a_line_for_each_url(
     assert all(each["due"] > f"{SystemClock().now():%Y-%m-%d}" for each in found.values())
 
 
-def test_named_urls_are_looked_at_at_once(
-    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
-) -> None:
+def test_named_urls_are_looked_at_at_once(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """Whether they are due or not, in any spelling."""
     watch(store, ["http://h1.example/x", "http://h2.example/y"], day=TODAY + 5)
 
@@ -149,9 +143,7 @@ def test_named_urls_are_looked_at_at_once(
     assert {each.host for each in farm.asked} == {"h1.example"}
 
 
-def test_a_url_that_is_not_watched_is_refused(
-    store: RegistryStore, tmp_path: Path, profile: Path
-) -> None:
+def test_a_url_that_is_not_watched_is_refused(store: RegistryStore, tmp_path: Path, profile: Path) -> None:
     """Nobody can have us ask for anything: only what a page has."""
     code, said = _refused(tmp_path, profile, "check", "http://h1.example/other")
 
@@ -165,9 +157,7 @@ def test_named_urls_are_left_to_the_checker_at_work(
     """Two would ask their hosts faster than allowed; it looks at them before all else."""
     ids = watch(store, ["http://h1.example/x"], day=TODAY + 5)
     with store.writing() as rows:
-        take_check_lease(
-            rows, ALL_HOSTS, "another", now=int(SystemClock().now().timestamp()), length_s=3600
-        )
+        take_check_lease(rows, ALL_HOSTS, "another", now=int(SystemClock().now().timestamp()), length_s=3600)
 
     done = _run(tmp_path, profile, "check", "http://h1.example/x")
 
@@ -179,9 +169,7 @@ def test_named_urls_are_left_to_the_checker_at_work(
     assert row.due_day == 0
 
 
-def test_a_dry_run_says_what_is_due(
-    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
-) -> None:
+def test_a_dry_run_says_what_is_due(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """By host, and asks nobody."""
     watch(store, [f"http://h1.example/{n}" for n in range(3)] + ["http://h2.example/"], day=TODAY)
 
@@ -248,9 +236,7 @@ def test_passes_are_shown(store: RegistryStore, farm: Farm, tmp_path: Path, prof
     assert facts["passes"][0]["ended"] is not None
 
 
-def test_urls_that_wait_too_long_are_told(
-    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
-) -> None:
+def test_urls_that_wait_too_long_are_told(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """A pass that takes longer than its four weeks is a warning, with what would help (W38)."""
     ids = watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
     with store.writing() as rows:
@@ -275,9 +261,7 @@ def test_sigint_ends_a_watching_check_gracefully(
     command = [sys.executable, "-c", "from weboid.cli.main import main; main()"]
     command += _arguments(tmp_path, profile, "check", "--watch")
     root = str(Path(__file__).parents[4])
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": root}
-    ) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": root}) as process:
         if begun.wait(240):
             process.send_signal(signal.SIGINT)
         else:

@@ -80,9 +80,7 @@ def failure_of(number: int) -> dict[str, int | str]:
 def states(collection: Path) -> dict[str, LinkState]:
     """By host and path."""
     with closing(open_registry(Layout(collection))) as store, store.reading() as rows:
-        query = select(hosts.c.name, urls.c.path, urls.c.state).join_from(
-            urls, hosts, hosts.c.id == urls.c.host_id
-        )
+        query = select(hosts.c.name, urls.c.path, urls.c.state).join_from(urls, hosts, hosts.c.id == urls.c.host_id)
         return {row.name + row.path: LinkState(row.state) for row in rows.execute(query)}
 
 
@@ -111,9 +109,7 @@ def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Two runs of the browser: pages as they were cited, and what became of them."""
     folder = tmp_path_factory.mktemp("confirmed")
     cited = {url.removeprefix("http://"): html("Cape", ARTICLE) for url in (FINE, SOLD, OTHER_TEXT)}
-    with LinkedSite(
-        {**cited, "gone.example.net/b": page(), "uncited.example.net/a": page()}
-    ) as site:
+    with LinkedSite({**cited, "gone.example.net/b": page(), "uncited.example.net/a": page()}) as site:
         weboid = weboid_for(site, web, folder)
         weboid.archive(FINE, SOLD, OTHER_TEXT, GONE_AT_FIRST, UNCITED)
         with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
@@ -122,9 +118,7 @@ def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         for setting in ("never", "failed", "always"):
             profile = folder / f"{setting}.toml"
             profile.write_text(f'[links]\nmirror = "{setting}"\n')
-            mirrored[setting] = weboid.call(
-                "links", "mirror", "--dry-run", "--profile", str(profile)
-            )
+            mirrored[setting] = weboid.call("links", "mirror", "--dry-run", "--profile", str(profile))
         watched(weboid.collection, [FINE, SOLD, OTHER_TEXT, GONE, SPELLED_KEY, *DEAD_HOST])
         with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
             wiki = ensure_wiki(rows, WikiName("dewiki"), day=TODAY)
@@ -145,9 +139,7 @@ def test_the_browser_decides_what_becomes_of_a_link(confirmed: Confirmed) -> Non
     verdicts = {each["url"]: each["verdict"] for each in confirmed.ran.events}
 
     assert len(confirmed.listed.out.splitlines()) == 5 + len(DEAD_HOST), confirmed.listed
-    assert [
-        confirmed.state[url.removeprefix("http://")] for url in (FINE, SOLD, OTHER_TEXT, GONE)
-    ] == [
+    assert [confirmed.state[url.removeprefix("http://")] for url in (FINE, SOLD, OTHER_TEXT, GONE)] == [
         LinkState.ALIVE,
         LinkState.USURPED,
         LinkState.DEVIATED,
@@ -216,9 +208,7 @@ def test_what_is_captured_anyway_is_held_against_its_first_copy(confirmed: Confi
 @pytest.fixture
 def idle(web: TestWeb, tmp_path: Path) -> Iterator[Weboid]:
     """The command in a collection that nobody has visited a page for."""
-    with LinkedSite(
-        {"fine.example.net/a": html("Cape", ARTICLE), "gone.example.net/b": page()}
-    ) as site:
+    with LinkedSite({"fine.example.net/a": html("Cape", ARTICLE), "gone.example.net/b": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         weboid.collection.mkdir()
         make_collection(Layout(weboid.collection), CLOCK)

@@ -51,12 +51,8 @@ class _Archive(BaseHTTPRequestHandler):
         headers = {"Content-Type": "text/html"}
         if self.path == f"/timemap/{A}":
             lines = [f'<{A}>; rel="original"']
-            lines.append(
-                f'<{origin}/20130115102033/{A}>; rel="memento"; datetime="Tue, 15 Jan 2013 10:20:33 GMT"'
-            )
-            lines.append(
-                f'<{origin}/20250115102033/{A}>; rel="memento"; datetime="Wed, 15 Jan 2025 10:20:33 GMT"'
-            )
+            lines.append(f'<{origin}/20130115102033/{A}>; rel="memento"; datetime="Tue, 15 Jan 2013 10:20:33 GMT"')
+            lines.append(f'<{origin}/20250115102033/{A}>; rel="memento"; datetime="Wed, 15 Jan 2025 10:20:33 GMT"')
             status, body = 200, ",\n".join(lines)
         elif self.path == f"/20130115102033/{A}":
             status, body = 200, "<title>A page</title>"
@@ -89,9 +85,7 @@ def archive() -> Iterator[int]:
 
 
 @pytest.fixture
-def links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Links:
+def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Links:
     """Runs `weboid links` on a registry with two dead links: exit code, stdout and stderr."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
     store = open_registry(Layout(tmp_path))
@@ -142,9 +136,7 @@ def cited_on(tmp_path: Path, links: Links) -> Callable[..., None]:
             number = ensure_urls(rows, [A], day=3_000)[A]
             cited = []
             for page, year in enumerate(years, 1):
-                rows.execute(
-                    insert(refs), [{"page": page, "url_id": number, "first_day": 9_500 + page}]
-                )
+                rows.execute(insert(refs), [{"page": page, "url_id": number, "first_day": 9_500 + page}])
                 day = None if year is None else day_of_date(date(year, 6, 1))
                 cited.append(CitationRow(LinkRef(page, number), "citation", day))
             put_citations(rows, [row.link.page for row in cited], cited, day=9_600)
@@ -183,9 +175,7 @@ def test_our_own_crawler_archives_a_living_link_that_no_archive_has(
     monkeypatch.setattr(copy_sources, "open_wiki_api", unreachable)
     store = open_registry(Layout(tmp_path))
     with store.writing() as rows:
-        wiki = change_wiki(
-            rows, ensure_wiki(rows, parse_wiki("w@WMF"), day=1), url="https://w.example/api.php"
-        )
+        wiki = change_wiki(rows, ensure_wiki(rows, parse_wiki("w@WMF"), day=1), url="https://w.example/api.php")
         ids = ensure_urls(rows, [B], day=3_000)
         rows.execute(update(urls).where(urls.c.id == ids[B]).values(state=int(LinkState.ALIVE)))
         page = number_of(wiki.id, 7)
@@ -201,9 +191,7 @@ def test_our_own_crawler_archives_a_living_link_that_no_archive_has(
 
 
 @pytest.mark.parametrize("command", [("copies", "find"), ("passes",)])
-def test_an_admin_is_told_that_nobody_is_asked(
-    links: Links, tmp_path: Path, command: tuple[str, ...]
-) -> None:
+def test_an_admin_is_told_that_nobody_is_asked(links: Links, tmp_path: Path, command: tuple[str, ...]) -> None:
     """Dead links without a copy, and no archive in the profile: the setting is named."""
     code, out, err = links(*command, "--collection", str(tmp_path))
 
@@ -306,9 +294,7 @@ def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
         (("copies", "set", A), "Name ARCHIVE and ADDRESS"),
     ],
 )
-def test_mistakes_are_told_with_the_next_step(
-    links: Links, arguments: tuple[str, ...], said: str
-) -> None:
+def test_mistakes_are_told_with_the_next_step(links: Links, arguments: tuple[str, ...], said: str) -> None:
     """Exit code 2, nothing changed."""
     code, _, err = links(*arguments)
 
@@ -353,9 +339,7 @@ def test_an_address_is_asked_for(links: Links, profile: str, archive: int) -> No
     """With --ask the archive has its say, too."""
     address = f"http://archive.example:{archive}/20130115102033/{A}"
 
-    (answer,) = _objects(
-        links("recognise", address, "--ask", "--of", A, "--profile", profile, "--json")
-    )
+    (answer,) = _objects(links("recognise", address, "--ask", "--of", A, "--profile", profile, "--json"))
 
     assert answer["seen"]["sight"] == "good"
     assert answer["is_known"] is False

@@ -23,9 +23,7 @@ Links = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Links:
+def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Links:
     """Runs `weboid links` on a collection with three dead links: exit code, stdout and stderr."""
     layout = Layout(tmp_path)
     layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
@@ -54,10 +52,7 @@ def facts(ran: tuple[int, str, str]) -> Any:
 def states(folder: Path) -> list[LinkState]:
     """Where the links stand."""
     with closing(open_registry(Layout(folder))) as store, store.reading() as rows:
-        return [
-            LinkState(each)
-            for each in rows.execute(select(urls.c.state).order_by(urls.c.id)).scalars()
-        ]
+        return [LinkState(each) for each in rows.execute(select(urls.c.state).order_by(urls.c.id)).scalars()]
 
 
 def test_a_report_is_made_and_withdrawn(links: Links) -> None:
@@ -99,9 +94,7 @@ def test_a_replacement_is_proposed_seen_and_removed(links: Links, tmp_path: Path
         assert links("replace", DEAD, wrong, "--actor", "eve")[0] == ExitCode.INPUT
 
 
-@pytest.mark.parametrize(
-    "words", [(), (DEAD, DEAD, "--remove"), ("--test", DEAD), ("--test", "--remove")], ids=str
-)
+@pytest.mark.parametrize("words", [(), (DEAD, DEAD, "--remove"), ("--test", DEAD), ("--test", "--remove")], ids=str)
 def test_replace_wants_one_thing_at_a_time(words: tuple[str, ...], links: Links) -> None:
     """What is typed otherwise is answered with what can be."""
     code, _, err = links("replace", *words)

@@ -171,13 +171,9 @@ def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Li
     assert stale(store) == [1, 2, 3, 4]
 
 
-def test_spam_lists_are_kept_and_their_hits_shown(
-    store: RegistryStore, links: Links, tmp_path: Path
-) -> None:
+def test_spam_lists_are_kept_and_their_hits_shown(store: RegistryStore, links: Links, tmp_path: Path) -> None:
     """A farm's list and a wiki's: loaded, tried, scanned for, listed, forgotten (W52, W05)."""
-    black, white, blocked = (
-        tmp_path / name for name in ("Spam-blacklist", "Spam-whitelist", "Blocked.json")
-    )
+    black, white, blocked = (tmp_path / name for name in ("Spam-blacklist", "Spam-whitelist", "Blocked.json"))
     black.write_text("casino\n(?<=x)y\n")
     white.write_text("good-casino\n")
     blocked.write_text('[{"domain": "bad.org"}]')
@@ -224,23 +220,17 @@ def test_spam_lists_are_kept_and_their_hits_shown(
     assert stale(store) == [1]
     feed(store, {1: ["http://casino.org/", "http://far.org/"]}, day=TODAY + 1)
     hits = facts(links("spam", "show", "--wiki", "dewiki", "--json"))["hits"]
-    assert [(each["title"], each["url"], each["line"]) for each in hits] == [
-        ("Page 1", "http://casino.org/", 1)
-    ]
+    assert [(each["title"], each["url"], each["line"]) for each in hits] == [("Page 1", "http://casino.org/", 1)]
     assert "farm: Spam-blacklist, line 1" in links("spam", "show", "--wiki", "dewiki")[1]
     on_wiki = facts(links("search", "casino.org", "--wiki", "dewiki", "--json"))
     assert on_wiki["links"] == []
 
     assert links("spam", "rm", "Spam-blacklist", "--farm", "WMF")[0] == ExitCode.OK
     feed(store, {1: ["http://casino.org/"]}, day=TODAY + 2)
-    assert (
-        links("spam", "show", "--wiki", "dewiki")[1] == "No page of dewiki@WMF has such a link.\n"
-    )
+    assert links("spam", "show", "--wiki", "dewiki")[1] == "No page of dewiki@WMF has such a link.\n"
 
 
-def test_interwiki_links_become_urls_that_are_imported(
-    store: RegistryStore, links: Links, tmp_path: Path
-) -> None:
+def test_interwiki_links_become_urls_that_are_imported(store: RegistryStore, links: Links, tmp_path: Path) -> None:
     """Direct links and indirect ones of a page, in one import (W49)."""
     known, table = tmp_path / "map.json", tmp_path / "iwlinks.tsv"
     prefixes = [

@@ -27,9 +27,7 @@ PAGES = (
 
 
 @pytest.fixture
-def links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Links:
+def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Links:
     """Runs `weboid links` or `weboid wiki` on a collection, as `main` does: exit code, stdout and stderr."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
 
@@ -99,17 +97,13 @@ def test_import_of_what_is_not_there_says_so(links: Links) -> None:
 
 def test_a_page_is_added_with_its_links(filled: Links) -> None:
     """By its title once it is known; what cannot be asked for is told."""
-    code, out, _ = filled(
-        "add-page", "dewiki", "Foo bar", "--add", "https://c.net/", "http://http://x/"
-    )
+    code, out, _ = filled("add-page", "dewiki", "Foo bar", "--add", "https://c.net/", "http://http://x/")
 
     assert code == ExitCode.OK
     assert "Foo bar has 3 links that are watched." in out
     assert "http://http://x/: invalid, doubled-scheme" in out
     assert filled("add-page", "dewiki", "New", "https://c.net/")[0] == ExitCode.INPUT
-    found = _objects(
-        filled("add-page", "dewiki", "New", "--id", "11", "--json", given=b"https://d.net/\n")
-    )
+    found = _objects(filled("add-page", "dewiki", "New", "--id", "11", "--json", given=b"https://d.net/\n"))
     assert found[0]["links"] == [{"url": "https://d.net/", "sort": "watched", "note": ""}]
     assert filled("add-page", "dewiki", "New", "https://e.net/")[0] == ExitCode.OK
     pages = _objects(filled("show", "https://d.net/", "--json"))[0]["pages"]
@@ -183,9 +177,7 @@ def test_wikis_are_added_with_their_farms(links: Links) -> None:
 
 def test_what_a_feed_cannot_use_is_not_stored(links: Links) -> None:
     """W35: the entry is named, and the form that is expected."""
-    code, _, err = links(
-        "wiki", "set", "my@home", "--new-farm", "--set", 'feed={"properties": ["Q5"]}'
-    )
+    code, _, err = links("wiki", "set", "my@home", "--new-farm", "--set", 'feed={"properties": ["Q5"]}')
     assert (code, "'Q5'" in err, "P31=Q5" in err) == (ExitCode.INPUT, True, True)
     assert "my@home" not in links("wiki", "ls")[1]
 

@@ -29,9 +29,7 @@ SANE = 'images = "area audio img map picture video"'
 
 
 def html(title: str, body: str) -> Answer:
-    return file(
-        f"<!doctype html><title>{title}</title><h1>{title}</h1>{body}".encode(), "text/html"
-    )
+    return file(f"<!doctype html><title>{title}</title><h1>{title}</h1>{body}".encode(), "text/html")
 
 
 @pytest.fixture

@@ -118,9 +118,7 @@ def test_what_was_checked_is_not_checked_again(made: CollectionBuilder) -> None:
     _, again = run(made, *plain, "--again", "https://two.example/")
 
     assert set(checked(first)) == {"https://one.example/", "https://two.example/"}
-    assert [(each["url"], each["why"]) for each in planned] == [
-        ("https://new.example/", ["host: never checked"])
-    ]
+    assert [(each["url"], each["why"]) for each in planned] == [("https://new.example/", ["host: never checked"])]
     assert set(checked(second)) == {"https://new.example/"}
     assert (checked(third), third[-1]["checked"], ran.return_value) == ({}, 0, 0)
     assert set(checked(again)) == {"https://two.example/"}
@@ -147,9 +145,7 @@ def test_copies_are_looked_at_in_full_where_rules_show_them_so(made: CollectionB
     assert (lines[-1]["checked"], lines[-1]["unchecked"]) == (3, 0)
 
 
-def test_records_are_written_when_nobody_else_writes(
-    made: CollectionBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_written_when_nobody_else_writes(made: CollectionBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then the registry has what was found, and the command ends well all the same."""
     monkeypatch.setattr("crawler.collection.LOCK_WAIT_S", 0.1)
     page_id = drawn_page(made, "https://one.example/")
@@ -171,9 +167,7 @@ def test_records_are_written_when_nobody_else_writes(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
-def test_a_run_that_is_cut_short_loses_nothing(
-    made: CollectionBuilder, number: signal.Signals
-) -> None:
+def test_a_run_that_is_cut_short_loses_nothing(made: CollectionBuilder, number: signal.Signals) -> None:
     """Printed results are in the registry; the same command does the rest.
 
     Its pipe holds a line or two: however late they are read, it cannot come to its end before.
@@ -234,9 +228,7 @@ def test_why_nothing_is_checked_is_told(made: CollectionBuilder) -> None:
     """Rather than so many times nothing."""
     made.page("https://a.example/", "<p>some words</p>", text="some words")
     outputs = [
-        CliRunner().invoke(
-            qa, [*more, "--collection", str(made.layout.root)], standalone_mode=False
-        )
+        CliRunner().invoke(qa, [*more, "--collection", str(made.layout.root)], standalone_mode=False)
         for more in (["--since", "2099-01-01"], ["https://a.example/", "--level", "full"])
     ]
 

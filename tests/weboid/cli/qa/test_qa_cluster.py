@@ -102,9 +102,7 @@ def test_checks_are_written_and_repairs_made_by_a_cluster(
     assert page.is_recorded
 
     with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
-        record_review(
-            rows, page.check.page_id, "images", QaVerdict.BROKEN, by="Ada", now=CLOCK.now()
-        )
+        record_review(rows, page.check.page_id, "images", QaVerdict.BROKEN, by="Ada", now=CLOCK.now())
     begun = qa("repair")
     assert (begun.summary["left"], begun.summary["why_left"]) == (1, "shared")
     worker.until("page")

@@ -57,9 +57,7 @@ def twice(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFacto
 def test_what_became_of_pages_is_told(twice: Weboid, tmp_path: Path) -> None:
     """A page compared by name, with its paragraphs and links; and all of them, the worst first."""
     page = tmp_path / "changes.html"
-    little = twice.call(
-        "qa", "compare", "http://little.example.net/a", "--json", "--out", str(page)
-    )
+    little = twice.call("qa", "compare", "http://little.example.net/a", "--json", "--out", str(page))
     plain = twice.call("qa", "compare", "little.example.net/a")
     other = twice.call("qa", "compare", "http://other.example.net/a", "--json")
     once = twice.call("qa", "compare", "http://once.example.net/a")
@@ -79,11 +77,7 @@ def test_what_became_of_pages_is_told(twice: Weboid, tmp_path: Path) -> None:
     (changed,) = other.events
     assert (changed["drift"], changed["now"]["title"]) == ("another page", "Tax advice")
     assert (once.code, "--live" in once.err) == (ExitCode.UNAVAILABLE, True), once
-    assert [
-        (each["drift"], each["url"].split(".")[0][7:])
-        for each in drift.events
-        if "live" not in each["url"]
-    ] == [
+    assert [(each["drift"], each["url"].split(".")[0][7:]) for each in drift.events if "live" not in each["url"]] == [
         ("another owner", "sold"),
         ("gone", "gone"),
         ("another page", "other"),

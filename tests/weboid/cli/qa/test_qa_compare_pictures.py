@@ -27,9 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(
-        weboid, ["qa", "compare", *map(str, arguments)], standalone_mode=False
-    )
+    return CliRunner().invoke(weboid, ["qa", "compare", *map(str, arguments)], standalone_mode=False)
 
 
 def test_alike_pictures_end_with_0(folder: Path) -> None:

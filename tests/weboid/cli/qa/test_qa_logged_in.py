@@ -47,9 +47,7 @@ def test_a_run_that_stays_captures_a_members_page_again_as_a_member(
     club = Login("club", ("members.test",), datetime.now(UTC), session=SiteSession((cookie,)))
     asyncio.run(make_collection(weboid.collection))
     write_login(weboid.collection / "logins", club, make_key_file(tmp_path / "key"))
-    process = weboid.start(
-        *("archive", "--stay", "--qa", "--json", "--profile", str(weboid.profile)), URL
-    )
+    process = weboid.start(*("archive", "--stay", "--qa", "--json", "--profile", str(weboid.profile)), URL)
     try:
         assert process.stdout is not None
         events = map(json.loads, process.stdout)

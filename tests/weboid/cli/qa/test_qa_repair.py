@@ -112,9 +112,7 @@ def mark_broken(weboid: Weboid, url: str) -> None:
         record_review(rows, page_id, "images", QaVerdict.BROKEN, by="Ada", now=now)
 
 
-def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
-    repaired: Repaired, site: LinkedSite
-) -> None:
+def test_what_failed_is_captured_again_and_the_better_capture_is_offered(repaired: Repaired, site: LinkedSite) -> None:
     """Once, and only where the site still has it; the old captures stay readable at their timestamps."""
     weboid, before, ran = repaired.weboid, repaired.before, repaired.ran
 
@@ -164,9 +162,7 @@ def test_a_persons_word_has_a_page_captured_again(repaired: Repaired, site: Link
     assert offered(weboid, JUDGED).page_id == new.check.page_id
 
 
-def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(
-    repaired: Repaired, site: LinkedSite
-) -> None:
+def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(repaired: Repaired, site: LinkedSite) -> None:
     """They belong to another run: what is to be repaired waits among them, and that is reported."""
     weboid = repaired.weboid
     mark_broken(weboid, WAITS)

@@ -69,9 +69,7 @@ def test_ls_lists_the_worst_first(qa: Qa) -> None:
     code, table, _ = qa("ls")
     objects = [json.loads(line) for line in qa("ls", "--json")[1].splitlines()]
     rows = list(csv.DictReader(io.StringIO(qa("ls", "--csv")[1])))
-    narrow = [
-        json.loads(line)["url"] for line in qa("ls", "--json", "--below", "80%")[1].splitlines()
-    ]
+    narrow = [json.loads(line)["url"] for line in qa("ls", "--json", "--below", "80%")[1].splitlines()]
 
     assert code == ExitCode.OK
     assert [line.split()[0] for line in table.splitlines()] == ["score", "0.200", "0.700", "0.990"]
@@ -118,9 +116,7 @@ def test_report_writes_one_file(qa: Qa, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("effect", TakedownEffect)
-def test_report_leaves_out_what_was_taken_down(
-    effect: TakedownEffect, qa: Qa, hall: Hall, tmp_path: Path
-) -> None:
+def test_report_leaves_out_what_was_taken_down(effect: TakedownEffect, qa: Qa, hall: Hall, tmp_path: Path) -> None:
     """Rows and pictures; the operator's own list has it until it is erased."""
     takedown = Takedown(
         number=0, kind=TakedownKind.URL, what=f"{SITE}/bad", timestamp="", effect=effect, reason="Order.",
@@ -177,9 +173,7 @@ def test_marks_of_unknown_captures_are_told(qa: Qa, tmp_path: Path) -> None:
         "\xff\xfe",
     ],
 )  # fmt: skip
-def test_what_is_no_file_of_marks_changes_nothing(
-    text: str, qa: Qa, hall: Hall, tmp_path: Path
-) -> None:
+def test_what_is_no_file_of_marks_changes_nothing(text: str, qa: Qa, hall: Hall, tmp_path: Path) -> None:
     """It ends with a sentence, before anything was written."""
     page_id = hall.check(f"{SITE}/one", page_class=PageClass.OK, at=NOW)
     path = tmp_path / "marks.json"

@@ -113,9 +113,7 @@ def test_retries_of_a_host_do_not_flood_the_log(capsys: pytest.CaptureFixture[st
     tell = child_output_printer(as_json=False, clock=clock)
     for _ in range(24):
         tell(ProcessOutput("archive", "again     http://down.org/a: connect: refused"))
-        tell(
-            ProcessOutput("archive", "later     http://down.org/b: host down; not before tomorrow")
-        )
+        tell(ProcessOutput("archive", "later     http://down.org/b: host down; not before tomorrow"))
         clock.tick(minutes=5)
     tell(ProcessOutput("archive", "again     http://other.org/a: connect: refused"))
     tell(ProcessOutput("archive", "complete  200 http://down.org/a"))
@@ -189,9 +187,7 @@ SECRET = "0123456789abcdef0123456789abcdef"
         ({"one@x=a": (SECRET, 0o600), "one@x=b": (SECRET * 2, 0o600)}, "twice"),
     ],
 )
-def test_secrets_of_the_webhook_must_make_sense(
-    files: dict[str, tuple[str, int]], told: str, tmp_path: Path
-) -> None:
+def test_secrets_of_the_webhook_must_make_sense(files: dict[str, tuple[str, int]], told: str, tmp_path: Path) -> None:
     """Each file is its owner's alone, and each wiki has one secret of its own."""
     words = []
     for given, (text, mode) in files.items():

@@ -85,9 +85,7 @@ def test_a_misspelt_command_is_answered_with_its_name(words: tuple[str, ...], hi
         ),
     ],
 )
-def test_a_word_in_place_of_a_url_is_answered_with_the_near_command(
-    words: str, message: str
-) -> None:
+def test_a_word_in_place_of_a_url_is_answered_with_the_near_command(words: str, message: str) -> None:
     """Of commands with the same name that whose path is nearest; before a collection is opened."""
     ran = call(*words.split())
 
@@ -129,12 +127,8 @@ def test_shells_complete_commands(shell: str, monkeypatch: pytest.MonkeyPatch) -
     """Those of groups with a default action, too; the script that a shell reads names the program."""
     monkeypatch.setenv("COMP_WORDS", "weboid crawl pa")
     monkeypatch.setenv("COMP_CWORD", "pa" if shell == "fish" else "2")
-    script = CliRunner().invoke(
-        weboid, prog_name="weboid", env={"_WEBOID_COMPLETE": f"{shell}_source"}
-    )
-    words = CliRunner().invoke(
-        weboid, prog_name="weboid", env={"_WEBOID_COMPLETE": f"{shell}_complete"}
-    )
+    script = CliRunner().invoke(weboid, prog_name="weboid", env={"_WEBOID_COMPLETE": f"{shell}_source"})
+    words = CliRunner().invoke(weboid, prog_name="weboid", env={"_WEBOID_COMPLETE": f"{shell}_complete"})
 
     assert "_WEBOID_COMPLETE" in script.output
     assert "pause" in words.output
@@ -146,9 +140,7 @@ def test_a_former_option_hides_no_option_of_its_command() -> None:
     ambiguous: list[tuple[str, str]] = []
 
     def walk(command: click.Command, path: str) -> None:
-        names = [
-            name for each in command.params for name in (*each.opts, *getattr(each, "former", ()))
-        ]
+        names = [name for each in command.params for name in (*each.opts, *getattr(each, "former", ()))]
         ambiguous.extend((path, name) for name in set(names) if names.count(name) > 1)
         if isinstance(command, click.Group):
             for name in command.list_commands(click.Context(command)):

@@ -117,9 +117,7 @@ def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
     assert (waiting["state"], waiting["undone_by"], waiting["page"]) == ("reverted", "Admin", title)
     assert waiting["changes"][0]["url"] == URL
     assert f"+ {{{{cite web|url={URL}|title=A|" in desk.run("review")
-    assert "declined" in desk.run(
-        "review", "--decline", str(waiting["edit"]), "--reason", "no page"
-    )
+    assert "declined" in desk.run("review", "--decline", str(waiting["edit"]), "--reason", "no page")
     assert "Nothing awaits" in desk.run("review")
     assert "1 declined" in desk.run("show")
     assert "no more" in desk.run("off")

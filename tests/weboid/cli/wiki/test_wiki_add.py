@@ -35,9 +35,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Runs `weboid wiki` on a collection, as `main` does: exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -106,9 +104,7 @@ def test_said_again_it_changes_what_is_given(
     assert BOT_SECRET not in json.dumps(found)
 
 
-def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(
-    wiki: Wiki, command: Command, tmp_path: Path
-) -> None:
+def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(wiki: Wiki, command: Command, tmp_path: Path) -> None:
     """Kept as a level of the wiki, by whoever adds it; said again it changes, unsaid it stays."""
     assert _added(command("add", wiki.base, "--json"))["store"] == "everything"
     for _ in range(2):
@@ -159,9 +155,7 @@ def test_an_address_without_a_wiki_is_told(command: Command, url: str, code: Exi
     assert command("add", url)[0] == code
 
 
-def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(
-    wiki: Wiki, command: Command, tmp_path: Path
-) -> None:
+def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(wiki: Wiki, command: Command, tmp_path: Path) -> None:
     """And settings that cannot be used."""
     assert command("add", wiki.base, "--name", "listed@here", "--farm", "here")[0] == ExitCode.OK
     store = open_registry(Layout(tmp_path / "collection"))
@@ -182,9 +176,7 @@ def test_the_list_tells_how_far_feeds_are_and_what_holds_them_up(
     assert "logged" in found["trouble"]
 
 
-def test_a_wiki_is_added_with_a_contact_and_an_interval(
-    wiki: Wiki, command: Command, tmp_path: Path
-) -> None:
+def test_a_wiki_is_added_with_a_contact_and_an_interval(wiki: Wiki, command: Command, tmp_path: Path) -> None:
     """The collection keeps both; without a contact the command says so, with the next step."""
     code, out, err = command("add", wiki.base)
     assert (code, "No contact address is set" in err) == (ExitCode.OK, True)
@@ -202,9 +194,7 @@ def test_the_list_tells_what_becomes_of_links(wiki: Wiki, command: Command, tmp_
     """Queued, dead, without a copy, as readers see them; and whether the bot is on."""
     assert command("add", wiki.base, "--name", "counted@here", "--farm", "here")[0] == ExitCode.OK
     layout = Layout(tmp_path / "collection")
-    fine, dead, waiting, bare = (
-        f"https://{name}.org/" for name in ("fine", "dead", "soon", "bare")
-    )
+    fine, dead, waiting, bare = (f"https://{name}.org/" for name in ("fine", "dead", "soon", "bare"))
     with closing(open_registry(layout)) as store, store.writing() as rows:
         (known,) = all_wikis(rows)
         links = tuple(map(classify_link, (fine, dead, waiting, bare)))
@@ -229,9 +219,7 @@ def test_the_list_tells_what_becomes_of_links(wiki: Wiki, command: Command, tmp_
     assert row.split()[:7] == ["counted@here", "1", "4", "1", "1", "2", "off"]
 
 
-def test_a_wiki_is_asked_through_the_proxy_that_the_profile_names(
-    wiki: Wiki, command: Command, tmp_path: Path
-) -> None:
+def test_a_wiki_is_asked_through_the_proxy_that_the_profile_names(wiki: Wiki, command: Command, tmp_path: Path) -> None:
     """Where everything goes through a proxy nothing goes beside it; what cannot be used is refused."""
     profile = tmp_path / "profile.toml"
     with fronting(wiki.base) as proxy:

@@ -89,9 +89,7 @@ def test_a_page_that_wants_no_bots_is_left_alone(run: Run, wish: str) -> None:
 def test_each_reason_has_words(reason: NoRepairReason) -> None:
     """Nobody has to look one up."""
     where = TextSpan(0, 1)
-    said = skip_reason_line(
-        UnrepairedCitation(Citation(A, CitationForm.BARE, where, where), reason)
-    )
+    said = skip_reason_line(UnrepairedCitation(Citation(A, CitationForm.BARE, where, where), reason))
     assert said.startswith(f"left as it is ({reason}: ")
 
 

@@ -30,9 +30,7 @@ ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wiki: Wiki
-) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wiki: Wiki) -> Run:
     """Runs `weboid wiki …` with JSON on a collection that knows the wiki."""
 
     def command(*arguments: str) -> tuple[int, list[Any], str]:
@@ -87,9 +85,7 @@ def _titles(writer: Writer) -> set[str]:
     return {page["title"] for page in told["query"]["allpages"]}
 
 
-def test_a_watch_that_is_killed_or_ended_loses_nothing(
-    run: Run, writer: Writer, tmp_path: Path
-) -> None:
+def test_a_watch_that_is_killed_or_ended_loses_nothing(run: Run, writer: Writer, tmp_path: Path) -> None:
     """SIGKILL in the middle of the first sweep: the next finds what is missing. SIGTERM ends it well."""
     for number in range(5):
         writer.write(f"Killed {number:02}", f"https://killed.net/{number}")
@@ -134,9 +130,7 @@ def test_a_sweep_tells_first_what_it_would_do(run: Run, writer: Writer, tmp_path
     assert (code, told["pages"]) == (ExitCode.OK, count)
 
 
-def test_a_category_and_what_is_below_it_can_be_read_at_once(
-    run: Run, writer: Writer, tmp_path: Path
-) -> None:
+def test_a_category_and_what_is_below_it_can_be_read_at_once(run: Run, writer: Writer, tmp_path: Path) -> None:
     """Without a sweep; --namespace alike, and refused where its pages are not observed."""
     writer.write("Category:Swept below", "[[Category:Swept top]]")
     writer.write("In tree", "https://tree.net/ [[Category:Swept below]]")

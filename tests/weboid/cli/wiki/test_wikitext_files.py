@@ -18,9 +18,7 @@ Read = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Read:
+def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Read:
     """Runs the command on a page, as `main` does: exit code, stdout and stderr."""
 
     def run(page: str | bytes, *options: str) -> tuple[int, str, str]:
