@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.clock import Clock
 from core.errors import TransientError
 from core.hosts import ProxyEndpoint
 from render.browser import BrowserContext, ProxyLogin
-from render.cdp import CommandError
+from render.cdp import CdpConnection, CommandError
 from render.child_targets import (
     AUTO_ATTACH,
     NETWORK_LIMITS,
@@ -31,9 +31,6 @@ from render.child_targets import (
 from render.identity import PageOptions
 from render.network_log import NetworkLog
 from render.service_workers import BODY_LIMITS, ServiceWorkers
-
-if TYPE_CHECKING:
-    from render.cdp_relay import CdpRelay
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
@@ -296,7 +293,7 @@ class BrowserPage:
     def other_target(self, session_id: str, info: dict[str, Any]) -> None:
         """Handle a target of this context that is no child of the tab, such as a popup."""
         if info["targetId"] == self.target_id:
-            return  # a session of `relay`
+            return  # a session of a relay (`render.behaviours.flows`)
         if info["type"] in ("shared_worker", "service_worker"):
             if info["type"] == "service_worker":
                 self.workers.started(session_id, info["targetId"])
@@ -333,11 +330,15 @@ class BrowserPage:
             self.children.forget(reason)
             self.changed.set()
 
-    def relay(self) -> "CdpRelay":
-        """Return an endpoint through which another DevTools client drives this page."""
-        from render.cdp_relay import CdpRelay  # loads a WebSocket server, for flows alone
+    @property
+    def connection(self) -> CdpConnection:
+        """Return the connection to its browser."""
+        return self._connection
 
-        return CdpRelay(self._connection, self.target_id, self._context.id, self.url)
+    @property
+    def context_id(self) -> str:
+        """Return the id of its browser context."""
+        return self._context.id
 
     async def world(self) -> int:
         """Return the isolated world's execution context in the main document, created if missing."""

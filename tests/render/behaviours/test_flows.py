@@ -16,9 +16,8 @@ from core.errors import ConfigError
 from core.hosts import ProxyEndpoint
 from core.page_manifest import VisitOutcome
 from render.behaviours.catalog import load_behaviours
-from render.behaviours.flows import load_flow
+from render.behaviours.flows import CdpRelay, load_flow
 from render.browser import Browser
-from render.cdp_relay import CdpRelay
 from render.identity import page_options
 from render.page import open_page
 from render.visit import Visit, VisitRequest, visit
@@ -168,7 +167,7 @@ async def test_the_relay_serves_one_client_with_the_path_and_no_browser(browser:
     options = page_options(QUICK, browser_said=browser.user_agent, version=browser.version)
     async with browser.context() as context, aiohttp.ClientSession() as session:
         page = await open_page(context, None, options, clock)
-        relay: CdpRelay = page.relay()
+        relay = CdpRelay(page)
         async with relay as endpoint:
             address, _, _ = endpoint.rpartition("/")
             for url, headers, status in (

@@ -6,7 +6,7 @@ import sys
 
 import psutil
 
-from weboid.app.live_check_tools import NICENESS, lower_priority
+from weboid.app.collection_repair import NICENESS, lower_priority
 
 # A child with a child of its own; each says that it is there.
 _PARENT = (

@@ -56,7 +56,7 @@ def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | 
     wanted = settings.quality.check if qa is None else qa
     if not wanted or settings.frontier.url:
         return None
-    companion: RunExtension = import_module("weboid.app.live_check_tools").create_live_checks(settings.quality)
+    companion: RunExtension = import_module("weboid.app.collection_repair").create_live_checks(settings.quality)
     return companion
 
 
