@@ -30,13 +30,14 @@ from crawler.capture.site_logins import (
     write_login,
 )
 from crawler.jobs.crawl_job import toml_value
-from crawler.profile_check import profile_faults, profile_warnings
 from crawler.profiles import (
     ProfileFinding,
     builtin_profiles,
     chain_settings,
     load_chain,
     load_profile,
+    profile_faults,
+    profile_warnings,
     source_of_key,
 )
 from render.chromium import find_browser, find_window_browser

@@ -1,12 +1,14 @@
-"""`weboid status` and `weboid monitor`: status of a collection and its crawl."""
+"""`weboid status`, `monitor` and `alive`: status of a collection, its crawl, and the processes of a cluster."""
 
 import asyncio
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,10 +18,14 @@ from rich.text import Text
 
 from core.clock import SystemClock
 from core.errors import InputError, WeboidError
+from core.layout import Layout
 from core.page_classes import GOOD
 from core.timestamps import format_duration
 from crawler.collection import read_collection
+from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, HostReport, ended_in
+from crawler.pools.cluster import SERVICE_KINDS, lives_here
+from crawler.profiles import load_profile
 from crawler.status.collection_status import (
     CollectionHoldings,
     CollectionStatus,
@@ -33,8 +39,8 @@ from crawler.status.status_server import DEFAULT_LISTEN, serve_status
 from weboid.app.text_table import clean, fitted, sparkline, table, width
 from weboid.cli.crawl.crawl_control import host_table
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, FRONTIER, OUTPUT, PROFILE, CommandOutput, SharedStores
 from weboid.cli.support.run_output import format_size
 
 SHOWN = 5
@@ -318,3 +324,22 @@ def monitor_command(
 
         with suppress(KeyboardInterrupt):
             asyncio.run(serve())
+
+
+@cli_command("alive")
+def alive_command(
+    *,
+    kind: str = argument(type=click.Choice(SERVICE_KINDS)),
+    collection: Path = COLLECTION,
+    profile: str = PROFILE,
+    frontier_url: str = FRONTIER,
+) -> int:
+    """Check that a proxy or worker of this machine reports that it is alive.
+
+    Exit code 0: one does; 1: none does; 3: the frontier does not answer.
+    """
+    settings = SharedStores(frontier_url=frontier_url).applied_to(load_profile(profile))
+    with open_frontier(Layout(collection), settings.frontier, settings.politeness) as frontier:
+        alive = lives_here(frontier, kind, socket.gethostname(), SystemClock())
+    click.echo("alive" if alive else f"No {kind} of this machine has reported in time.")
+    return ExitCode.OK if alive else ExitCode.SOME_FAILED
