@@ -109,7 +109,7 @@ async def test_nothing_refers_to_the_payload_of_a_login(proxy: Proxy, origin: Or
 
 @pytest.mark.parametrize("login", ["wiki", ""])
 async def test_every_row_of_a_login_names_it(proxy: Proxy, origin: Origin, layout: Layout, login: str) -> None:
-    """What the page was made into, too; an index that is rebuilt says the same."""
+    """Artifacts of the page, too; a rebuilt index has the same."""
     origin.answers["/page"] = ok(b"for you alone")
     at = datetime(2026, 1, 1, tzinfo=UTC)
     async with proxy.client.visit("p", bucket="b", login=login) as visit:

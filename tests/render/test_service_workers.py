@@ -46,7 +46,7 @@ async def test_a_page_gets_what_its_worker_answers(look: Look, site: Any) -> Non
 
 
 async def test_requests_of_a_worker_carry_the_credentials(look: Look, proxy: Any) -> None:
-    """What a worker fetches is its visit's, without a second 407 (C-01)."""
+    """Requests of a worker belong to its visit, without a second 407 (C-01)."""
     url = "https://secure.test/service/application.html?passed.txt"
     seen = await look(url, proxy.endpoint("visit-9"))
 

@@ -257,7 +257,7 @@ def test_a_reviewer_judges(act: str, hall: Hall, front: Front) -> None:
 
 
 def test_a_script_is_answered_with_json(hall: Hall, front: Front) -> None:
-    """What the page then says, without loading it again."""
+    """The page shows the new state without being loaded again."""
     page_id = hall.check(f"{SITE}/p")
     told = send(front, f"/quality/{page_id}/images", "good", headers={"Accept": "application/json"})
 

@@ -70,7 +70,7 @@ def test_values_that_are_new_at_each_visit_may_differ() -> None:
 
 @given(st.text(), st.binary(), st.text())
 def test_any_query_and_any_body_are_read(url: str, body: bytes, content_type: str) -> None:
-    """What no script of ours wrote is part of the URL."""
+    """Marks that our scripts have not written belong to the URL."""
     body_parameters(content_type, body)
     assert parse_body_query(url) is None
     spoilt = f"{url}?__wb_method=POST&__wb_post_type=&__wb_post_data=%%%"

@@ -353,7 +353,7 @@ def test_controls_look_as_they_did_though_none_can_be_used(in_replay: Call) -> N
 
 
 def test_shadow_trees_stand_open(in_replay: Call) -> None:
-    """What only scripts could show is shown as far as a still page can."""
+    """Content that scripts would show is shown as far as a page without scripts can."""
     text = in_replay(
         "document",
         ["<x-a><template shadowrootmode=open><p>shadow</p><style>p{color:red}</style></template>"
