@@ -17,6 +17,7 @@ if not __package__:  # run as a file: its folder must not hide our packages
 import os
 import random
 import resource
+import shutil
 import subprocess
 import tempfile
 import time
@@ -78,7 +79,7 @@ def main() -> None:
         megabytes = sum(Path(each).stat().st_size for each in warcs) / 1e6
         out.mkdir()
         copied_s = _seconds("cp", *warcs, str(out))
-        subprocess.run(["rm", "-r", str(out)], check=True)
+        shutil.rmtree(out)
         program = [sys.executable, "-m", "weboid", "export", "--collection", str(root), "--force"]
         file = str(Path(folder, "all.wacz"))
         exported_s = _seconds(*program, file)

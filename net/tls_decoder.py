@@ -86,7 +86,7 @@ class TlsSecrets:
             return secret
 
 
-class _Protection:
+class _RecordProtection:
     """Record protection of one direction under one key."""
 
     def __init__(self, name: str, key: bytes, iv: bytes, *, modern: bool) -> None:
@@ -119,13 +119,13 @@ class _Protection:
 
 
 @dataclass(eq=False)
-class _Side:
+class _TlsDirection:
     """State of one direction."""
 
     label: str  # "CLIENT" or "SERVER"
     unread: bytearray = field(default_factory=bytearray)
     handshake: bytearray = field(default_factory=bytearray)
-    protection: _Protection | None = None
+    protection: _RecordProtection | None = None
     is_protected: bool = False
     has_finished: bool = False  # whether its handshake is over
     secret: bytes = b""  # of TLS 1.3
@@ -138,7 +138,7 @@ class TlsDecoder:
         """Begin before the first byte; `patience_s` is how long a secret that is due is waited for."""
         self._secrets = secrets
         self._patience_s = patience_s
-        self._client, self._server = _Side("CLIENT"), _Side("SERVER")
+        self._client, self._server = _TlsDirection("CLIENT"), _TlsDirection("SERVER")
         self._client_random = self._server_random = b""
         self._suite = 0
         self.version = ""  # as `ssl` writes it, e.g. ``TLSv1.3``
@@ -153,7 +153,7 @@ class TlsDecoder:
         """Decode what the server has sent."""
         return self._feed(self._server, data)
 
-    def _feed(self, side: _Side, data: bytes) -> bytes:
+    def _feed(self, side: _TlsDirection, data: bytes) -> bytes:
         side.unread += data
         contents = []
         while len(side.unread) >= 5:
@@ -186,7 +186,7 @@ class TlsDecoder:
             raise TlsDecodeError("The server sends data before the client's handshake ends.")
         return b"".join(contents)
 
-    def _secret(self, side: _Side, label: str) -> bytes | None:
+    def _secret(self, side: _TlsDirection, label: str) -> bytes | None:
         """Return the secret; None when the client cannot have it yet.
 
         The client has all secrets when it sends its first protected record. Those of the server before
@@ -199,7 +199,7 @@ class TlsDecoder:
             raise TlsDecodeError("The browser has not logged the secrets.")
         return secret
 
-    def _protect(self, side: _Side) -> _Protection | None:
+    def _protect(self, side: _TlsDirection) -> _RecordProtection | None:
         """Return the protection of a direction with the secret for its present state; None: not yet."""
         name, digest, key_size = _SUITES[self._suite]
         if self.version == "TLSv1.3":
@@ -221,9 +221,9 @@ class TlsDecoder:
             at = 0 if side is self._client else 1
             key = block[at * key_size :][:key_size]
             iv = block[2 * key_size + at * iv_size :][:iv_size]
-        return _Protection(name, key, iv, modern=self.version == "TLSv1.3")
+        return _RecordProtection(name, key, iv, modern=self.version == "TLSv1.3")
 
-    def _read_handshake(self, side: _Side, content: bytes) -> None:
+    def _read_handshake(self, side: _TlsDirection, content: bytes) -> None:
         messages = side.handshake
         messages += content
         if len(messages) > HANDSHAKE_LIMIT_BYTES:
@@ -239,7 +239,7 @@ class TlsDecoder:
             except (IndexError, struct.error) as error:
                 raise TlsDecodeError("A handshake message is cut short.") from error
 
-    def _read_message(self, side: _Side, kind: int, body: bytes) -> None:
+    def _read_message(self, side: _TlsDirection, kind: int, body: bytes) -> None:
         is_modern = self.version == "TLSv1.3"
         if kind == _CLIENT_HELLO and side is self._client:
             self._client_random = body[2:34]

@@ -250,8 +250,12 @@ class Exchange:
     def _free(self, answer: Answer) -> None:
         """Return the connection of a 304 to the pool, or close it."""
         head, connection, rest = answer
-        self._connection = None
-        if reusable(head) and not rest:
+        self._release(connection, head, is_whole=not rest)
+
+    def _release(self, connection: OriginConnection, head: ResponseHead, *, is_whole: bool) -> None:
+        """Return the connection to the pool if the response was read whole and it stays open; else close it."""
+        self._connection = None  # from here on it may be another's
+        if is_whole and reusable(head):
             self._tools.upstream.give_back(connection)
         else:
             connection.close()
@@ -487,12 +491,8 @@ class Exchange:
     ) -> None:
         """Complete the log entry and return the connection to the pool."""
         self.complete_entry(head, body, relay)
-        self._connection = None  # from here on it may be another's
-        whole = body.done and not self.entry.truncated and not relay.surplus
-        if whole and reusable(head):
-            self._tools.upstream.give_back(connection)
-        else:
-            connection.close()
+        is_whole = body.done and not self.entry.truncated and not relay.surplus
+        self._release(connection, head, is_whole=is_whole)
 
     def complete_entry(self, head: ResponseHead, body: BodyParser, relay: "ResponseRelay") -> None:
         """Complete the log entry after the last byte."""

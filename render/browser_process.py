@@ -107,7 +107,7 @@ def _is_setuid(path: Path) -> bool:
 
 
 class KeyLogPipe:
-    """Named pipe by which a browser tells the secrets of its TLS connections, and nobody else can read.
+    """Named pipe for the key log of a browser: secrets of its TLS connections, readable by this process only.
 
     Lines go to the listeners at once, and are dropped where there is none.
     """
@@ -126,7 +126,7 @@ class KeyLogPipe:
 
     @contextlib.contextmanager
     def sent_to(self, listener: Callable[[list[str]], None] | None) -> Iterator[None]:
-        """Send lines to the listener within the block; None: to nobody."""
+        """Send lines to the listener within the block; None: drop them."""
         if listener is not None:
             self._listeners.add(listener)
         try:

@@ -110,7 +110,7 @@ def _without(behaviours: BehaviourSettings, names: frozenset[str]) -> BehaviourS
 
 # RFC 9110, 15.5.20, 15.5.22 and 15.6.6: another connection, or protocol, may be answered.
 CONNECTION_STATUSES = (421, 426, 505)
-_REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
+REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
 # Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
 # Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
@@ -335,7 +335,7 @@ def host_refusing_recorder(page: PageInfo) -> str:
 
     A challenge or a firewall's refusal, a failed TLS handshake, or an answer that is no HTTP/1.1.
     """
-    failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(_REFUSED_CONNECTIONS)
+    failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(REFUSED_CONNECTIONS)
     refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES
     url = page.final_url or page.url
     return host_of(url) if (failed or refused) and url.startswith("https:") else ""

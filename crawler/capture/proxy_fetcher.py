@@ -24,6 +24,7 @@ from core.config.settings import Settings, VisitSettings
 from core.errors import BadUrlError
 from core.page_manifest import VisitOutcome
 from core.urls import authority_of, fetch_key
+from crawler.capture.page_capture import CONNECTION_STATUSES, REFUSED_CONNECTIONS
 from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyVisit
 from render.behaviours.catalog import NO_BEHAVIOURS
@@ -49,8 +50,7 @@ _BROKEN = (
 )
 
 # Answers that may be due to the recorder's connection (`page_capture.host_refusing_recorder`).
-_REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
-_REFUSED_STATUSES = (421, 426, 503, 505)
+_REFUSED_STATUSES = (*CONNECTION_STATUSES, 503)
 
 Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
@@ -245,7 +245,7 @@ class BrowserFetcher:
     async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """See `ProxyFetcher.get`; may raise BrowserUnavailableError, too."""
         fetched = await self.plain.get(url, limit_bytes=limit_bytes, timeout_s=timeout_s)
-        refused = fetched.error.startswith(_REFUSED_CONNECTIONS)
+        refused = fetched.error.startswith(REFUSED_CONNECTIONS)
         if not url.startswith("https:") or not (refused or fetched.status in _REFUSED_STATUSES):
             return fetched
         text_only = replace(

@@ -18,9 +18,8 @@ import re2
 from core.errors import BadUrlError, InputError
 from core.regexes import re2_error_text, re2_options
 from core.timestamps import parse_timestamp14, unix_milliseconds
-from core.url_keys import replay_key
 from playback.url_paths import LONGEST_URL
-from warc.index.queries import IndexPosition, KeyRange, ListedCapture, TimeRange
+from warc.index.queries import IndexPosition, KeyRange, ListedCapture, TimeRange, matching_keys
 
 FIELDS = ("urlkey", "timestamp", "url", "mime", "status", "digest", "length")
 IA_FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
@@ -166,21 +165,12 @@ def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
             " for what begins with one."
         )
     try:
-        key = replay_key(url)
+        keys = matching_keys(url, match or "exact")
     except BadUrlError as error:
         raise InputError(f"url= is no URL: {error}") from error
-    if match in {"", "exact"} and key != "-":
-        return KeyRange.of_key(key)
-    if match == "prefix" and not key.startswith(("urn:", "-")):
-        # The key has lost a final "/" or "?", which here marks the end of a name.
-        key += "".join(end for end in "/?" if url.endswith(end) and not key.endswith(end))
-        return KeyRange.of_prefix(key)
-    if match in _WIDE and ")" in key:
-        # The keys of a host, or of a domain with all its hosts: in SURT they begin alike.
-        host = key.partition(")")[0]
-        # "-" follows ","; a port is between the host and its bracket, and belongs to the host.
-        return KeyRange(f"{host})", f"{host}*") if match == "host" else KeyRange(f"{host})", f"{host}-")
-    raise InputError("url= names no page, or matchType is none of exact, prefix, host and domain.")
+    if keys is None:
+        raise InputError("url= names no page, or matchType is none of exact, prefix, host and domain.")
+    return keys
 
 
 def _first_moment(text: str, name: str) -> int:

@@ -194,7 +194,7 @@ class ProxyClient:
 
     @property
     def is_local(self) -> bool:
-        """Return whether it is reached by a socket of this machine, which nobody else can read."""
+        """Return whether it is reached by a Unix socket, so that what is sent does not cross a network."""
         return isinstance(self._address, Path)
 
     @asynccontextmanager

@@ -23,7 +23,7 @@ from core.errors import ConfigError
 from core.hosts import HostPatterns
 
 if TYPE_CHECKING:
-    from render.behaviours.flows import Flow
+    from render.behaviours.flows import PageFlow
 
 SCRIPT_LIMIT_BYTES = 1_000_000
 _HOSTS = re.compile(r"\s*//\s*hosts:([^\n]{0,2000})")
@@ -56,7 +56,7 @@ class BehaviourSet:
     chosen: tuple[BehaviourScript, ...]
     limit_s: float
     limits: BehaviourSettings = field(default_factory=BehaviourSettings)
-    flows: tuple[Flow, ...] = ()  # of the operator, run before them
+    flows: tuple[PageFlow, ...] = ()  # of the operator, run before them
 
 
 NO_BEHAVIOURS = BehaviourSet((), 0.0)
@@ -101,7 +101,7 @@ def load_behaviours(settings: BehaviourSettings) -> BehaviourSet:
     """
     chosen = [_own(name) for name in settings.run]
     chosen += [_users(Path(path)) for path in settings.scripts]
-    flows: tuple[Flow, ...] = ()
+    flows: tuple[PageFlow, ...] = ()
     if settings.flows:
         from render.behaviours.flows import load_flow
 

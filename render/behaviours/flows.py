@@ -31,7 +31,7 @@ REASON_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class PageFlow:
     """Function of one file, and the pages that it is for."""
 
     path: Path
@@ -51,7 +51,7 @@ class Flow:
             return False
 
 
-def load_flow(path: Path) -> Flow:
+def load_flow(path: Path) -> PageFlow:
     """Read the file; ConfigError names it, and its line where there is one."""
     try:
         import playwright  # noqa: F401 the extra weboid[flows]
@@ -62,7 +62,7 @@ def load_flow(path: Path) -> Flow:
         exec(compile(path.read_bytes(), str(path), "exec"), names)  # noqa: S102 the operator's own file
     except OSError as error:
         raise ConfigError(f"[behaviours] flows: {path} cannot be read: {error.strerror}.") from error
-    except Exception as error:
+    except Exception as error:  # whatever the operator's file raises when it is run
         raise ConfigError(f"[behaviours] flows: {_place(path, error)}") from error
     run, match = names.get("flow"), names.get("match")
     patterns = [match] if isinstance(match, str) else match
@@ -80,11 +80,11 @@ def load_flow(path: Path) -> Flow:
         except InputError as error:
             raise ConfigError(f"[behaviours] flows: {path}: {error}") from error
     table.ready()
-    return Flow(path, run, table)
+    return PageFlow(path, run, table)
 
 
 async def run_flows(
-    page: BrowserPage, flows: Sequence[Flow], limit_s: Callable[[], float]
+    page: BrowserPage, flows: Sequence[PageFlow], limit_s: Callable[[], float]
 ) -> tuple[tuple[PageBehaviour, ...], str]:
     """Run the flows that are for the page; return their results, and why the visit is not complete, or "".
 
@@ -106,7 +106,7 @@ async def run_flows(
     return tuple(done), ""
 
 
-async def _run(page: BrowserPage, flow: Flow, limit_s: float) -> str:
+async def _run(page: BrowserPage, flow: PageFlow, limit_s: float) -> str:
     """Run the flow; return its error with the place in the file, or ""."""
     from playwright.async_api import async_playwright
 

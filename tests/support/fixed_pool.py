@@ -22,4 +22,4 @@ class _FixedResource:
 def fixed_pool(client: ProxyClient, browser: Browser, contexts: SharedContextPool | None = None) -> ResourcePool:
     """Return a pool that lends this proxy and this browser to everyone."""
     lent = _FixedResource(client), _FixedResource(browser)
-    return ResourcePool(*lent, contexts)  # type: ignore[arg-type]
+    return ResourcePool(*lent, contexts)  # type: ignore[arg-type] # lends as both pools do

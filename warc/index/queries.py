@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from core.timestamps import timestamp14_at
+from core.url_keys import replay_key
 from warc.index.database import IndexDatabase, key_values
 from warc.index.page_choice import other_scheme
 
@@ -82,6 +83,26 @@ class TimeRange:
 
     first_ms: int = EARLIEST_MS
     last_ms: int = LATEST_MS
+
+
+def matching_keys(url: str, match: str) -> KeyRange | None:
+    """Return the keys of a URL (`exact`), of all that begin with it (`prefix`), or of its `host` or `domain`.
+
+    None: the URL names no page, or there is no such match. Raises BadUrlError.
+    """
+    key = replay_key(url)
+    if match == "exact" and key != "-":
+        return KeyRange.of_key(key)
+    if match == "prefix" and not key.startswith(("urn:", "-")):
+        # The key has lost a final "/" or "?", which here marks the end of a name.
+        key += "".join(end for end in "/?" if url.endswith(end) and not key.endswith(end))
+        return KeyRange.of_prefix(key)
+    if match in {"host", "domain"} and ")" in key:
+        # The keys of a host, or of a domain with all its hosts: in SURT they begin alike.
+        host = key.partition(")")[0]
+        # "-" follows ","; a port is between the host and its bracket, and belongs to the host.
+        return KeyRange(f"{host})", f"{host}*") if match == "host" else KeyRange(f"{host})", f"{host}-")
+    return None
 
 
 class CaptureQueries:

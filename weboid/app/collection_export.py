@@ -25,7 +25,7 @@ from playback.replay.capture_lookup import capture_of
 from warc.artifact_reader import ArtifactReader, RecordPlace, read_manifest
 from warc.file_reader import Reading, WarcMember, walk_records
 from warc.index.database import IndexDatabase, in_lists, key_values
-from warc.index.queries import ALL_KEYS, KeyRange, page_chunks
+from warc.index.queries import ALL_KEYS, KeyRange, matching_keys, page_chunks
 from warc.wacz_writer import WaczWriter
 
 _CHUNK_BYTES = 1 << 20
@@ -69,23 +69,18 @@ class ExportCount:
     stored_bytes: int = 0  # of its WARCs
     withheld_pages: int = 0  # taken down, with a threat, or made with a login
     withheld_records: int = 0
-    unreadable: list[str] = field(default_factory=list)  # WARCs of which a part could not be read
+    missing_warcs: list[str] = field(default_factory=list)
 
 
-def url_keys(text: str) -> list[KeyRange]:
+def url_keys(text: str) -> KeyRange:
     """Return the keys of a URL, or of all that begin with it when it ends with ``*``; raises InputError."""
     try:
-        if text.endswith("*"):
-            return [KeyRange.of_prefix(replay_key(text[:-1]))]
-        return [KeyRange.of_key(replay_key(text))]
+        keys = matching_keys(text.removesuffix("*"), "prefix" if text.endswith("*") else "exact")
     except BadUrlError as error:
         raise InputError(f"{text[:100]!r} is no URL: {error}") from error
-
-
-def host_keys(host: str) -> list[KeyRange]:
-    """Return the keys of a host and of its subdomains."""
-    key = replay_key(f"http://{host}/").removesuffix(")/")
-    return [KeyRange.of_prefix(f"{key})"), KeyRange.of_prefix(f"{key},")]
+    if keys is None:
+        raise InputError(f"{text[:100]!r} names no page.")
+    return keys
 
 
 class CollectionExport:
@@ -232,7 +227,7 @@ class CollectionExport:
             "SELECT start, length FROM records WHERE filename = ? ORDER BY start", (filename,)
         ).fetchall()
         if path is None:
-            self.count.unreadable.append(filename)
+            self.count.missing_warcs.append(filename)
             plan.execute("DELETE FROM records WHERE filename = ?", (filename,))
             return
         query = "SELECT count(*) AS n FROM captures WHERE filename = :name"

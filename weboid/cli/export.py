@@ -1,5 +1,6 @@
 """`weboid export`: captures of a collection as one WACZ file."""
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -8,11 +9,13 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from crawler.jobs.list_files import ListFile, ListLineProblem
 from playback.access.control import AccessControl
 from playback.access.holds import HoldIndex
 from playback.access.threat_lists import lists_folder
+from warc.index.queries import matching_keys
 from warc.local_storage import closed_warcs, open_warcs
-from weboid.app.collection_export import CollectionExport, ExportSelection, host_keys, url_keys
+from weboid.app.collection_export import CollectionExport, ExportSelection, url_keys
 from weboid.app.operator_identity import known_operator
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
@@ -55,18 +58,9 @@ def command(
     if out.exists() and not force:
         raise InputError(f"{clean(str(out))} exists already: give --force to replace it.")
     now = _CLOCK.now()
-    selection = ExportSelection(
-        tuple(
-            key
-            for keys in (
-                *(url_keys(each) for each in (*urls, *_listed(lists))),
-                *(host_keys(host_name(each)) for each in hosts),
-            )
-            for key in keys
-        ),
-        _moment(since, now),
-        _moment(until, now),
-    )
+    domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
+    keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
+    selection = ExportSelection(keys, _moment(since, now), _moment(until, now))
     operator = known_operator(stores.root)
     facts = {
         "title": title or operator.name or clean(out.stem),
@@ -97,22 +91,27 @@ def command(
     result = {
         "file": str(out), "bytes": out.stat().st_size, "pages": count.pages, "records": count.records,
         "warcs": count.warcs, "withheld_pages": count.withheld_pages,
-        "withheld_records": count.withheld_records, "missing_warcs": count.unreadable,
+        "withheld_records": count.withheld_records, "missing_warcs": count.missing_warcs,
     }  # fmt: skip
     lines = [f"{clean(str(out))}: {count.pages:,} pages, {count.records:,} records, {format_size(out.stat().st_size)}."]
     if count.withheld_pages or count.withheld_records:
         lines.append(
             f"Left out: {count.withheld_pages:,} pages and {count.withheld_records:,} records that readers may not see."
         )
-    if count.unreadable:
-        lines.append(f"Missing WARCs: {', '.join(map(clean, count.unreadable))}. Run `weboid collection verify`.")
+    if count.missing_warcs:
+        lines.append(f"Missing WARCs: {', '.join(map(clean, count.missing_warcs))}. Run `weboid collection verify`.")
     output.show(result, lines)
-    return ExitCode.SOME_FAILED if count.unreadable else ExitCode.OK
+    return ExitCode.SOME_FAILED if count.missing_warcs else ExitCode.OK
 
 
-def _listed(paths: tuple[Path, ...]) -> list[str]:
-    lines = (line.strip() for path in paths for line in path.read_text("utf-8").splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
+def _listed(paths: tuple[Path, ...]) -> Iterator[str]:
+    """Yield the URLs of the lists; InputError names the first line that is none."""
+    for path in paths:
+        with ListFile(str(path)) as urls:
+            for each in urls:
+                if isinstance(each, ListLineProblem):
+                    raise InputError(str(each))
+                yield each
 
 
 def _moment(text: str, now: datetime) -> datetime | None:

@@ -108,7 +108,7 @@ GREASE = {0x0A0A + 0x1010 * step for step in range(16)}  # RFC 8701
 
 
 def is_chromium(hello: bytes) -> bool:
-    """Whether a ClientHello has Chromium's order of cipher suites, and offers HTTP/2."""
+    """Return whether a ClientHello has Chromium's order of cipher suites, and offers HTTP/2."""
     at = 5 + 4 + 2 + 32
     at += 1 + hello[at]
     size = int.from_bytes(hello[at : at + 2], "big")

@@ -263,3 +263,24 @@ def test_a_missing_warc_is_named(layout: Layout) -> None:
 
     assert told["missing_warcs"] == ["captures-00001.warc.gz"]
     assert ("response", OTHER) in records(entries(layout))
+
+
+def test_a_prefix_ends_at_its_slash(builder: CollectionBuilder) -> None:
+    """Pages of a folder, and not those of another whose name begins alike."""
+    for path in ("docs/one", "docs2/two"):
+        builder.page(f"https://c.example/{path}", "<p>Text", title=path)
+
+    export(builder.layout, "https://c.example/docs/*")
+
+    assert [each["title"] for each in pages(entries(builder.layout))] == ["docs/one"]
+
+
+def test_a_line_that_is_no_url_is_named(layout: Layout) -> None:
+    """With file and line; nothing is written."""
+    listing = layout.root.parent / "urls.txt"
+    listing.write_text(f"{OTHER}\nnothing at all\n")
+
+    with pytest.raises(InputError, match="line 2"):
+        export(layout, "--list", str(listing))
+
+    assert not (layout.root.parent / "out.wacz").exists()
