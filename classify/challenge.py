@@ -7,13 +7,18 @@ Such an answer is no evidence about the page behind it, whatever its status: gua
 405, 429 and 503. The traits come from the vendors' documentation and headers. Pure.
 """
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
 
 import re2
 
 from classify.evidence import ClassFindings, PageEvidence, normalize_text
 from classify.phrases import entries, expression, expressions
-from net.http_head import LenientHead
+
+if TYPE_CHECKING:
+    from net.http_head import LenientHead
 
 # Statuses that guards answer with.
 _STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 999))
@@ -141,6 +146,7 @@ _SMALL = 40_000  # bytes; a guard's page is small, an article that names one is 
 def detect_guard(head: LenientHead, body: bytes) -> str:
     """Return the guard service that sent the answer; empty when none did.
 
+    >>> from net.http_head import LenientHead
     >>> detect_guard(LenientHead(403, (("cf-mitigated", "challenge"),)), b"")
     'cloudflare'
     """

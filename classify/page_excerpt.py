@@ -1,15 +1,24 @@
-"""Page excerpts: title, wording, refresh, simhash of the first bytes of an HTML page.
+"""Page excerpts: title, wording, refresh, simhash of the first bytes of an HTML page; invented sibling URLs.
 
 All results are hints: a title can be about error pages, a shop sells domains. None of them makes a link
 dead; they trigger a check with the browser (links.md 2.3, W29). Pure, and linear in the page's length.
+
+Two known pitfalls of siblings (links.md 2.3, 5.11): a site that redirects unknown URLs to its root page makes
+that page look like an error page; so a page counts as one only when the *cited* URL was redirected there too,
+or when both are answered without redirects and with the same words. And a site that answers without
+redirects is missed by comparing redirects alone; so words are compared as well.
 """
 
+import random
 import re
+import string
 from dataclasses import dataclass
 from hashlib import blake2b
 from html import unescape
+from urllib.parse import urlsplit, urlunsplit
 
 from classify.phrases import entries, expression
+from classify.redirect_target import is_root
 
 LOOKED_AT = 65_536  # bytes of a page
 SIMHASH_BITS = 64
@@ -147,6 +156,60 @@ def simhash(page: PageExcerpt) -> int:
 def hamming_distance(one: int, other: int) -> int:
     """Count the differing bits of two hashes, 0 to `SIMHASH_BITS`."""
     return (one ^ other).bit_count()
+
+
+ALIKE_BITS = 4  # of 64; error pages differ in the path that they repeat, and that is left out
+_EXTENSION = re.compile(r"\.[A-Za-z]{2,5}$")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFingerprint:
+    """Fingerprint of the answer to a URL."""
+
+    status: int  # of the last answer
+    final: str  # the end of redirects, or the URL itself
+    moved: bool  # there were redirects
+    words: int  # `simhash` of the page; 0 without words
+
+
+def invent_sibling(url: str, rng: random.Random) -> str:
+    """Generate a sibling URL that no site has; empty for a root page.
+
+    It has the same directory and extension, so that the same part of the server answers. Where a query
+    identifies pages, its last value is replaced instead.
+    """
+    if is_root(url):
+        return ""
+    parts = urlsplit(url)
+    word = "".join(rng.choices(string.ascii_lowercase, k=16))
+    if parts.query:
+        head, equals, _ = parts.query.rpartition("=")
+        query = f"{head}{equals}{word}" if equals else word
+        return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
+    folder, _, name = parts.path.rstrip("/").rpartition("/")
+    extension = _EXTENSION.search(name)
+    slash = "/" if parts.path.endswith("/") else ""
+    path = f"{folder}/{word}{extension[0] if extension else ''}{slash}"
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def compare_answers(cited: AnswerFingerprint, sibling: AnswerFingerprint) -> str:
+    """Return the reason if the cited URL is answered like a missing page; empty otherwise."""
+    if not 200 <= sibling.status < 300 or not 200 <= cited.status < 300:
+        return ""
+    if cited.moved and sibling.moved and _place(cited.final) == _place(sibling.final):
+        return "an invented path is led to the same page"
+    if cited.moved != sibling.moved or not cited.words or not sibling.words:
+        return ""
+    if hamming_distance(cited.words, sibling.words) <= ALIKE_BITS:
+        return "an invented path gets the same page"
+    return ""
+
+
+def _place(url: str) -> str:
+    """Return the URL without its query, which often repeats the requested URL."""
+    parts = urlsplit(url)
+    return f"{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def _visible(source: str) -> str:

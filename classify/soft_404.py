@@ -1,26 +1,13 @@
-"""Soft 404s: wording, near-empty pages, and the answer to an invented sibling URL.
+"""Soft 404s: wording and near-empty pages.
 
 A title or heading must equal the phrase, not contain it, and two findings are required: pages about
 missing pages, and lists without entries, are pages.
-
-Two known pitfalls (links.md 2.3, 5.11): a site that redirects unknown URLs to its root page makes that
-page look like an error page; so a page counts as one only when the *cited* URL was redirected there too,
-or when both are answered without redirects and with the same words. And a site that answers without
-redirects is missed by comparing redirects alone; so words are compared as well.
 """
-
-import random
-import re
-import string
-from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
 
 import re2
 
 from classify.evidence import ClassFindings, PageEvidence, normalize_text
-from classify.page_excerpt import hamming_distance
 from classify.phrases import expression
-from classify.redirect_target import is_root
 
 _ERROR_TITLES = re2.compile(expression("soft_404", "error_titles").replace("{names}", expression("soft_404", "names")))
 _APOLOGIES = re2.compile(expression("soft_404", "apologies"))
@@ -115,57 +102,3 @@ def judge_near_empty(page: PageEvidence) -> ClassFindings:
     elif page.volume < _EMPTY_CHARS and not seen.headings:
         case.add(0.75, f"It says only “{page.words}”.")
     return case
-
-
-ALIKE_BITS = 4  # of 64; error pages differ in the path that they repeat, and that is left out
-_EXTENSION = re.compile(r"\.[A-Za-z]{2,5}$")
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerFingerprint:
-    """Fingerprint of the answer to a URL."""
-
-    status: int  # of the last answer
-    final: str  # the end of redirects, or the URL itself
-    moved: bool  # there were redirects
-    words: int  # `page_excerpt.simhash` of the page; 0 without words
-
-
-def invent_sibling(url: str, rng: random.Random) -> str:
-    """Generate a sibling URL that no site has; empty for a root page.
-
-    It has the same directory and extension, so that the same part of the server answers. Where a query
-    identifies pages, its last value is replaced instead.
-    """
-    if is_root(url):
-        return ""
-    parts = urlsplit(url)
-    word = "".join(rng.choices(string.ascii_lowercase, k=16))
-    if parts.query:
-        head, equals, _ = parts.query.rpartition("=")
-        query = f"{head}{equals}{word}" if equals else word
-        return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
-    folder, _, name = parts.path.rstrip("/").rpartition("/")
-    extension = _EXTENSION.search(name)
-    slash = "/" if parts.path.endswith("/") else ""
-    path = f"{folder}/{word}{extension[0] if extension else ''}{slash}"
-    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
-
-
-def compare_answers(cited: AnswerFingerprint, sibling: AnswerFingerprint) -> str:
-    """Return the reason if the cited URL is answered like a missing page; empty otherwise."""
-    if not 200 <= sibling.status < 300 or not 200 <= cited.status < 300:
-        return ""
-    if cited.moved and sibling.moved and _place(cited.final) == _place(sibling.final):
-        return "an invented path is led to the same page"
-    if cited.moved != sibling.moved or not cited.words or not sibling.words:
-        return ""
-    if hamming_distance(cited.words, sibling.words) <= ALIKE_BITS:
-        return "an invented path gets the same page"
-    return ""
-
-
-def _place(url: str) -> str:
-    """Return the URL without its query, which often repeats the requested URL."""
-    parts = urlsplit(url)
-    return f"{parts.netloc}{parts.path.rstrip('/')}"

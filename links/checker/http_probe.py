@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, Self
 
-from classify.page_excerpt import parse_page_excerpt, simhash
+from classify.page_excerpt import AnswerFingerprint, compare_answers, invent_sibling, parse_page_excerpt, simhash
 from classify.redirect_target import BadLocationError, resolve_location
-from classify.soft_404 import AnswerFingerprint, compare_answers, invent_sibling
 from core.clock import Clock, SystemClock
 from core.config.settings import Settings
 from core.errors import BadUrlError
