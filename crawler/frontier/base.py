@@ -33,7 +33,7 @@ CLOCK_SLACK = timedelta(seconds=60)
 # For leases and waits, whose limits depend on settings: other processes may have other settings.
 CLOCK_MARGIN = timedelta(hours=1)
 # Kinds of orders; the key of a job's is its name. The value "now" of a stop ends visits at once.
-JOB_ORDER, STOP_ORDER = "job", "stop"
+JOB_ORDER, STOP_ORDER, POLICY_ORDER = "job", "stop", "policy"
 # Kinds of notes: the services of a cluster announce themselves.
 PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"
 

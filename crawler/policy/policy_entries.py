@@ -1,29 +1,22 @@
 """Policy entries: decisions on URLs by operators or by the crawl, stored in the frontier.
 
-They are orders of the frontier (kind `POLICY_ORDER`), so that they reach every worker within seconds. An
+They are orders of the frontier (kind `crawler.frontier.base.POLICY_ORDER`), so that they reach every worker within seconds. An
 entry is one JSON object under its id; one that this version cannot read is kept and ignored, as workers
-of another version may understand it. Entries are read at most every `ENTRIES_POLL_S`, and for at most a
-tenth of the time.
+of another version may understand it.
 """
 
-import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from core.clock import Clock
 from core.errors import InputError
 from core.url_patterns import PatternRank, PatternTable, PatternTarget, UrlPattern, parse_pattern
-from core.urls import host_of
-from crawler.frontier.base import Frontier
 
-POLICY_ORDER = "policy"  # the kind of order that an entry is
 ENTRY_VERSION = 1
 REASON_LIMIT_CHARS = 1_000
 ACTOR_LIMIT_CHARS = 200
@@ -239,77 +232,3 @@ def _moment(value: object) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"{value!r} has no time zone")
     return moment.astimezone(UTC)
-
-
-ENTRIES_POLL_S = 0.4
-READING_SHARE = 10.0  # reading takes at most one part in so many of the time
-PRUNED_AFTER = timedelta(days=1)  # an entry that expired so long ago is taken out
-PRUNED_AT_ONCE = 1_000
-IN_A_THREAD = 1_000  # more entries than these are not read on the event loop
-
-Ask = Callable[[Callable[[], Any]], Awaitable[Any]]
-
-
-@dataclass(eq=False, repr=False)
-class PolicyEntryCache:
-    """Cache of a frontier's policy entries; `ask` is `net.backoff.StoreRetry.ask`. For one event loop."""
-
-    frontier: Frontier
-    _: KW_ONLY
-    clock: Clock
-    ask: Ask
-    _version: int = field(default=-1, init=False)
-    _orders: dict[str, str] | None = field(default=None, init=False)
-    _next_read_at: float = field(default=float("-inf"), init=False)
-    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    entries: PolicyEntries = field(default_factory=PolicyEntries, init=False)
-
-    async def refresh(self) -> None:
-        """Read the entries when they may have changed; a change is seen within a second."""
-        if self.clock.monotonic() < self._next_read_at:
-            return
-        async with self._reading:
-            began = self.clock.monotonic()
-            if began < self._next_read_at:
-                return
-            now = self.clock.now()
-            stats = await self.ask(lambda: self.frontier.stats(now))
-            if stats.version != self._version:
-                orders: dict[str, str] = await self.ask(lambda: self.frontier.orders(POLICY_ORDER))
-                if orders != self._orders:
-                    if len(orders) > IN_A_THREAD:
-                        self.entries = await asyncio.to_thread(read_entries, orders, known=self.entries)
-                    else:
-                        self.entries = read_entries(orders, known=self.entries)
-                    self._orders = orders
-                    # Delete entries that expired long ago.
-                    over = [
-                        key
-                        for key, entry in self.entries.by_id.items()
-                        if entry.expires_at is not None and entry.expires_at + PRUNED_AFTER <= now
-                    ]
-                    for key in over[:PRUNED_AT_ONCE]:
-                        await self.ask(partial(self.frontier.take_back, POLICY_ORDER, key))
-                self._version = stats.version
-            ended = self.clock.monotonic()
-            self._next_read_at = ended + max(ENTRIES_POLL_S, (ended - began) * READING_SHARE)
-
-    async def ban(self, url: str, reason: str, *, seconds: float, now: datetime, key: str = "") -> None:
-        """Block the URL's site, which is its host, for a while (A05; with `FAILING_SITE` A07)."""
-        if seconds <= 0:
-            return
-        entry = PolicyEntry(
-            kind=PolicyKind.AUTOBLACKLIST,
-            pattern=f"={host_of(url)}",
-            reason=reason[:500],
-            actor=CRAWL_ACTOR,
-            made_at=now,
-            expires_at=now + timedelta(seconds=min(seconds, 1e9)),
-            key=key,
-        )
-        there = self.entries.by_id.get(entry.id)
-        if there is not None and there.holds(now):
-            return
-        value = entry.to_json()
-        await self.ask(lambda: self.frontier.give_order(POLICY_ORDER, entry.id, value))
-        self._next_read_at = float("-inf")

@@ -12,25 +12,25 @@ but more specific blacklist entries, and addresses outside the public web.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import datetime
-from functools import cached_property
+from datetime import datetime, timedelta
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from core.clock import Clock
 from core.config.settings import EgressSettings, PolicySettings, Settings
 from core.errors import BadUrlError
-from core.url_patterns import PatternTarget, pattern_target
-from core.urls import identity_key
-from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.policy.policy_entries import Ask, PolicyEntry, PolicyEntryCache
+from core.urls import host_of, identity_key
+from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, Lane
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from net.address_policy import EgressPolicy
 from net.connect_errors import BlockedError
 
 if TYPE_CHECKING:
     from crawler.policy.blocklists import BlocklistCache
+    from crawler.policy.policy_entries import PolicyEntries, PolicyEntry
     from crawler.policy.robots_cache import OriginRobots, RobotsRecord
 
 
@@ -42,19 +42,101 @@ class AddressCheck:
         # The proxy checks for its machine's own addresses, which may be another machine.
         self._policy = EgressPolicy(settings, is_own=lambda _address: False)
 
-    def against(self, target: PatternTarget) -> str:
+    def against(self, url: str) -> str:
         """Return why the URL must not be requested, a constant first; empty when nothing is known."""
         try:
-            port = urlsplit(target.text).port or (443 if target.scheme == "https" else 80)
-            self._policy.check_target(target.host, port)
-            addresses, _ = self._policy.known_addresses(target.host, port) or ((), port)
+            host, parts = host_of(url), urlsplit(identity_key(url))
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            self._policy.check_target(host, port)
+            addresses, _ = self._policy.known_addresses(host, port) or ((), port)
             for address in addresses:
-                self._policy.check(target.host, address)
+                self._policy.check(host, address)
         except BlockedError as error:
             return f"{error.reason}: {error}".removesuffix(".")
         except (BadUrlError, ValueError) as error:
             return f"address: {error}".removesuffix(".")
         return ""
+
+
+ENTRIES_POLL_S = 0.4
+READING_SHARE = 10.0  # reading takes at most one part in so many of the time
+PRUNED_AFTER = timedelta(days=1)  # an entry that expired so long ago is taken out
+PRUNED_AT_ONCE = 1_000
+IN_A_THREAD = 1_000  # more entries than these are not read on the event loop
+
+Ask = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+@dataclass(eq=False, repr=False)
+class PolicyEntryCache:
+    """Cache of a frontier's policy entries; `ask` is `net.backoff.StoreRetry.ask`. For one event loop.
+
+    Entries are read at most every `ENTRIES_POLL_S`, and for at most a tenth of the time.
+    """
+
+    frontier: Frontier
+    _: KW_ONLY
+    clock: Clock
+    ask: Ask
+    _version: int = field(default=-1, init=False)
+    _orders: dict[str, str] = field(default_factory=dict, init=False)
+    _next_read_at: float = field(default=float("-inf"), init=False)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    entries: PolicyEntries | None = field(default=None, init=False)  # None: there were none yet
+
+    async def refresh(self) -> None:
+        """Read the entries when they may have changed; a change is seen within a second."""
+        if self.clock.monotonic() < self._next_read_at:
+            return
+        async with self._reading:
+            began = self.clock.monotonic()
+            if began < self._next_read_at:
+                return
+            now = self.clock.now()
+            stats = await self.ask(lambda: self.frontier.stats(now))
+            if stats.version != self._version:
+                orders: dict[str, str] = await self.ask(lambda: self.frontier.orders(POLICY_ORDER))
+                if orders != self._orders:
+                    from crawler.policy.policy_entries import read_entries
+
+                    if len(orders) > IN_A_THREAD:
+                        self.entries = await asyncio.to_thread(read_entries, orders, known=self.entries)
+                    else:
+                        self.entries = read_entries(orders, known=self.entries)
+                    self._orders = orders
+                    # Delete entries that expired long ago.
+                    over = [
+                        key
+                        for key, entry in self.entries.by_id.items()
+                        if entry.expires_at is not None and entry.expires_at + PRUNED_AFTER <= now
+                    ]
+                    for key in over[:PRUNED_AT_ONCE]:
+                        await self.ask(partial(self.frontier.take_back, POLICY_ORDER, key))
+                self._version = stats.version
+            ended = self.clock.monotonic()
+            self._next_read_at = ended + max(ENTRIES_POLL_S, (ended - began) * READING_SHARE)
+
+    async def ban(self, url: str, reason: str, *, seconds: float, now: datetime, key: str = "") -> None:
+        """Block the URL's site, which is its host, for a while (A05; with `FAILING_SITE` A07)."""
+        if seconds <= 0:
+            return
+        from crawler.policy.policy_entries import CRAWL_ACTOR, PolicyEntry, PolicyKind
+
+        entry = PolicyEntry(
+            kind=PolicyKind.AUTOBLACKLIST,
+            pattern=f"={host_of(url)}",
+            reason=reason[:500],
+            actor=CRAWL_ACTOR,
+            made_at=now,
+            expires_at=now + timedelta(seconds=min(seconds, 1e9)),
+            key=key,
+        )
+        there = self.entries.by_id.get(entry.id) if self.entries is not None else None
+        if there is not None and there.holds(now):
+            return
+        value = entry.to_json()
+        await self.ask(lambda: self.frontier.give_order(POLICY_ORDER, entry.id, value))
+        self._next_read_at = float("-inf")
 
 
 _SETTING_TYPES: dict[str, Callable[[str], Any]] = {
@@ -107,14 +189,13 @@ class PolicyEvaluator:
 
         Entries and lists are used as they are: refresh them first.
         """
-        target = pattern_target(item.url)
-        allowing, opinion = self._entries(target, now=now)
+        allowing, opinion = self._entries(item.url, now=now)
         yield opinion
-        policy = self.policy_for(target, settings.policy, now=now)
+        policy = self.policy_for(item.url, settings.policy, now=now)
         over = f"passed over: {allowing}" if allowing is not None else ""
-        yield _neutral_opinion("lists", over) if over else self._lists(target)
+        yield _neutral_opinion("lists", over) if over else self._lists(item.url)
         yield (_neutral_opinion("failed links", over) if over else await self._failed(item, now=now))
-        yield self._address(target, settings.egress)
+        yield self._address(item.url, settings.egress)
         if policy.robots != "obey":
             yield _neutral_opinion("robots.txt", f"policy.robots is {policy.robots!r}")
         elif over:
@@ -122,27 +203,35 @@ class PolicyEvaluator:
         else:
             yield await self._robots(item, policy, now=now)
 
-    def policy_for(self, target: PatternTarget, policy: PolicySettings, *, now: datetime) -> PolicySettings:
+    def policy_for(self, url: str, policy: PolicySettings, *, now: datetime) -> PolicySettings:
         """Return the settings with the URL's setting entries applied."""
-        for key, entry in self.book.entries.settings(target, now=now).items():
+        if self.book.entries is None:
+            return policy
+        from core.url_patterns import pattern_target
+
+        for key, entry in self.book.entries.settings(pattern_target(url), now=now).items():
             if key != "archive":  # asked for before
                 policy = replace(policy, **{key: _SETTING_TYPES[key](entry.value)})
         return policy
 
-    def allowing(self, target: PatternTarget, *, now: datetime) -> PolicyEntry | None:
+    def allowing(self, url: str, *, now: datetime) -> PolicyEntry | None:
         """Return the whitelist entry that decides on the URL; None when none does."""
-        return self._entries(target, now=now)[0]
+        return self._entries(url, now=now)[0]
 
-    def refusing(self, target: PatternTarget, *, now: datetime) -> str:
+    def refusing(self, url: str, *, now: datetime) -> str:
         """Return why entries or lists refuse the URL; empty when they do not, or only defer it."""
-        allowing, opinion = self._entries(target, now=now)
+        allowing, opinion = self._entries(url, now=now)
         if allowing is None and opinion.verdict.action is not RuleAction.SKIP:
-            opinion = self._lists(target)
+            opinion = self._lists(url)
         return opinion.verdict.reason
 
-    def _entries(self, target: PatternTarget, *, now: datetime) -> tuple[PolicyEntry | None, PolicyOpinion]:
+    def _entries(self, url: str, *, now: datetime) -> tuple[PolicyEntry | None, PolicyOpinion]:
         """Return (whitelist entry that overrides other rules, opinion of the entries)."""
-        entry = self.book.entries.deciding(target, now=now)
+        entry = None
+        if self.book.entries is not None:
+            from core.url_patterns import pattern_target
+
+            entry = self.book.entries.deciding(pattern_target(url), now=now)
         if entry is None:
             return None, _neutral_opinion("entries", "no entry matches")
         if entry.allows:
@@ -152,20 +241,22 @@ class PolicyEvaluator:
             return None, PolicyOpinion("entries", verdict, str(entry))
         return None, _opinion_against("entries", str(entry))
 
-    def _lists(self, target: PatternTarget) -> PolicyOpinion:
+    def _lists(self, url: str) -> PolicyOpinion:
         if self.lists is None:
             return _neutral_opinion("lists", "there are none")
-        line = self.lists.lists.refusing(target)
+        from core.url_patterns import pattern_target
+
+        line = self.lists.lists.refusing(pattern_target(url))
         if line is not None:
             return _opinion_against("lists", f"list: {line}")
         names = ", ".join(self.lists.lists.sources)
         return _neutral_opinion("lists", f"not named in {names}")
 
-    def _address(self, target: PatternTarget, egress: EgressSettings) -> PolicyOpinion:
+    def _address(self, url: str, egress: EgressSettings) -> PolicyOpinion:
         """Return the opinion on host and port without name resolution; the proxy checks the rest."""
         if self._egress is None or self._egress.settings is not egress:
             self._egress = AddressCheck(egress)
-        why = self._egress.against(target)
+        why = self._egress.against(url)
         if why:
             return PolicyOpinion("address", RuleDecision(RuleAction.FAIL, why), why)
         return _neutral_opinion("address", "nothing against host and port; the proxy checks the address")

@@ -24,13 +24,13 @@ from core.config.settings import PolicySettings, Settings
 from core.errors import BadUrlError, InvariantError
 from core.page_classes import GONE_STATUSES
 from core.page_manifest import PageInfo, VisitOutcome
-from core.url_patterns import pattern_target
 from core.urls import host_of, identity_key
 from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.policy.policy_entries import FAILING_SITE, Ask, PolicyEntryCache
 from crawler.policy.policy_evaluator import (
     FAILED_LINK_NOTE,
     NOT_KNOWN,
+    Ask,
+    PolicyEntryCache,
     PolicyEvaluator,
     PolicyOpinion,
     failed_link_note,
@@ -112,12 +112,12 @@ class PolicyRule(VisitRule):
             now = self.clock.now()
             if seen.final_url != seen.url:
                 with suppress(BadUrlError):  # data:, blob: and the like are no site's
-                    refused = self.judge.refusing(pattern_target(seen.final_url), now=now)
+                    refused = self.judge.refusing(seen.final_url, now=now)
                     if refused:
                         return f"redirect: {seen.final_url[:200]} ({refused})"
             # The archiving directive of the page or its headers.
             policy = self._policy(item, now=now)
-            is_allowed = self.judge.allowing(pattern_target(item.url), now=now) is not None
+            is_allowed = self.judge.allowing(item.url, now=now) is not None
             if policy.noarchive != "obey" or is_allowed:
                 return ""
             header = seen.headers.get("x-robots-tag", "")
@@ -184,6 +184,8 @@ class PolicyRule(VisitRule):
                 until = now + timedelta(seconds=min(max(policy.ban_failures_s, FAILED_ROW_S), 1e9))
                 await self._put(SITE_FAILURES_NOTE, host, json.dumps(row), now=now, until=until)
             return
+        from crawler.policy.policy_entries import FAILING_SITE
+
         why = page.reason or f"status {page.status}"
         reason = f"{len(row)} URLs in a row failed, the last: {why}"
         seconds = policy.ban_failures_s
@@ -205,7 +207,7 @@ class PolicyRule(VisitRule):
 
     def _policy(self, item: FrontierItem, *, now: datetime) -> PolicySettings:
         settings = self.settings_for(item).policy
-        return self.judge.policy_for(pattern_target(item.url), settings, now=now)
+        return self.judge.policy_for(item.url, settings, now=now)
 
 
 def make_policy(  # noqa: PLR0913 dependencies

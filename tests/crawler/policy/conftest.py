@@ -21,9 +21,9 @@ from core.layout import CA_FILE, Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
 from crawler.capture.proxy_fetcher import ProxyFetcher
-from crawler.frontier.base import Frontier, FrontierItem, Lane
+from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, Lane
 from crawler.frontier.sqlite_frontier import SqliteFrontier
-from crawler.policy.policy_entries import POLICY_ORDER, PolicyEntry, PolicyKind
+from crawler.policy.policy_entries import PolicyEntry, PolicyKind
 from crawler.policy.policy_rule import PolicyRule, make_policy
 from crawler.rules.visit_rule import FollowUp, RuleDecision
 from proxy.control.client import ProxyVisit

@@ -9,8 +9,8 @@ import pytest
 from core.config.settings import EgressSettings
 from core.errors import InvariantError
 from core.page_manifest import VisitOutcome
-from crawler.frontier.base import Lane
-from crawler.policy.policy_entries import POLICY_ORDER, PolicyKind, read_entries
+from crawler.frontier.base import POLICY_ORDER, Lane
+from crawler.policy.policy_entries import PolicyKind, read_entries
 from crawler.rules.visit_rule import RuleAction
 from render.visit import Visit
 from tests.crawler.frontier.conftest import frontier, open_frontier  # noqa: F401 fixtures

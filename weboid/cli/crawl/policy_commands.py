@@ -15,10 +15,9 @@ from core.url_patterns import pattern_target
 from core.urls import fetch_key, host_of
 from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
 from crawler.collection import open_collection
-from crawler.frontier.base import Frontier, FrontierItem, ItemRecord, Lane
+from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, ItemRecord, Lane
 from crawler.jobs.job_settings import JobSettings
 from crawler.policy.policy_entries import (
-    POLICY_ORDER,
     PolicyEntry,
     PolicyKind,
     new_entry,

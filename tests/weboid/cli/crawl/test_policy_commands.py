@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from core.layout import Layout
-from crawler.policy.policy_entries import ENTRIES_POLL_S
+from crawler.policy.policy_evaluator import ENTRIES_POLL_S
 from playback.replay.capture_lookup import CaptureLookup
 from tests.crawler.policy.conftest import asked
 from tests.support.commands import Weboid
