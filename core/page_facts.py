@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from core.web_dates import iso_date
-
 SCRIPT_LIMIT_CHARS = 500_000
 NODE_LIMIT = 2_000
 DEPTH_LIMIT = 8
@@ -136,8 +134,11 @@ def _normal(name: str, value: str, base: str) -> str:
         return _absolute(value, base)
     words = _SPACE.sub(" ", value[: 4 * limit]).strip()[:limit]
     if name in ("published", "modified"):
-        # Without a digit it is a word such as "today".
-        return iso_date(words) if any(c.isdigit() for c in words) else ""
+        if not any(c.isdigit() for c in words):
+            return ""  # a word such as "today"
+        from core.web_dates import iso_date
+
+        return iso_date(words)
     if name == "language":
         tag = words.split(",")[0].strip().replace("_", "-")
         return tag if _TAG.fullmatch(tag) else ""

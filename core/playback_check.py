@@ -20,7 +20,7 @@ MOST_CHARACTERS = 500  # of a reason
 
 
 class QaVerdict(StrEnum):
-    """Verdict on a copy."""
+    """Verdict on a copy; a later one is worse."""
 
     UNCHECKED = ""  # nothing could be compared: artifacts are missing, or nothing may be shown
     GOOD = "good"

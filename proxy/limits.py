@@ -23,25 +23,19 @@ if TYPE_CHECKING:
 _VISIT = "limit: visit_limit_bytes"
 _CRAWL = "limit: crawl_limit_bytes"
 
-_SLOT_BYTES = 8
-
-
-def create_counter_file(path: Path, proxies: int) -> None:
-    """Create the counter file for that number of proxies."""
-    path.write_bytes(bytes(_SLOT_BYTES * proxies))
-
 
 class ByteCounter:
-    """Counter of the bytes that a run's proxies receive, a number each in a mapped file, without locks between them.
+    """Counter of the bytes that a run's proxies receive, without locks between them.
 
-    Without a file it counts on its own. Thread-safe; `close` it.
+    The file, made by who starts the proxies, has an unsigned 64-bit number for each, zero at first; it is mapped
+    into memory. Without a file it counts on its own. Thread-safe; `close` it.
     """
 
     def __init__(self, path: Path | None = None, slot: int = 0) -> None:
         self._slot = slot
         self._lock = threading.Lock()
         if path is None:
-            self._map = mmap.mmap(-1, _SLOT_BYTES)
+            self._map = mmap.mmap(-1, 8)
         else:
             with path.open("r+b") as file:
                 self._map = mmap.mmap(file.fileno(), 0)

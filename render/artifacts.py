@@ -14,7 +14,6 @@ from core.config.settings import VisitSettings
 from core.page_facts import PageFact, read_facts
 from core.page_manifest import PageLink, PagePicture
 from render.cdp import CommandError
-from render.fonts import missing_glyphs
 from render.network_log import DocumentResponse
 from render.page import BrowserPage
 from render.page_frames import FrameDocument, PageDocuments
@@ -275,10 +274,13 @@ async def _gather_words(page: BrowserPage, settings: VisitSettings, steps: Visit
         text = await steps.make("text", read_text(documents))
         if text is not None:
             result.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
-            with steps.step("glyphs"):
-                missing = await steps.attempt(missing_glyphs(page, text), steps.share_s(GLYPHS_S))
-            if missing:
-                result.notes.append(f"glyphs: no font for {', '.join(missing)}, boxes are drawn.")
+            if not text.isascii():  # every font has those letters
+                from render.fonts import missing_glyphs
+
+                with steps.step("glyphs"):
+                    missing = await steps.attempt(missing_glyphs(page, text), steps.share_s(GLYPHS_S))
+                if missing:
+                    result.notes.append(f"glyphs: no font for {', '.join(missing)}, boxes are drawn.")
     links = await steps.make("outlinks", read_links(documents))
     result.links = tuple((links or ())[:LINK_LIMIT])
     result.outlinks = tuple(

@@ -17,7 +17,6 @@ from core.clock import Clock
 from render.cdp import CdpConnection, EventHandler
 from render.identity import PageOptions
 from render.network_log import NetworkLog
-from render.service_workers import BODY_LIMITS
 
 TIMER_BINDING = "weboidTimer"
 TIMER_LIMIT = 500  # documents, each with short and late timers, that are tracked
@@ -134,6 +133,8 @@ class ChildTargets:
 
     def _keep_bodies(self) -> None:
         """Make the browser keep bodies of responses from now on, for those that a service worker makes."""
+        from render.service_workers import BODY_LIMITS
+
         if self._limits is not BODY_LIMITS:
             self._limits = BODY_LIMITS
             for session in self:

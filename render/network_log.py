@@ -387,3 +387,8 @@ def _ms(start: float | None, end: float | None) -> float | None:
     if start is None or end is None:
         return None
     return round(max(end - start, 0.0) * 1000, 1)
+
+
+def origin_of(url: str) -> str:
+    """Return the origin of a URL as the browser writes it, such as ``https://example.org:8443``; or ``""``."""
+    return "/".join(url.split("/", 3)[:3]) if url.startswith(("http:", "https:")) else ""

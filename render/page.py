@@ -7,13 +7,15 @@ Whatever takes a page, in this module and in those above it, raises PageClosedEr
 and BrowserUnavailableError as `BrowserPage.send` does, unless it says otherwise.
 """
 
+from __future__ import annotations
+
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.clock import Clock
 from core.errors import TransientError
@@ -30,7 +32,9 @@ from render.child_targets import (
 )
 from render.identity import PageOptions
 from render.network_log import NetworkLog
-from render.service_workers import BODY_LIMITS, ServiceWorkers
+
+if TYPE_CHECKING:
+    from render.service_workers import ServiceWorkers
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
@@ -89,8 +93,8 @@ class BrowserPage:
         self.tried: Counter[str] = Counter()
         self.timers = PageTimers(clock, longest_timer_s())
         self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
-        self.workers = ServiceWorkers(self._connection, self.changed.set, clock)
-        self.log.on_worker_response = self.workers.answered
+        self.workers: ServiceWorkers | None = None  # None before the first
+        self.log.on_worker_response = lambda response: self._made_workers().answered(response)
         # Its cross-site frames and workers
         self.children = ChildTargets(
             self._connection,
@@ -98,12 +102,12 @@ class BrowserPage:
             self.log,
             self.tried,
             on_timer=self._timer_set,
-            on_response=self.workers.script_arrived,
+            on_response=self._script_arrived,
             clock=clock,
         )
         self.login = ProxyLogin(proxy, self.post)
         self.detached = asyncio.Event()  # set once the tab does not exist any more
-        self._handlers = {
+        self._handlers: dict[str, Callable[[dict[str, Any]], None]] = {
             "Page.frameNavigated": self._navigated,
             "Page.domContentEventFired": self._parsed,
             "Page.loadEventFired": self._load_fired,
@@ -119,7 +123,7 @@ class BrowserPage:
             "Runtime.exceptionThrown": self._exception,
             "Runtime.consoleAPICalled": self._console_called,
             "Runtime.bindingCalled": self._timer_set,
-            "ServiceWorker.workerVersionUpdated": self.workers.versions_updated,
+            "ServiceWorker.workerVersionUpdated": lambda params: self._made_workers().versions_updated(params),
         }
 
     def __repr__(self) -> str:
@@ -296,7 +300,9 @@ class BrowserPage:
             return  # a session of a relay (`render.behaviours.flows`)
         if info["type"] in ("shared_worker", "service_worker"):
             if info["type"] == "service_worker":
-                self.workers.started(session_id, info["targetId"])
+                from render.service_workers import BODY_LIMITS
+
+                self._made_workers().started(session_id, info["targetId"])
                 self.post("Network.enable", BODY_LIMITS)
                 self.post("ServiceWorker.enable")
             self.children.adopt(session_id, info["type"])
@@ -434,8 +440,20 @@ class BrowserPage:
         else:
             self.post("Fetch.continueRequest", {"requestId": params["requestId"]})
 
+    def _made_workers(self) -> ServiceWorkers:
+        """Return the service workers, made with the first."""
+        if self.workers is None:
+            from render.service_workers import ServiceWorkers
+
+            self.workers = ServiceWorkers(self._connection, self.changed.set, self._clock)
+        return self.workers
+
+    def _script_arrived(self, session: str) -> None:
+        if self.workers is not None:
+            self.workers.script_arrived(session)
+
     def _bypass_workers(self, *, bypass: bool) -> None:
-        if self.workers.exist:
+        if self.workers is not None and self.workers.exist:
             self.post("Network.setBypassServiceWorker", {"bypass": bypass})
 
     def _exception(self, params: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from core.clock import Clock
 from core.errors import BrowserUnavailableError
 from render.cdp import CdpConnection, CommandError
-from render.network_log import WorkerResponse
+from render.network_log import WorkerResponse, origin_of
 
 # A worker that takes longer for one step of its installation is not waited for.
 PATIENCE_S = 5.0
@@ -166,8 +166,3 @@ class ServiceWorkers:
             content_type = f"{mime}; charset=utf-8"
         self._bytes += len(data)
         self.responses[response.url] = SynthesisedResponse(response.url, content_type, data)
-
-
-def origin_of(url: str) -> str:
-    """Return the origin of a URL as the browser writes it, such as ``https://example.org:8443``; or ``""``."""
-    return "/".join(url.split("/", 3)[:3]) if url.startswith(("http:", "https:")) else ""

@@ -268,7 +268,7 @@ class _SettleWait:
         held = page.log.holding_until(now)
         if held is not None:
             return "network", held
-        if (until := page.workers.until()) > now:
+        if page.workers is not None and (until := page.workers.until()) > now:
             return "worker", until
         # Set within the patience, a timer is awaited whole, however much shorter ones took before it.
         due = page.timers.until(late=self._unfinished)

@@ -91,9 +91,6 @@ class SiteLogins:
         return next((each for each in self._logins if covers_host_of(each.hosts, url)), None)
 
 
-NO_LOGINS = SiteLogins()
-
-
 def confine_to_hosts(
     cookies: Sequence[Cookie], storage: Mapping[str, Mapping[str, str]], hosts: Sequence[str]
 ) -> SiteSession:

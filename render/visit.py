@@ -3,10 +3,13 @@
 One deadline limits every step. Artifacts made before it are kept, and the outcome is then PARTIAL.
 """
 
+from __future__ import annotations
+
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from classify.evidence import TEXT_LIMIT_CHARS, PageEvidence, PageTraits
 from classify.page_classifier import MARKS, NEEDLES, NOT_JUDGED, PageClassification, classify
@@ -24,9 +27,8 @@ from render.behaviours.runner import run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
 from render.cdp import CommandError, stretched
 from render.identity import page_options
-from render.network_log import DocumentResponse, RequestLog
+from render.network_log import DocumentResponse, RequestLog, origin_of
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
-from render.service_workers import SynthesisedResponse, origin_of
 from render.settle import (
     ABORTED,
     NavigationResult,
@@ -36,7 +38,10 @@ from render.settle import (
     navigate,
     settle,
 )
-from render.site_session import SiteSession, restore_session
+
+if TYPE_CHECKING:
+    from render.service_workers import SynthesisedResponse
+    from render.site_session import SiteSession
 
 _LIMIT_S = 3.0
 _NAMES = {each.name for each in fields(PageTraits)}
@@ -241,6 +246,8 @@ class _VisitRun:
                     patience_s = self._settings.patience_s
                     self.page = await open_page(context, proxy, self._options, self._clock, patience_s=patience_s)
                     if self._request.session is not None:
+                        from render.site_session import restore_session
+
                         await restore_session(self._request.session, context, self.page)
                 await self._perform(self.page)
                 if self._request.context is not None:
@@ -260,7 +267,7 @@ class _VisitRun:
         does that of a flow, which may have filled a cart.
         """
         has_acted = any(each.name.startswith("flow ") for each in self._done)
-        if page.workers.exist or has_acted:
+        if has_acted or (page.workers is not None and page.workers.exist):
             return
         with self.steps.step("close"):
             if origin := origin_of(page.url):
@@ -282,9 +289,10 @@ class _VisitRun:
         await make_artifacts(page, source, self._browser.icons, self._settings, self.steps, self._artifacts)
         with self.steps.step("classify"):
             self._traits = await read_page_traits(page, source.mime, self._artifacts, self.steps)
-        with self.steps.step("workers"):
-            await self.steps.attempt(page.workers.finish(), self.steps.share_s(_LIMIT_S))
-        self._artifacts.notes += page.workers.notes()
+        if page.workers is not None:
+            with self.steps.step("workers"):
+                await self.steps.attempt(page.workers.finish(), self.steps.share_s(_LIMIT_S))
+            self._artifacts.notes += page.workers.notes()
 
     async def _come_to_rest(self, page: BrowserPage) -> None:
         """Settle, run behaviours, and settle again; stop a failing page and keep it as it is."""
@@ -402,7 +410,7 @@ class _VisitRun:
             restless=tuple(self._rest.restless),
             classification=classification,
             screen=screen_from_settings(self._settings, page.picture_css) if page else None,
-            synthesised=tuple(page.workers.responses.values()) if page is not None else (),
+            synthesised=tuple(page.workers.responses.values()) if page is not None and page.workers is not None else (),
         )
 
     def _verdict(self, page: BrowserPage | None, document: DocumentResponse | None) -> tuple[VisitOutcome, str]:

@@ -4,6 +4,8 @@ Unknown tables and keys are refused. Extra request headers are added by the prox
 preflight because of them. They go to every host of a page, so none may carry a secret: use logins for that.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import math
 import re
@@ -13,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.captures import check_login_name
 from core.config.settings import (
@@ -26,12 +28,13 @@ from core.config.settings import (
     LinksSettings,
     Settings,
 )
-from core.config.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
 from core.config.stored_level import StoredLevel
 from core.errors import ConfigError, InputError
 from core.hosts import HostPatterns, parse_endpoint, parse_upstream_proxy, resolve_key
-from core.regexes import PatternList
 from core.timestamps import parse_duration
+
+if TYPE_CHECKING:
+    from core.config.sheets import Sheet
 
 MAX_HEADERS = 32
 MAX_HEADER_BYTES = 16_384  # names and values together
@@ -172,7 +175,7 @@ def settings_from(document: dict[str, Any], *, source: str = "profile") -> Setti
     groups = _groups()
     tables = dict(document)
     sheets = tables.pop("sheets", None) or tables.pop("sheet", ())
-    _refuse_unknown(tables, {**groups, "sheet": Sheet}, source)
+    _refuse_unknown(tables, {**groups, "sheet": None}, source)
     values = {name: _group(groups[name], table, f"{source} [{name}]") for name, table in tables.items()}
     if not isinstance(sheets, list | tuple) or not all(isinstance(each, dict) for each in sheets):
         raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
@@ -191,6 +194,8 @@ def settings_from(document: dict[str, Any], *, source: str = "profile") -> Setti
 
 def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
     """Parse a sheet, types checked; ConfigError names `source`, the sheet and the key, also an unchangeable one."""
+    from core.config.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
+
     where = f"{source} {prefix!r}"
     try:
         spelled = surt_prefix(prefix)
@@ -221,7 +226,7 @@ def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
 
 def _groups() -> dict[str, type]:
     """Return the tables that a profile may have, `[[sheet]]` excluded."""
-    return {name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "sheets"}
+    return {each.name: each.type for each in fields(Settings) if isinstance(each.type, type)}
 
 
 def _group(group: type, table: object, where: str) -> Any:
@@ -290,8 +295,11 @@ def check_settings(settings: Settings, *, source: str) -> None:
         from core.config.database_urls import check_store_urls
 
         check_store_urls(*stores, source=source)
-    PatternList(settings.scope.include, where=f"{source} [scope] include")
-    PatternList(settings.scope.exclude, where=f"{source} [scope] exclude")
+    for name in ("include", "exclude"):
+        if patterns := getattr(settings.scope, name):
+            from core.regexes import PatternList
+
+            PatternList(patterns, where=f"{source} [scope] {name}")
     every = settings.recrawl.every
     where = "[visit] headers"
     try:

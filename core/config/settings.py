@@ -5,8 +5,10 @@ of it for a part of the web. `docs/reference/settings.md` is made from each fiel
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from core.config.sheets import Sheet
+if TYPE_CHECKING:
+    from core.config.sheets import Sheet
 
 PICTURE_FORMATS = ("png", "jpeg", "webp")
 LINK_MIRRORS = ("never", "failed", "always")
@@ -360,4 +362,4 @@ class Settings:
     media: MediaSettings = MediaSettings()
     links: LinksSettings = LinksSettings()
     quality: QualitySettings = QualitySettings()
-    sheets: tuple[Sheet, ...] = ()  # changes for a part of the web; see `core.config.sheets`
+    sheets: "tuple[Sheet, ...]" = ()  # changes for a part of the web; see `core.config.sheets`

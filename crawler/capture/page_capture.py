@@ -25,7 +25,6 @@ from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.page_classes import REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import host_of
-from core.web_dates import parse_retry_after
 from crawler.capture.reconciliation import CompletenessResult, build_page_info, check_completeness
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.frontier.politeness import RETRY_AFTER_LIMIT
@@ -33,11 +32,11 @@ from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey, SharedContext
 from proxy.control.client import NewArtifact, ProxyVisit
 from render.behaviours.catalog import load_behaviours
-from render.site_session import Login
 from render.visit import Visit, VisitRequest, visit
 
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
+    from render.site_session import Login
 
 WIKI_ORDER = "wiki"  # its key is the wiki's name in levels, its value a page's address with $1
 # The level of a URL that a wiki's page cites; the wiki is empty when none does. Asks a store.
@@ -343,5 +342,10 @@ def host_refusing_recorder(page: PageInfo) -> str:
 
 def retry_moment(headers: Mapping[str, str], *, now: datetime) -> datetime | None:
     """Return the moment from Retry-After, at most a day ahead; None without one."""
-    wait = parse_retry_after(headers.get("retry-after", ""), now=now, limit=RETRY_AFTER_LIMIT)
+    value = headers.get("retry-after", "")
+    if not value:
+        return None
+    from core.web_dates import parse_retry_after
+
+    wait = parse_retry_after(value, now=now, limit=RETRY_AFTER_LIMIT)
     return None if wait is None else now + wait

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from core.clock import Clock
 from core.config.profile import parse_sheet, with_sheets
 from core.config.settings import Settings
-from core.config.sheets import Sheet, SurtPrefixMap, surt
 from core.errors import BadUrlError, ConfigError, InputError, TransientError
 from core.layout import check_name
 from core.urls import fetch_key, identity_key
@@ -29,6 +28,7 @@ from crawler.profiles import overlay_profile
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 
 if TYPE_CHECKING:
+    from core.config.sheets import Sheet, SurtPrefixMap
     from crawler.capture.page_capture import CaptureResult
     from crawler.jobs.crawl_job import Job
     from crawler.jobs.scope import Scope, SeedTerritory
@@ -121,14 +121,14 @@ class RepairRule(VisitRule):
     """
 
     repair_of: Callable[[str], RepairVisit | None]
-    logins: SiteLogins
+    logins: SiteLogins | None  # None: there are none
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:  # noqa: ARG002 a rule
         """Refuse a visit with another login than the page was captured with."""
         repair = self.repair_of(item.url)
         if repair is None:
             return ALLOW_VISIT
-        login = self.logins.of(item.url)
+        login = None if self.logins is None else self.logins.of(item.url)
         name = login.name if login is not None else ""
         if name == repair.login:
             return ALLOW_VISIT
@@ -155,7 +155,7 @@ class _EffectiveSettings:
     """Settings of one job, or of lists; rebuilt when an order changes."""
 
     base: Settings  # the settings without sheets
-    sheets: SurtPrefixMap[Sheet]  # by prefix, the live ones included
+    sheets: SurtPrefixMap[Sheet] | None  # by prefix, the live ones included; None: there are none
     territory: SeedTerritory | None = None  # the URLs that the job's seeds span; None for lists
     # Cached for each combination of sheets.
     by_sheets: dict[tuple[str, ...], Settings] = field(default_factory=dict)
@@ -275,9 +275,17 @@ class JobSettings:
 
                 base = overlay_job(self.local, owner.settings)
                 territory = self._territory(owner, known.moved.get(name, {}))
-            sheets = SurtPrefixMap((each.prefix, each) for each in (*base.sheets, *known.live))
+            sheets = None
+            if listed := (*base.sheets, *known.live):
+                from core.config.sheets import SurtPrefixMap
+
+                sheets = SurtPrefixMap((each.prefix, each) for each in listed)
             settled = known.settled[name] = _EffectiveSettings(base, sheets, territory)
-        applied = settled.sheets.of(surt(url)) if settled.sheets else ()
+        applied: tuple[Sheet, ...] = ()
+        if settled.sheets is not None:
+            from core.config.sheets import surt
+
+            applied = settled.sheets.of(surt(url))
         key = tuple(sheet.prefix for sheet in applied)
         settings = settled.by_sheets.get(key)
         if settings is None:

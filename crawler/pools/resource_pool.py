@@ -26,7 +26,6 @@ from crawler.collection import Collection
 from crawler.pools.shared_contexts import SharedContextPool
 from crawler.worker.crawl_events import FileRecovered
 from proxy.control.client import ProxyClient
-from proxy.limits import create_counter_file
 from render.browser import Browser
 from render.chromium import BrowserExecutable, find_browser
 from warc.local_storage import ScratchKind, scratch_folder
@@ -174,7 +173,8 @@ class LocalProxyPool:
             from net.tls_client import trusted_pins
 
             self._pins = trusted_pins(settings.egress.ca_file)
-        create_counter_file(folder / BYTE_COUNTER_FILE, settings.proxy.processes)
+        # A 64-bit number for each process (`proxy.limits.ByteCounter`).
+        (folder / BYTE_COUNTER_FILE).write_bytes(bytes(8 * settings.proxy.processes))
         self._ready = {proxy: asyncio.Event() for proxy in self._proxies}
         self._watchers: set[asyncio.Task[None]] = set()
         self._lost: BaseException | None = None

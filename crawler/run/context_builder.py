@@ -29,13 +29,13 @@ from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkMonitor, 
 from crawler.worker.crawl_events import Event
 from crawler.worker.page_task import CrawlContext
 from net.backoff import StoreRetry
-from render.site_session import NO_LOGINS, SiteLogins
 from warc.index.database import IndexDatabase
 from warc.local_storage import DiskReserve
 
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
     from crawler.capture.proxy_fetcher import FileFetcher, ProxyFetcher
+    from render.site_session import SiteLogins
 
 SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
@@ -56,7 +56,7 @@ class RunContext:
     disk: DiskReserve | None = None  # the collection's; None when remote proxies check theirs
     reports: Path | None = None  # the folder of the link logs; None: none are written
     ca: Path | None = None  # authority of the proxies, for fetches without a browser
-    logins: SiteLogins = NO_LOGINS
+    logins: SiteLogins | None = None
     stored_level_of: StoredLevelOf = store_everything  # looks up decisions on stored levels
     endless: bool = False  # whether the workers never end by themselves
 

@@ -4,6 +4,8 @@ The caller passes a function that prepares the open frontier: a list adds its UR
 With a shared frontier (`frontier.url`) the run ends there, and workers on any machine do the rest.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import Counter
@@ -13,13 +15,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import TransientError
 from core.layout import CA_FILE, Layout
 from core.page_manifest import VisitOutcome
-from core.playback_check import QaVerdict
 from crawler.capture.page_capture import StoredLevelOf
 from crawler.collection import Collection, open_collection
 from crawler.frontier.backend import open_frontier
@@ -55,9 +57,12 @@ from crawler.worker.page_task import REPORTED_WAIT
 from crawler.worker.worker_pool import BACKOFF_MAX_S, WorkerPool, process_name
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals, first_error
-from render.site_session import NO_LOGINS, SiteLogins
 from warc.index.database import is_complete, open_database
 from warc.local_storage import DiskReserve, open_warcs
+
+if TYPE_CHECKING:
+    from core.playback_check import QaVerdict
+    from render.site_session import SiteLogins
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +125,7 @@ class RunConfig:
     settings: Settings  # this machine's settings
     workers: int  # visits at the same time
     endless: bool = False  # continue when nothing is left: something may become due, or be added
-    logins: SiteLogins = NO_LOGINS
+    logins: SiteLogins | None = None
     companion: RunExtension | None = None
     eager: bool = False  # start although nothing is left: the extension has work
     stored_level_of: StoredLevelOf = field(kw_only=True)  # looks up decisions on stored levels

@@ -39,7 +39,7 @@ from crawler.worker.worker_pool import WorkerPool, process_name
 from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
 from net.stop_signals import StopSignals, first_error, wait_for_any
 from proxy.control.handshake import ClusterSecret
-from render.site_session import NO_LOGINS, SiteLogins
+from render.site_session import SiteLogins
 from warc.index.database import open_database
 from warc.index.opener import open_index
 from warc.local_storage import ScratchKind, scratch_folder
@@ -60,7 +60,7 @@ class WorkerOptions:
     layout: Layout  # holds frontier and index when the settings name none
     workers: int  # visits at the same time
     secret: ClusterSecret  # the cluster's secret
-    logins: SiteLogins = NO_LOGINS
+    logins: SiteLogins | None = None
     reports: Path | None = None  # folder of crawl log and link logs; None: none are written
     stored_level_of: StoredLevelOf = field(kw_only=True)  # looks up decisions on stored levels
 

@@ -6,6 +6,8 @@ writers notice that and start a new one. A line is written with one call to a fi
 so several processes may share a log on one machine, and no rotation splits or loses a line.
 """
 
+from __future__ import annotations
+
 import itertools
 import json
 import os
@@ -13,15 +15,17 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from core.clock import Clock
 from core.errors import DiskFullError, UnavailableError
 from core.page_manifest import PageInfo, VisitOutcome
-from core.playback_check import QaVerdict
 from core.timestamps import timestamp14, warc_date
 from net.backoff import WaitEnded, WaitStarted
 from warc.local_storage import locked_folder
+
+if TYPE_CHECKING:
+    from core.playback_check import QaVerdict
 
 
 @dataclass(frozen=True, slots=True)

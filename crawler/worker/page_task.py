@@ -69,11 +69,11 @@ from crawler.worker.crawl_events import (
     PageSkipped,
 )
 from net.backoff import StoreRetry
-from render.site_session import NO_LOGINS, SiteLogins
 from warc.index.database import IndexDatabase, page_outcome
 
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
+    from render.site_session import SiteLogins
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class CrawlContext:
     clock: Clock
     report: Callable[[Event], None]  # called with each event
     stored_levels: StoredLevelLookup  # looks up the stored level of a page
-    logins: SiteLogins = NO_LOGINS
+    logins: SiteLogins | None = None  # None: there are none
     deaths: Counter[str] = field(default_factory=Counter)
     broken: set[str] = field(default_factory=set)  # consecutive pages with an internal error
 
@@ -263,7 +263,7 @@ class PageTask:
             if not await self._retrying(lambda: context.frontier.renew(item, now=self._now())):
                 raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
 
-        login, key = context.logins.of(item.url), None
+        login, key = None if context.logins is None else context.logins.of(item.url), None
         ways: dict[str, str] = {}  # connections by host, as earlier visits found out
         own: tuple[str, ...] = ("*",) if settings.visit.connections == "browser" else ()
         if settings.visit.connections == "auto":

@@ -17,7 +17,6 @@ from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import ProxyUnavailableError, WeboidError
 from core.hosts import ProxyEndpoint
 from core.timestamps import warc_date
-from net.timeouts import enable_keepalive
 from proxy.control.frames import (
     HEAD_LIMIT_BYTES,
     UNTAGGED,
@@ -220,6 +219,8 @@ class ProxyClient:
             if isinstance(self._address, Path):
                 reader, writer = await asyncio.open_unix_connection(str(self._address), limit=HEAD_LIMIT_BYTES)
             else:
+                from net.timeouts import enable_keepalive
+
                 async with asyncio.timeout(CONNECT_LIMIT_S):  # TimeoutError is an OSError
                     reader, writer = await asyncio.open_connection(*self._address, limit=HEAD_LIMIT_BYTES)
                 enable_keepalive(writer.get_extra_info("socket"))

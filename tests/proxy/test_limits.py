@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import LimitReachedError
 from core.layout import Layout
-from proxy.limits import HELD_BYTES, BodySpool, ByteCounter, SpoolSpace, create_counter_file
+from proxy.limits import HELD_BYTES, BodySpool, ByteCounter, SpoolSpace
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
 
@@ -76,7 +76,7 @@ async def test_all_proxies_of_a_run_share_its_limit(
 ) -> None:
     """What one proxy received counts for the other; then no visit is opened any more."""
     tally = tmp_path / "tally"
-    create_counter_file(tally, 2)
+    tally.write_bytes(bytes(16))
     first = start("first", tally=(tally, 0), crawl_limit_bytes=500_000)
     second = start("second", tally=(tally, 1), crawl_limit_bytes=500_000)
     origin.answers["/endless"] = endless
@@ -217,7 +217,7 @@ def test_a_very_long_body_goes_to_a_file(tmp_path: Path, size: int, *, in_memory
 
 def test_a_tally_counts_what_all_add(tmp_path: Path) -> None:
     """Two places in one file, several threads each: nothing is lost."""
-    create_counter_file(tmp_path / "tally", 2)
+    (tmp_path / "tally").write_bytes(bytes(16))
     places = [ByteCounter(tmp_path / "tally", slot) for slot in (0, 1)]
 
     def add(place: ByteCounter) -> None:

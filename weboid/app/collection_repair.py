@@ -61,7 +61,7 @@ class RepairRunOptions:
     workers: int
     limit: int  # upper bound of recaptures
     secret: ClusterSecret | None  # shared secret of a cluster's proxies; None: there is none
-    unlock: Callable[[], SiteLogins]  # unlocks the logins that the settings name
+    unlock: Callable[[], SiteLogins | None]  # unlocks the logins that the settings name
     stored_levels: AbstractContextManager[StoredLevelOf]  # lookup, opened for one run
 
 

@@ -9,17 +9,16 @@ import os
 import secrets
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from core.config.profile import check_settings
 from core.config.settings import PURPOSE_PAGE, Settings
 from core.errors import ConfigError, UnavailableError
-from core.layout import Layout
+from core.layout import CONFIG_FILE, Layout
 from crawler.collection import is_trial, trial_settings
 from crawler.profiles import load_profile, profile_sets
-from weboid.app.collection_config import OPERATOR_KEYS, read_config, write_config_table
 
 TABLE: Final = "operator"
 _ENVIRONMENT: Final = {"contact": "WEBOID_CONTACT", "purpose_page": "WEBOID_PURPOSE_PAGE"}
@@ -46,8 +45,12 @@ def read_operator(root: Path) -> OperatorIdentity:
     older = marker.get(TABLE, {})
     if not isinstance(older, dict) or not all(isinstance(each, str) for each in older.values()):
         raise ConfigError(f"{Layout(root).marker}: [{TABLE}] must hold texts only.")
-    table = {**older, **read_config(root).operator()}
-    return OperatorIdentity(*(table.get(name, "") for name in OPERATOR_KEYS))
+    table = dict(older)
+    if (root / CONFIG_FILE).exists():
+        from weboid.app.collection_config import read_config
+
+        table |= read_config(root).operator()
+    return OperatorIdentity(*(table.get(each.name, "") for each in fields(OperatorIdentity)))
 
 
 def known_operator(root: Path) -> OperatorIdentity:
@@ -67,7 +70,9 @@ def write_operator(root: Path, operator: OperatorIdentity) -> None:
         raise UnavailableError(
             f"There is no collection at {root} to keep a contact address in: set WEBOID_CONTACT where its commands run."
         )
-    write_config_table(root, TABLE, {name: getattr(operator, name) for name in OPERATOR_KEYS})
+    from weboid.app.collection_config import write_config_table
+
+    write_config_table(root, TABLE, asdict(operator))
     try:
         text, table, _ = marker.read_text(encoding="utf-8").partition(f"[{TABLE}]")
         if table:  # of an older version, now in weboid.toml

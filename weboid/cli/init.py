@@ -170,11 +170,10 @@ def _check_command(words: str, collection: Path) -> None:
 
 def config_schema() -> dict[str, Any]:
     """Return the JSON Schema of weboid.toml."""
-    groups = typing.get_type_hints(Settings)
     tables = {
         name: _table({key: _schema(each) for key, each in typing.get_type_hints(kind).items()})
-        for name, kind in groups.items()
-        if name != "sheets"
+        for name, kind in ((each.name, each.type) for each in fields(Settings))
+        if isinstance(kind, type)
     }
     operator = {each.name: {"type": "string"} for each in fields(OperatorIdentity)}
     seed: dict[str, Any] = {

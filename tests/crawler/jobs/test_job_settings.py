@@ -33,7 +33,7 @@ from crawler.jobs.job_settings import (
 )
 from crawler.profiles import load_profile, overlay_profile
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
-from render.site_session import NO_LOGINS, Login, SiteLogins, SiteSession
+from render.site_session import Login, SiteLogins, SiteSession
 from tests.crawler.frontier.conftest import NewPlace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -150,15 +150,15 @@ CLUB = SiteLogins([Login("club", ("a.example",), NOW, session=SiteSession())])
 @pytest.mark.parametrize(
     ("captured_with", "logins", "action"),
     [
-        ("", NO_LOGINS, RuleAction.VISIT),
+        ("", None, RuleAction.VISIT),
         ("club", CLUB, RuleAction.VISIT),
-        ("club", NO_LOGINS, RuleAction.FAIL),
+        ("club", None, RuleAction.FAIL),
         ("", CLUB, RuleAction.FAIL),
         ("other", CLUB, RuleAction.FAIL),
     ],
 )
 async def test_a_page_is_repaired_as_whom_it_was_captured_or_not_at_all(
-    captured_with: str, logins: SiteLogins, action: RuleAction
+    captured_with: str, logins: SiteLogins | None, action: RuleAction
 ) -> None:
     """What a member sees takes the place of nothing public, nor the other way round."""
     rule = RepairRule(lambda _: replace(REPAIR, login=captured_with), logins)
@@ -172,7 +172,7 @@ async def test_a_page_is_repaired_as_whom_it_was_captured_or_not_at_all(
 @pytest.mark.parametrize("repair", [REPAIR, None])
 async def test_a_repair_leads_nowhere(repair: RepairVisit | None) -> None:
     """Its links were decided on when it was captured first; those of other pages are followed."""
-    rule = RepairRule(lambda _: repair, NO_LOGINS)
+    rule = RepairRule(lambda _: repair, None)
     follow_up = FollowUp(links=[NewItem("https://a.example/next")])
     page = PageInfo("id", URL, URL, "2026-11-21T12:00:00Z", VisitOutcome.COMPLETE)
 

@@ -12,7 +12,6 @@ from core.errors import InputError
 from core.layout import Layout
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.crawl_run import RunConfig, archive_urls
-from render.site_session import NO_LOGINS
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import (
     ExitCode,
@@ -101,7 +100,7 @@ def archive_command(
         if dry_run:
             click.echo(f"{count} URLs would be archived into {collection}.")
             return ExitCode.SOME_FAILED if bad else ExitCode.OK
-        logins = NO_LOGINS if settings.frontier.url else unlock_logins(settings, collection)
+        logins = None if settings.frontier.url else unlock_logins(settings, collection)
         older = timedelta(0) if again else older_than
         companion = background_checks(settings, qa=qa)
         with open_stored_levels(Layout(collection), settings.index.url) as level_of:

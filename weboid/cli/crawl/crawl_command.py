@@ -19,7 +19,6 @@ from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_sp
 from crawler.profiles import profile_sets
 from crawler.run.crawl_run import RunConfig
 from crawler.run.job_run import describe_budgets, run_crawl_jobs
-from render.site_session import NO_LOGINS
 from weboid.app.collection_config import read_config
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import (
@@ -172,7 +171,7 @@ def crawl_command(
             _preview(job, collection, output=output)
         return ExitCode.SOME_FAILED if problems else ExitCode.OK
     warn_missing_contact(settings.visit.contact)
-    logins = NO_LOGINS if settings.frontier.url else unlock_logins(settings, collection)
+    logins = None if settings.frontier.url else unlock_logins(settings, collection)
     companion = background_checks(settings, qa=qa)
     with open_stored_levels(Layout(collection), settings.index.url) as level_of:
         run = RunConfig(collection, settings, workers, continuous, logins, companion, stored_level_of=level_of)

@@ -1,9 +1,12 @@
-"""Progress on a terminal, below the output of a command."""
+"""Progress on a terminal, below the output of a command: bars, searches, and a run's pages."""
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -14,6 +17,22 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+from core.page_manifest import VisitOutcome
+from core.playback_check import QaVerdict
+from crawler.frontier.base import AddResult
+from crawler.run.crawl_run import RunSummary
+from crawler.worker.crawl_events import (
+    DiskSpaceLow,
+    Event,
+    FileRecovered,
+    PageChecked,
+    PageDone,
+    PageSkipped,
+    QueueStatus,
+)
+from net.backoff import WaitStarted
+from weboid.cli.support.run_output import RunReporter, event_line, page_line, queue_line, worst_first
 
 
 def terminal_progress(*columns: ProgressColumn, quiet: bool) -> Progress:
@@ -36,3 +55,89 @@ def progress_bar(title: str, total: int | None, *, quiet: bool) -> Iterator[Call
     with terminal_progress(*columns, quiet=quiet) as progress:
         task = progress.add_task(title, total=total)
         yield lambda count: progress.advance(task, count)
+
+
+_COLOURS = {
+    VisitOutcome.COMPLETE: "green",
+    VisitOutcome.PARTIAL: "yellow",
+    VisitOutcome.FAILED: "red",
+    VisitOutcome.SKIPPED: "cyan",
+}
+
+
+class BarRunReporter(RunReporter):
+    """Reporter with a progress bar below the lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._console = Console(highlight=False)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[standing]}", style="dim"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("archiving", total=None, standing="")
+        self._checked: Counter[QaVerdict] = Counter()
+        # Warnings must not tear the bar.
+        logging.getLogger().handlers[:] = [_AboveBarHandler(self._console)]
+
+    def started(self, added: AddResult, todo: int) -> None:
+        """Show the bar."""
+        super().started(added, todo)
+        self._progress.update(self._task, total=todo)
+        if todo:
+            self._progress.start()
+
+    def event(self, event: Event) -> None:
+        """Print a line above the bar, and bring its figures up to date."""
+        if isinstance(event, PageChecked):
+            self._checked[event.verdict] += 1
+        super().event(event)
+        if isinstance(event, QueueStatus):
+            checked = worst_first(self._checked)
+            counts = [f"{count} {verdict}" for verdict, count in checked if verdict]
+            text = " · ".join([queue_line(event), *counts])
+            self._progress.update(self._task, standing=text)
+        self._progress.update(self._task, total=self._todo, completed=self._done)
+
+    def stopping(self) -> None:
+        """Print the stop request."""
+        self._progress.update(self._task, description="stopping")
+        self._print("Stopping: pages in progress finish; press Ctrl-C again to stop at once.")
+
+    def ended(self, summary: RunSummary) -> None:
+        """Remove the bar and print the summary."""
+        self._progress.stop()
+        super().ended(summary)
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self._console.print(escape(text), style=style, soft_wrap=True)
+
+    def _page(self, event: PageDone | PageSkipped) -> None:
+        if isinstance(event, PageSkipped):
+            style = "cyan"
+        else:
+            outcome = event.page.outcome if event.page else VisitOutcome.FAILED
+            style = "red" if event.error else _COLOURS[outcome]
+        self._print(page_line(event), style)
+
+    def _between(self, event: Event) -> None:
+        waits = isinstance(event, DiskSpaceLow | WaitStarted)
+        self._progress.update(self._task, description="waiting" if waits else "archiving")
+        lost = isinstance(event, FileRecovered) and event.lost
+        self._print(event_line(event), "bold red" if lost else "dim")
+
+
+class _AboveBarHandler(logging.Handler):
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)

@@ -92,13 +92,11 @@ def open_stored_levels(layout: Layout, database_url: str) -> Iterator[StoredLeve
 PASSPHRASE_VARIABLE = "WEBOID_LOGIN_PASSPHRASE"  # noqa: S105 its name
 
 
-def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
-    """Unlock the logins that the settings name; no passphrase is requested when none are named."""
-    from render.site_session import NO_LOGINS  # loads the browser's driver
-
+def unlock_logins(settings: Settings, root: Path) -> SiteLogins | None:
+    """Unlock the logins that the settings name; None, and no passphrase is requested, when none are named."""
     if not settings.login.names:
         os.environ.pop(PASSPHRASE_VARIABLE, None)  # what we start need not know it
-        return NO_LOGINS
+        return None
     from crawler.capture.site_logins import open_logins
 
     return open_logins(

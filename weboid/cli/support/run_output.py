@@ -1,35 +1,21 @@
-"""Output of a run: progress bar on a terminal, plain lines elsewhere, JSON lines for machines."""
+"""Output of a run: plain lines, JSON lines for machines, and the choice between them and a progress bar."""
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from core.errors import InvariantError
 from core.page_classes import GOOD, PageClass
 from core.page_manifest import VisitOutcome
-from core.playback_check import QaVerdict
 from core.timestamps import warc_date
 from crawler.frontier.base import AddResult
 from crawler.worker.crawl_events import (
@@ -52,6 +38,7 @@ from net.backoff import WaitEnded, WaitStarted
 from weboid.cli.support.commands import ExitCode, is_quiet
 
 if TYPE_CHECKING:
+    from core.playback_check import QaVerdict
     from crawler.run.crawl_run import RunSummary
 
 
@@ -157,8 +144,11 @@ def summary_lines(summary: RunSummary) -> list[str]:
 
 def worst_first(counts: Mapping[QaVerdict, int]) -> list[tuple[QaVerdict, int]]:
     """Return the check verdicts and their counts, worst first."""
-    order = (QaVerdict.BROKEN, QaVerdict.DOUBTFUL, QaVerdict.GOOD, QaVerdict.UNCHECKED)
-    return [(verdict, counts[verdict]) for verdict in order if counts.get(verdict)]
+    if not counts:
+        return []
+    from core.playback_check import QaVerdict
+
+    return [(verdict, counts[verdict]) for verdict in reversed(QaVerdict) if counts.get(verdict)]
 
 
 def format_size(count: float) -> str:
@@ -185,12 +175,6 @@ _NAMES: dict[type, str] = {
     IndexRestored: "index_restored",
 }
 _SAME = ("page_id", "final_url", "captured_at", "status", "mime", "title", "records", "seconds")
-_COLOURS = {
-    VisitOutcome.COMPLETE: "green",
-    VisitOutcome.PARTIAL: "yellow",
-    VisitOutcome.FAILED: "red",
-    VisitOutcome.SKIPPED: "cyan",
-}
 
 
 class RunReporter:
@@ -217,7 +201,7 @@ class RunReporter:
             # The frontier's counts are a moment old: what came back meanwhile is not in them yet.
             self._todo = max(self._todo, self._done)
             self._page(event)
-        elif not (isinstance(event, PageChecked) and event.verdict is QaVerdict.GOOD):
+        elif not (isinstance(event, PageChecked) and event.verdict == "good"):
             self._between(event)  # the summary counts good copies
 
     def stopping(self) -> None:
@@ -246,7 +230,11 @@ def run_reporter(*, as_json: bool) -> RunReporter:
         return JsonRunReporter()
     if is_quiet():
         return QuietRunReporter()
-    return BarRunReporter() if sys.stdout.isatty() else RunReporter()
+    if not sys.stdout.isatty():
+        return RunReporter()
+    from weboid.cli.support.progress import BarRunReporter
+
+    return BarRunReporter()
 
 
 class QuietRunReporter(RunReporter):
@@ -327,84 +315,6 @@ class JsonRunReporter(RunReporter):
 
     def _show(self, facts: dict[str, object]) -> None:
         _echo(json.dumps(facts, ensure_ascii=False))
-
-
-class BarRunReporter(RunReporter):
-    """Reporter with a progress bar below the lines."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._console = Console(highlight=False)
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=12),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[standing]}", style="dim"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-        )
-        self._task = self._progress.add_task("archiving", total=None, standing="")
-        self._checked: Counter[QaVerdict] = Counter()
-        # Warnings must not tear the bar.
-        logging.getLogger().handlers[:] = [_AboveBarHandler(self._console)]
-
-    def started(self, added: AddResult, todo: int) -> None:
-        """Show the bar."""
-        super().started(added, todo)
-        self._progress.update(self._task, total=todo)
-        if todo:
-            self._progress.start()
-
-    def event(self, event: Event) -> None:
-        """Print a line above the bar, and bring its figures up to date."""
-        if isinstance(event, PageChecked):
-            self._checked[event.verdict] += 1
-        super().event(event)
-        if isinstance(event, QueueStatus):
-            checked = worst_first(self._checked)
-            counts = [f"{count} {verdict}" for verdict, count in checked if verdict]
-            text = " · ".join([queue_line(event), *counts])
-            self._progress.update(self._task, standing=text)
-        self._progress.update(self._task, total=self._todo, completed=self._done)
-
-    def stopping(self) -> None:
-        """Print the stop request."""
-        self._progress.update(self._task, description="stopping")
-        self._print("Stopping: pages in progress finish; press Ctrl-C again to stop at once.")
-
-    def ended(self, summary: RunSummary) -> None:
-        """Remove the bar and print the summary."""
-        self._progress.stop()
-        super().ended(summary)
-
-    def _print(self, text: str, style: str | None = None) -> None:
-        self._console.print(escape(text), style=style, soft_wrap=True)
-
-    def _page(self, event: PageDone | PageSkipped) -> None:
-        if isinstance(event, PageSkipped):
-            style = "cyan"
-        else:
-            outcome = event.page.outcome if event.page else VisitOutcome.FAILED
-            style = "red" if event.error else _COLOURS[outcome]
-        self._print(page_line(event), style)
-
-    def _between(self, event: Event) -> None:
-        waits = isinstance(event, DiskSpaceLow | WaitStarted)
-        self._progress.update(self._task, description="waiting" if waits else "archiving")
-        lost = isinstance(event, FileRecovered) and event.lost
-        self._print(event_line(event), "bold red" if lost else "dim")
-
-
-class _AboveBarHandler(logging.Handler):
-    def __init__(self, console: Console) -> None:
-        super().__init__(logging.WARNING)
-        self._console = console
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)
 
 
 def run_exit_code(summary: RunSummary, *, bad: int) -> ExitCode:
