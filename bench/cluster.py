@@ -38,8 +38,8 @@ from bench.gaps import Proof, Rules, Span, prove
 from core.clock import SystemClock
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, FrontierStats, NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.redis_server import RedisServer
 

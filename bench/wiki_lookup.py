@@ -37,8 +37,8 @@ from core.config.settings import Settings
 from core.layout import Layout
 from core.timestamps import timestamp14, unix_milliseconds
 from core.url_keys import replay_key
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
 from links.check_history import HistoryRun, pack_history
 from links.check_result import StatusCode
 from links.registry.database import open_registry_store

@@ -20,7 +20,7 @@ from core.layout import CA_FILE, Layout
 from core.playback_check import check_record
 from core.timestamps import parse_warc_date
 from crawler.collection import open_collection
-from crawler.frontier.backend import open_frontier
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.cluster import RemoteProxyPool, living_proxies
 from crawler.pools.resource_pool import LocalProxyPool
 from links.registry.database import RegistryStore

@@ -12,6 +12,7 @@ from typing import Unpack
 from uuid import UUID, uuid4
 
 from core.config.settings import FrontierSettings, PolitenessSettings
+from core.layout import Layout
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
 from core.urls import host_of
@@ -410,3 +411,27 @@ class SqliteFrontier(Frontier):
 def _raise_version(db: sqlite3.Connection) -> int:
     row = db.execute("UPDATE totals SET version = version + 1 RETURNING version").fetchone()
     return int(row[0])
+
+
+def open_frontier(
+    layout: Layout,
+    settings: FrontierSettings,
+    politeness: PolitenessSettings,
+    *,
+    server_time: bool = True,
+) -> Frontier:
+    """Open the frontier that `settings.url` names; without one the collection's own.
+
+    Raises:
+        CollectionVersionError: it was made by another version.
+        ConfigError: `url` is not valid.
+        TransientError: it does not answer.
+        UnavailableError: it cannot be opened.
+    """
+    if not settings.url:
+        return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)
+    from core.config.database_urls import RedisUse, parse_redis_url
+    from crawler.frontier.redis_frontier import RedisFrontier  # loads the Redis client
+
+    address = parse_redis_url(settings.url, RedisUse.FRONTIER)
+    return RedisFrontier(address, politeness=politeness, settings=settings, server_time=server_time)

@@ -24,7 +24,6 @@ from core.layout import CA_FILE, Layout
 from core.page_manifest import VisitOutcome
 from crawler.capture.page_capture import StoredLevelOf
 from crawler.collection import Collection, open_collection
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import (
     STOP_ORDER,
     AddResult,
@@ -34,6 +33,7 @@ from crawler.frontier.base import (
     pages_per_minute,
 )
 from crawler.frontier.politeness import SlotAssigner
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.resource_pool import open_local_pool
 from crawler.run.context_builder import (
     RunContext,

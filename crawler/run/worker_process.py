@@ -29,8 +29,8 @@ from core.layout import CA_FILE, CRAWL_LOG, Layout
 from core.timestamps import warc_date
 from crawler.capture.page_capture import StoredLevelOf
 from crawler.collection import read_collection
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import WORKER_SERVICE
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.cluster import RemoteProxyPool, ServiceAnnouncer
 from crawler.pools.resource_pool import open_resource_pool
 from crawler.run.context_builder import RunContext, build_crawl_context

@@ -21,8 +21,8 @@ from core.errors import CollectionInUseError, InvariantError
 from core.layout import Layout
 from core.page_manifest import PageInfo
 from crawler.capture.page_capture import StoredLevelOf
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import AddResult, Frontier
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.profiles import overlay_profile
 from crawler.run.context_builder import RunContext, RunExtension, make_slot_assigner
 from crawler.run.crawl_run import RunConfig, perform_run

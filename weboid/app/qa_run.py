@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from core.clock import SystemClock
 from core.errors import WeboidError
 from core.playback_check import PlaybackCheck, QaVerdict
-from crawler.frontier.backend import open_frontier
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.worker.crawl_events import Event
 from links.registry.database import RegistryStore
 from net.stop_signals import StopSignals

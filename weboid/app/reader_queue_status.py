@@ -11,8 +11,8 @@ from core.errors import BadUrlError, TransientError, UnavailableError
 from core.layout import Layout
 from core.url_patterns import pattern_target
 from core.urls import fetch_key, has_one_spelling
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import POLICY_ORDER, Frontier, ItemRecord, ItemState
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.policy.policy_entries import (
     PolicyEntries,
     PolicyEntry,

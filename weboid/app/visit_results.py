@@ -11,8 +11,8 @@ from core.layout import Layout
 from core.page_manifest import VisitOutcome
 from core.timestamps import unix_milliseconds
 from core.urls import identity_key
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import ClaimAttempt, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.policy.policy_evaluator import ROBOTS_UNAVAILABLE
 from crawler.policy.robots_cache import NO_ROBOTS
 from crawler.run.context_builder import make_slot_assigner

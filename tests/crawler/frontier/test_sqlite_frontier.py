@@ -23,10 +23,13 @@ from core.errors import (
     InputError,
     UnavailableError,
 )
+from core.layout import Layout
 from crawler.frontier import transitions
 from crawler.frontier.base import HostOrder, ItemState, Lane, NewItem
 from crawler.frontier.host_slots import EPOCH_BITS
-from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.frontier.redis_frontier import RedisFrontier
+from crawler.frontier.sqlite_frontier import SqliteFrontier, open_frontier
+from tests.support.services.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[3]
 SECOND = timedelta(seconds=1)
@@ -398,3 +401,15 @@ def test_file_from_before_back_offs_were_noted_is_completed(tmp_path: Path) -> N
         frontier.back_off("a.example.org", "503", now=now)
         assert frontier.claim(now=now, worker="w") == []
         assert len(frontier.claim(now=now + timedelta(days=1), worker="w")) == 1
+
+
+def test_the_settings_say_where_the_frontier_is(redis_server: RedisServer, tmp_path: Path) -> None:
+    """Without an address it is the collection's own file."""
+    shared = FrontierSettings(url=f"{redis_server.url}?frontier=of-settings")
+    layout = Layout(tmp_path)
+    layout.databases.mkdir(parents=True)
+
+    with open_frontier(layout, shared, PolitenessSettings()) as frontier:
+        assert isinstance(frontier, RedisFrontier)
+    with open_frontier(layout, FrontierSettings(), PolitenessSettings()) as frontier:
+        assert isinstance(frontier, SqliteFrontier)

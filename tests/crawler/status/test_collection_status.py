@@ -12,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import (
     PROXY_SERVICE,
     WORKER_SERVICE,
@@ -22,6 +21,7 @@ from crawler.frontier.base import (
     NewItem,
     pages_per_minute,
 )
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import (
     ENDED_SAMPLED,
     HOSTS_SHOWN,

@@ -17,8 +17,8 @@ from core.config.settings import Settings
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import StatusReader
 from crawler.status.status_server import parse_listen_address, serve_status
 from tests.support.archive_openapi import check_response

@@ -17,8 +17,8 @@ from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import TransientError
 from core.page_manifest import VisitOutcome
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import POLICY_ORDER, Frontier, NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind
 from playback.access.decision_store import open_decisions
 from playback.web.asgi_app import WebOptions, create_app

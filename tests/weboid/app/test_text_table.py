@@ -13,8 +13,8 @@ from rich.cells import cell_len
 
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE, Frontier, NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import (
     CollectionHoldings,
     CollectionStatus,

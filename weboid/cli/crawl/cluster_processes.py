@@ -32,8 +32,8 @@ from core.hosts import join_host_port, split_host_port
 from core.layout import Layout
 from core.timestamps import warc_date
 from crawler.collection import open_collection
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import PROXY_SERVICE, Frontier
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.cluster import ServiceAnnouncer, living_proxies
 from crawler.profiles import load_profile
 from crawler.run.worker_process import WorkerOptions, run_worker

@@ -22,8 +22,8 @@ from core.layout import Layout
 from core.page_classes import GOOD
 from core.timestamps import format_duration
 from crawler.collection import read_collection
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, HostReport, ended_in
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.cluster import SERVICE_KINDS, lives_here
 from crawler.profiles import load_profile
 from crawler.status.collection_status import (

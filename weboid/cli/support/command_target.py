@@ -13,9 +13,9 @@ from core.errors import UnavailableError
 from core.layout import Layout
 from core.regexes import compile_pattern
 from crawler.collection import read_collection
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import WORKER_SERVICE, Frontier
 from crawler.frontier.frontier_export import ItemSelection
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import is_in_use
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import made_by, option

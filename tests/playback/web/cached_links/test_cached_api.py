@@ -17,8 +17,8 @@ import pytest
 
 from core.clock import SystemClock
 from core.config.settings import Settings
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
 from links.check_history import day_of
 from links.states import LinkState
 from playback.web.cached_links import cached_api

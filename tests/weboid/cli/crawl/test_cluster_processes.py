@@ -18,9 +18,8 @@ from core.errors import CollectionInUseError
 from core.layout import Layout
 from crawler import collection as collections
 from crawler.collection import open_collection
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
-from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.frontier.sqlite_frontier import SqliteFrontier, open_frontier
 from crawler.status.collection_status import is_in_use
 from crawler.worker.crawl_events import FileRecovered
 from net.backoff import WaitEnded, WaitStarted

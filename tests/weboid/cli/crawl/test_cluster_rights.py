@@ -26,8 +26,8 @@ from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import FrontierSettings, LinksSettings, PolitenessSettings
 from core.config.stored_level import StoredLevel
 from core.layout import Layout
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import LevelActor, target_of

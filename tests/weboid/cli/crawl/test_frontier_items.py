@@ -19,8 +19,8 @@ from core.clock import SystemClock
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.collection import open_collection
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
 from tests.support import loopback
 from tests.support.commands import WEBOID, Ran, Weboid
 from tests.support.services.redis_server import RedisServer

@@ -20,7 +20,6 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import (
     LINE_LIMIT_BYTES,
@@ -30,6 +29,7 @@ from crawler.frontier.frontier_export import (
     import_items,
     select_items,
 )
+from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.worker.crawl_events import (
     CrawlLog,
     LinksAdded,
