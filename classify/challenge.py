@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import re2
 
-from classify.evidence import ClassFindings, PageEvidence, normalize_text
-from classify.phrases import entries, expression, expressions
+from classify.evidence import ClassFindings, PageEvidence, entries, expression, expressions, normalize_text
 
 if TYPE_CHECKING:
     from net.http_head import LenientHead

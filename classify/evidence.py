@@ -8,10 +8,35 @@ their wording from being classified as one of them.
 # ruff: noqa: RUF001 words of many writings
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+
+def entries(section: str, name: str) -> Any:
+    """Return a list or a table."""
+    return _document()[section][name]
+
+
+def expressions(section: str, name: str) -> list[str]:
+    """Return the regular expressions of a text, one for each line; indented lines continue."""
+    text: str = entries(section, name)
+    return text.replace("\n    ", "").splitlines()
+
+
+def expression(section: str, name: str) -> str:
+    """Return one expression whose alternatives are the lines of the text."""
+    return "|".join(expressions(section, name))
+
+
+@cache
+def _document() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(files(__package__).joinpath("phrases.toml").read_text("utf-8"))
+
 
 TEXT_LIMIT_CHARS = 50_000
 LINE_LIMIT_CHARS = 80  # a shorter line is a label, a link or a heading

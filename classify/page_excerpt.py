@@ -17,7 +17,7 @@ from hashlib import blake2b
 from html import unescape
 from urllib.parse import urlsplit, urlunsplit
 
-from classify.phrases import entries, expression
+from classify.evidence import entries, expression
 from classify.redirect_target import is_root
 
 LOOKED_AT = 65_536  # bytes of a page

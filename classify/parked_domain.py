@@ -6,8 +6,7 @@ Default pages are recognised by their titles.
 
 import re2
 
-from classify.evidence import ClassFindings, PageEvidence, host_in
-from classify.phrases import entries, expression
+from classify.evidence import ClassFindings, PageEvidence, entries, expression, host_in
 
 PARKERS = frozenset(entries("parked", "parkers"))
 _SHOPS = re2.compile(expression("parked", "shops"))

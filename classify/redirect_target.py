@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Self
 from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
+from classify.evidence import entries, expression
 from classify.parked_domain import PARKERS
-from classify.phrases import entries, expression
 from core.errors import BadUrlError
 from core.hosts import registrable
 from core.urls import fetch_key, host_of

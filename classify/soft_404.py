@@ -6,8 +6,7 @@ missing pages, and lists without entries, are pages.
 
 import re2
 
-from classify.evidence import ClassFindings, PageEvidence, normalize_text
-from classify.phrases import expression
+from classify.evidence import ClassFindings, PageEvidence, expression, normalize_text
 
 _ERROR_TITLES = re2.compile(expression("soft_404", "error_titles").replace("{names}", expression("soft_404", "names")))
 _APOLOGIES = re2.compile(expression("soft_404", "apologies"))

@@ -8,8 +8,7 @@ from urllib.parse import SplitResult
 
 import re2
 
-from classify.evidence import ClassFindings, PageEvidence, host_in, normalize_text
-from classify.phrases import entries, expression
+from classify.evidence import ClassFindings, PageEvidence, entries, expression, host_in, normalize_text
 
 _CONSENT_HOSTS = frozenset(entries("walls", "consent_hosts"))
 _CONSENT_NAMES = re2.compile(expression("walls", "consent_names"))
