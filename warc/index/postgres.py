@@ -17,6 +17,7 @@ from core.errors import CollectionVersionError, WeboidError
 from core.page_manifest import VisitOutcome
 from net.postgres_client import LOCK_NAME, PostgresConnection
 from warc.dedup.payloads import OriginalRecord
+from warc.index.database import CAPTURES_DDL, MARK_LOGINS, POSTGRES_DDL, SCHEMA_VERSION
 from warc.index.protocol import (
     ROW_TYPES,
     CaptureIndex,
@@ -27,7 +28,6 @@ from warc.index.protocol import (
     RowType,
     columns,
 )
-from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, POSTGRES_DDL, SCHEMA_VERSION
 
 
 def _insertion(table: str, row: RowType) -> str:

@@ -15,8 +15,7 @@ from psycopg.rows import dict_row
 from core.config.database_urls import IndexAddress, error_words
 from core.errors import TransientError
 from net.postgres_client import hang_up
-from warc.index.database import LOOKUP_COLUMNS, OTHER_VERSION
-from warc.index.schema import KEY_CHARACTERS
+from warc.index.database import KEY_CHARACTERS, LOOKUP_COLUMNS, OTHER_VERSION
 
 MOST_CONNECTIONS = 16
 ANSWER_LIMIT_S = 10.0
@@ -52,7 +51,7 @@ class PostgresDatabase:
     """Read-only index in a PostgreSQL database. Thread-safe; `close` it."""
 
     shared = True
-    # The index is of the key's beginning (`warc.index.schema`).
+    # The index is of the key's beginning (`warc.index.database`).
     has_key = f"left(urlkey, {KEY_CHARACTERS}) = :key_start AND urlkey = :key"
     key = f"left(urlkey, {KEY_CHARACTERS})"
     contains = "ILIKE"
