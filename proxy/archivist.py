@@ -39,8 +39,8 @@ from proxy.exchange_records import response_members, revisit_members, user_agent
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from warc.checksums import ChecksumWorker
 from warc.dedup.payloads import Claim, LostClaimsError, OriginalRecord, PayloadKey
-from warc.index.opener import open_index, open_payloads
 from warc.index.protocol import CaptureRow, key_or_empty, quality_row
+from warc.index.sqlite import open_index, open_payloads
 from warc.local_storage import failed_component, log_failure, to_weboid_error
 from warc.writer import WarcFile
 

@@ -25,9 +25,8 @@ from warc.checksums import add_missing_sums
 from warc.dedup.payloads import PayloadIndex, PayloadKey
 from warc.index.database import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION, covered_by_file, not_covered, schema_version
 from warc.index.indexer import IndexingResult, index_file
-from warc.index.opener import open_index, open_payloads
 from warc.index.protocol import CaptureIndex
-from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex
+from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex, open_index, open_payloads
 from warc.local_storage import closed_warcs, open_warcs, sync_folder
 from warc.recovery import os_error_text, recover_file, recovery_lock
 

@@ -26,8 +26,8 @@ from core.timestamps import warc_date
 from warc.dedup.payloads import PayloadIndex
 from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
 from warc.index.indexer import index_file
-from warc.index.opener import open_index, open_payloads
 from warc.index.protocol import CaptureIndex
+from warc.index.sqlite import open_index, open_payloads
 from warc.local_storage import open_warcs, sync_folder
 
 

@@ -306,7 +306,7 @@ async def _work(
 def _recover(layout: Layout, settings: Settings, clock: Clock, note: Callable[[Event], None]) -> None:
     """Recover interrupted WARCs as a proxy does at its start, when there is nothing to archive."""
     from warc.checksums import add_missing_sums, warcs_without_sum
-    from warc.index.opener import open_index
+    from warc.index.sqlite import open_index
     from warc.recovery import recover_collection
 
     if not (open_warcs(layout) or warcs_without_sum(layout)):

@@ -41,7 +41,7 @@ from net.stop_signals import StopSignals, first_error, wait_for_any
 from proxy.control.handshake import ClusterSecret
 from render.site_session import SiteLogins
 from warc.index.database import open_database
-from warc.index.opener import open_index
+from warc.index.sqlite import open_index
 from warc.local_storage import ScratchKind, scratch_folder
 
 log = logging.getLogger(__name__)

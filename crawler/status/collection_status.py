@@ -40,7 +40,7 @@ from crawler.frontier.base import (
 )
 from crawler.rules.scope_rule import link_counts
 from warc.index.database import unindexed_warcs
-from warc.index.opener import open_index
+from warc.index.sqlite import open_index
 
 HOSTS_SHOWN = 20
 JOBS_SHOWN = 50

@@ -39,7 +39,7 @@ from tests.support.proxy_fixtures import (
 from tests.support.services.redis_server import RedisServer
 from tests.support.services.relay import CLAIM, SETTLE, Relay
 from tests.warc.test_file_check import rows
-from warc.index.opener import open_shared
+from warc.index.sqlite import open_shared
 from warc.rebuild import rebuild_index
 
 pytestmark = pytest.mark.proxy

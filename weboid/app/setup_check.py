@@ -28,7 +28,7 @@ from playback.replay.full.text_rewriter import PYWB_FOLDER, find_pywb_python, py
 from render.browser import Browser
 from render.chromium import find_browser
 from render.fonts import FONT_PACKAGES, LARGE_SCRIPTS, scripts_without_font
-from warc.index.opener import check_index, check_shared
+from warc.index.sqlite import check_index, check_shared
 from weboid.app.installation import is_pywb_current
 
 

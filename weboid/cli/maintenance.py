@@ -21,9 +21,9 @@ from crawler.profiles import load_profile
 from crawler.status.collection_status import is_in_use
 from playback.replay.made_cache import CacheUsage, cache_usage, clear_cache
 from warc.index.database import IndexDatabase
-from warc.index.opener import open_shared
 from warc.index.outback import OutbackCdx, parse_outback_url
 from warc.index.postgres import is_index_in_use
+from warc.index.sqlite import open_shared
 from warc.local_storage import closed_warcs, open_warcs
 from warc.rebuild import rebuild_index
 from warc.verification import VerificationResult, verify_collection

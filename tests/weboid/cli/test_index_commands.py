@@ -19,8 +19,8 @@ from tests.support.proxy_fixtures import Origin, Proxy, ok
 from tests.support.services.redis_server import RedisServer
 from tests.warc.index.test_sqlite import contents
 from tests.warc.test_file_check import fetch
-from warc.index.opener import open_shared
 from warc.index.postgres import PostgresCaptureIndex, is_index_in_use
+from warc.index.sqlite import open_shared
 from warc.rebuild import rebuild_index, renew_index
 from warc.verification import verify_collection
 
