@@ -31,7 +31,7 @@ from net.http1 import (
     response_framing,
     reusable,
 )
-from proxy.certificate_authority import RecorderAuthority
+from proxy.archiving_proxy import RecorderAuthority
 from proxy.control.frames import pack_frame, receive_frame
 from proxy.request_target import host_header, parse_absolute, parse_authority, parse_tunnelled
 from tests.fuzz.readers import READERS

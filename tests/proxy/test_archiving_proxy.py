@@ -22,8 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from core.config.settings import EgressSettings, Settings
 from core.layout import Layout
 from net.egress import Egress
-from proxy.archiving_proxy import ArchivingProxy
-from proxy.certificate_authority import RecorderAuthority
+from proxy.archiving_proxy import ArchivingProxy, RecorderAuthority
 from proxy.control.client import ProxyClient
 from proxy.control.server import ControlServer
 from proxy.exchange import now_ms

@@ -12,7 +12,7 @@ import pytest
 
 from core.errors import UnavailableError
 from core.layout import Layout
-from proxy.certificate_authority import RecorderAuthority
+from proxy.archiving_proxy import RecorderAuthority
 from proxy.presence import ProxyPresence, join_collection
 from warc.recovery import abandoned
 
