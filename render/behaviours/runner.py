@@ -17,8 +17,7 @@ from core.errors import BadUrlError
 from core.hosts import canonical_host
 from core.page_manifest import PageBehaviour
 from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
-from render.behaviours.script_run import BehaviourAnswer, run_script, step_through, wait_reaction
-from render.behaviours.scroll import scroll
+from render.behaviours.script_run import BehaviourAnswer, run_script, scroll, step_through, wait_reaction
 from render.cdp import CommandError, stretched
 from render.page import BrowserPage
 from render.page_frames import PageFrame, child_frames, main_frame, run_in

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from render.cdp import stretched
+from render.cdp import CommandError, stretched
 from render.page import BrowserPage
 from render.page_frames import PageFrame, main_frame, run_in
 
@@ -143,3 +143,106 @@ async def wait_reaction(page: BrowserPage, began: float, limit_s: float, *, stil
         if height == known and page.log.news == requests and not is_pending:
             return
         known = height
+
+
+# After its end was reached, a page that loads more begins within two frames and this, by its own clock.
+BOTTOM_S = 0.12
+CHECK_S = 1.0  # limit of finding out whether a page can react; one that takes longer is scrolled
+_EVENTS = frozenset({"scroll", "scrollend"})
+# Whether something of the document itself waits to come into sight, or forbids scrolling.
+_WAITS = """() => {
+  const get = (name) => Object.getOwnPropertyDescriptor(Document.prototype, name).get.call(document);
+  const is = (selector) => Document.prototype.querySelector.call(document, selector) !== null;
+  const locked = ["documentElement", "body"].map(get).some((node) => {
+    const style = node && getComputedStyle(node);
+    return style && (/hidden|clip/.test(style.overflowY) || style.position === "fixed");
+  });
+  let ticks = false;
+  const hear = (event) => { ticks = event.detail; };
+  addEventListener("weboid-tick", hear);
+  dispatchEvent(new Event("weboid-ticks"));
+  removeEventListener("weboid-tick", hear);
+  return locked || ticks !== false || is("iframe, frame, object, embed, [data-src], [data-lazy-src], [data-original], [data-lazy], [data-bg]");
+}"""
+# In the page's own world; a page that has replaced the class is taken for one that uses it.
+_OBSERVER = """/native code/.test(Function.prototype.toString.call(IntersectionObserver))
+  ? IntersectionObserver.prototype : null"""
+_GROUP = "scroll"
+
+
+async def can_react(page: BrowserPage) -> bool:
+    """Return whether scrolling may make the page do something; True when that is not known in time."""
+    if page.main_id != page.target_id or page.timers.until(late=True) > page.now():
+        return True
+    try:
+        async with asyncio.timeout(stretched(CHECK_S)):
+            return await page.run("waits", _WAITS) is not False or await _listens(page)
+    except (TimeoutError, CommandError, KeyError):
+        return True
+
+
+async def _listens(page: BrowserPage) -> bool:
+    """Return whether a script listens to scrolling anywhere, or observes what comes into sight."""
+    own: set[str] = set()  # scripts of ours, which time what a scroll sets off
+    try:
+        for name, depth in (("window", 0), ("document", -1)):
+            facts = {"expression": name, "objectGroup": _GROUP, "silent": True}
+            found = (await page.send("Runtime.evaluate", facts))["result"]
+            where = {"objectId": found["objectId"], "depth": depth, "pierce": True}
+            answer = await page.send("DOMDebugger.getEventListeners", where)
+            listeners = answer["listeners"]
+            own |= {each["scriptId"] for each in listeners if each["type"] == "weboid-timers"}
+            if any(each["type"] in _EVENTS and each["scriptId"] not in own for each in listeners):
+                return True
+        facts = {"expression": _OBSERVER, "objectGroup": _GROUP, "silent": True}
+        prototype = (await page.send("Runtime.evaluate", facts))["result"]
+        if "objectId" not in prototype:
+            return True
+        query = {"prototypeObjectId": prototype["objectId"], "objectGroup": _GROUP}
+        objects = (await page.send("Runtime.queryObjects", query))["objects"]
+        return bool(objects["description"] != "Array(0)")
+    finally:
+        page.post("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
+
+
+async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
+    """Scroll to the end, further as long as the page grows; boxes within it; and back to the top."""
+    if not await can_react(page):
+        return BehaviourAnswer(notes=("nothing on the page reacts to scrolling",))
+    frame, loop = main_frame(page), asyncio.get_running_loop()
+    end = loop.time() + options["limitMs"] / 1000
+    answer = last = await run_script(page, frame, source, options)
+    rounds = 0
+    while last.number("steps") and last.number("height") < options["scrollPx"]:
+        left_s = end - loop.time()
+        is_over = rounds >= options["rounds"] or left_s <= BOTTOM_S
+        if is_over or not await _grows(page, last.number("height"), left_s):
+            break
+        rounds += 1
+        inner = {**options, "from": last.number("at"), "limitMs": (end - loop.time()) * 1000}
+        last = await run_script(page, frame, source, inner)
+        answer = answer.with_others([last])
+    left_ms = max(0.0, end - loop.time()) * 1000
+    within = await step_through(page, source, {**options, "limitMs": left_ms}, name="inner")
+    answer = answer.with_others([within])
+    if answer.done:
+        await run_script(page, frame, source, {**options, "back": True, "limitMs": 0})
+    return replace(answer, notes=(f"grew {rounds} times",) if rounds else ())
+
+
+async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
+    """Return whether the page becomes higher, now or by pending requests and timers.
+
+    The page's own frames and timers measure the wait, so that a busy machine does not shorten it.
+    """
+    loop = asyncio.get_running_loop()
+    began, requests = page.now() - 0.5, page.log.news
+    limit = loop.time() + min(stretched(GROWTH_S), left_s)
+    while True:
+        if await page_height(page, BOTTOM_S * 1000) > height:
+            return True
+        is_active = page.log.news != requests or page.log.loading_since(began)
+        is_active = is_active or page.timers.until() > page.now()
+        if loop.time() >= limit or not is_active:
+            return False
+        requests = page.log.news
