@@ -1,8 +1,10 @@
-"""Evidence that pages are classified by: network facts and traits of the document.
+"""Evidence that pages are classified by: network facts, traits of the document, and known phrases.
 
 Text counts as *prose* in lines of some length with the punctuation of sentences. A wall, an error page
 and a parked domain have little of it, an article about them has much; this keeps an article that quotes
 their wording from being classified as one of them.
+
+Phrases, addresses and marks of the page classes are in ``phrases.toml``, by section and name.
 """
 
 # ruff: noqa: RUF001 words of many writings

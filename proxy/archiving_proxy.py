@@ -1,4 +1,8 @@
-"""Proxy server that browsers connect to, on warcprox."""
+"""Proxy server that browsers connect to, on warcprox; its certificate authority, and TLS contexts of hosts.
+
+Keys are on P-256 (a signature costs a tenth of RSA's), one leaf key serves all hosts so that the browser can trust
+exactly that key (`spki`), and each host's TLS context is cached, so that browser sessions can be resumed.
+"""
 
 import fcntl
 import ipaddress

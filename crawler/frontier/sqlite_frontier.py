@@ -1,4 +1,4 @@
-"""Frontier in one SQLite file, which several processes may use at once."""
+"""Frontier in one SQLite file, which several processes may use at once; and the choice of the frontier's backend."""
 
 import random
 import sqlite3

@@ -115,8 +115,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
     # Another process adds a job only to a shared frontier, whose workers are endless.
     with_jobs = run.endless or bool(frontier.orders(JOB_ORDER))
     if with_jobs:
-        from crawler.rules.budget_rule import BudgetRule
-        from crawler.rules.scope_rule import LinkLog, ScopeRule
+        from crawler.rules.scope_rule import BudgetRule, LinkLog, ScopeRule
 
         record = None if run.reports is None else LinkLog(run.reports)
         rules.append(ScopeRule(jobs, frontier, patience, name=run.name, record=record))

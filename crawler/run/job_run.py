@@ -31,8 +31,7 @@ from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.frontier.politeness import SlotAssigner
 from crawler.jobs.crawl_job import SEEDS_LIMIT, Job, parse_job
 from crawler.jobs.job_settings import JobSettings
-from crawler.rules.budget_rule import BUDGET_REASON
-from crawler.rules.scope_rule import decide_links, seed_target
+from crawler.rules.scope_rule import BUDGET_REASON, decide_links, seed_target
 from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import RunConfig, RunSummary, perform_run
 from crawler.worker.crawl_events import Event

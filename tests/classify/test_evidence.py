@@ -1,16 +1,12 @@
 """Pages of each class as a real browser meets them."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import re2
 
-from classify import phrases
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from render.visit import Visit
@@ -170,32 +166,3 @@ async def test_what_stands_in_frames_of_the_site_is_read(
     seen = await look(http(frames.url), proxy.endpoint(), **LEAN)
 
     assert seen.classification.kind is PageClass.OK
-
-
-_CALL = re.compile(r'(?:entries|expressions?)\(\s*"(\w+)", "(\w+)"')
-
-
-def test_every_entry_is_read_by_a_module() -> None:
-    """The file holds nothing that no judge looks for, and judges look for nothing else."""
-    sources = [path.read_text("utf-8") for path in Path(phrases.__file__).parent.glob("*.py")]
-    used = {match.groups() for source in sources for match in _CALL.finditer(source)}
-
-    assert used == {(section, name) for section, table in phrases._document().items() for name in table}
-
-
-def test_each_line_of_a_text_is_an_expression() -> None:
-    """A line can be moved or taken out alone: no group begins in one and ends in another."""
-    for section, table in phrases._document().items():
-        for name in (name for name, value in table.items() if isinstance(value, str)):
-            for line in phrases.expressions(section, name):
-                assert line == line.strip()
-                assert line
-                (re if "\\u" in line else re2).compile(line.replace("{names}", "x"))
-
-
-def test_indented_lines_continue_an_expression() -> None:
-    """A long expression is written on several lines; the space after the indent belongs to it."""
-    first = phrases.expressions("soft_404", "names")[0]
-
-    assert "\n" not in first
-    assert re.fullmatch(first, "the page you requested could not be found")

@@ -1,6 +1,7 @@
-"""Read-only captures index: query interface, SQLite connections, and coverage of the closed WARCs.
+"""Read-only captures index: schema, query interface, SQLite connections, and coverage of the closed WARCs.
 
 Queries are SQL that both databases accept, with values as ``:name``. A collection without an index is empty.
+The schema of both is made from ``schema.sql`` (docs/decisions/016-index-on-postgresql.md).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Captures index in a SQLite file, and the dedup index within it.
+"""Captures index in a SQLite file, the dedup index within it, and openers of the indexes that the settings name.
 
 SQLite's write lock is the claim: it is taken before a digest is looked up and held until the rows are committed,
 after the record is on disk. So no process ever sees another's claim, and a crash leaves none

@@ -16,7 +16,7 @@ from core.config.settings import FrontierSettings, PolitenessSettings, Settings
 from crawler.frontier.base import JOB_ORDER, Frontier, ItemState, Lane, NewItem
 from crawler.jobs.crawl_job import Job
 from crawler.jobs.job_settings import JobSettings
-from crawler.rules.budget_rule import BudgetRule
+from crawler.rules.scope_rule import BudgetRule
 from crawler.rules.visit_rule import RuleAction
 from net.backoff import StoreRetry
 from tests.crawler.frontier.conftest import NewPlace
