@@ -17,16 +17,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-from classify import challenge, parked_domain, walls
+from classify import challenge, missing_page, walls
 from classify.challenge import judge_challenge
 from classify.evidence import TEXT_LIMIT_CHARS, ClassFindings, PageEvidence, PageTraits
-from classify.parked_domain import judge_parked
-from classify.soft_404 import judge_near_empty, judge_soft_404
+from classify.missing_page import judge_near_empty, judge_parked, judge_soft_404
 from classify.walls import judge_consent_wall, judge_login_wall
 from core.page_classes import PageClass
 
 MARKS: dict[str, str] = {**challenge.MARKS, **walls.MARKS}
-NEEDLES: tuple[str, ...] = (*challenge.NEEDLES, *parked_domain.NEEDLES)
+NEEDLES: tuple[str, ...] = (*challenge.NEEDLES, *missing_page.NEEDLES)
 
 
 _BLOCKS = frozenset([

@@ -12,7 +12,7 @@ from typing import Self
 from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
 from classify.evidence import entries, expression
-from classify.parked_domain import PARKERS
+from classify.missing_page import PARKERS
 from core.errors import BadUrlError
 from core.hosts import registrable
 from core.urls import fetch_key, host_of

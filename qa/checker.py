@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TypeVar
 
-from classify.soft_404 import UNFINISHED
+from classify.missing_page import UNFINISHED
 from core.captures import ArtifactKind, artifact_uri
 from core.clock import Clock
 from core.errors import BrowserUnavailableError, PermanentError, UnavailableError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from classify.soft_404 import UNFINISHED
+from classify.missing_page import UNFINISHED
 from core.captures import ArtifactKind
 from core.clock import SystemClock
 from core.errors import UnavailableError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from classify.soft_404 import UNFINISHED
+from classify.missing_page import UNFINISHED
 from core.captures import ArtifactKind
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
