@@ -8,7 +8,6 @@ while one of them runs.
 import asyncio
 import fcntl
 import os
-import secrets
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -26,6 +25,7 @@ from core.errors import (
 )
 from core.layout import COLLECTION_VERSION, CONFIG_FILE, Layout
 from core.timestamps import warc_date
+from warc.local_storage import replacing_file
 
 
 def trial_mark_path(layout: Layout) -> Path:
@@ -76,7 +76,6 @@ def check_trial_stores(settings: Settings) -> None:
 
 LOCK_WAIT_S = 10.0  # proxies of a killed run may still be writing their last records
 LOCK_POLL_S = 0.1
-_NEW = ".new"
 _OURS = ("archive", "ca", "cache", "db", "logins", "reports")
 
 
@@ -173,9 +172,8 @@ def make_collection(layout: Layout, clock: Clock) -> None:
         made = warc_date(clock.now())
         name = "".join(char for char in layout.root.name if char.isalnum() or char in "-_.")
         text = f'version = {COLLECTION_VERSION}\nname = "{name}"\nmade = "{made}"\n'
-        partial = layout.marker.with_suffix(f".{secrets.token_hex(4)}{_NEW}")
-        partial.write_text(text)
-        partial.rename(layout.marker)  # of two that start together either may be the one that stays
+        with replacing_file(layout.marker) as partial:  # of two that start together either may be the one that stays
+            partial.write_text(text)
     for folder in (layout.archive, layout.databases, layout.reports):
         folder.mkdir(exist_ok=True)
     # Containers that must not see these two mount empty folders over them, and need a place to do so.
@@ -190,7 +188,7 @@ def _is_foreign(path: Path) -> bool:
 
     A new Docker volume begins with the folders that the image has at its mount point, all empty.
     """
-    if path.name in (".lock", "lost+found", CONFIG_FILE) or path.name.endswith(_NEW):
+    if path.name in (".lock", "lost+found", CONFIG_FILE) or path.name.endswith(".new"):
         return False
     ours = path.name in _OURS and path.is_dir() and not path.is_symlink()
     return not ours or any(not each.is_dir() for each in path.rglob("*"))

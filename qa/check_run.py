@@ -9,7 +9,6 @@ without a fault removes those of the previous one.
 """
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
@@ -37,6 +36,7 @@ from qa.checker import CheckOutcome, PlaybackChecker, open_checkers
 from qa.compare.picture_decoder import shrink_picture
 from qa.local_replay import open_browsers
 from qa.sample import SampledPage
+from warc.local_storage import replacing_file
 
 WIDEST_PX = 1_280
 TALLEST_PX = 6_000
@@ -74,9 +74,8 @@ def store_check(store: RegistryStore, folder: Path, checked: CheckOutcome, *, no
 def write_atomically(path: Path, data: bytes) -> None:
     """Write the file atomically, for concurrent readers."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.new")
-    partial.write_bytes(data)
-    partial.replace(path)
+    with replacing_file(path) as partial:
+        partial.write_bytes(data)
 
 
 def erase_check_results(layout: Layout, database_url: str, page_ids: Iterable[str]) -> None:

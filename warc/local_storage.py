@@ -7,6 +7,7 @@ import errno
 import fcntl
 import logging
 import os
+import secrets
 import shutil
 import sqlite3
 import tempfile
@@ -69,6 +70,22 @@ def replace_file(path: Path, data: str | bytes, *, mode: int = 0o666) -> None:
         os.fsync(file.fileno())
     fresh.rename(path)
     sync_folder(path.parent)
+
+
+@contextmanager
+def replacing_file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
+    """Yield an empty file in the same folder that takes the place of `path` at the end of the block.
+
+    Readers see the old or the new content; after an error the old one stays. For any number of writers.
+    """
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+    os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
+    try:
+        yield fresh
+        fresh.replace(path)
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 DISK_CHECK_S = 0.5

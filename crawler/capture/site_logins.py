@@ -26,6 +26,7 @@ from core.config.settings import LoginSettings
 from core.errors import BadUrlError, ConfigError, InputError
 from core.timestamps import parse_warc_date, warc_date
 from render.site_session import Login, SiteLogins, SiteSession, check_hosts
+from warc.local_storage import replace_file
 
 LOGIN_VERSION = 1
 FILE_LIMIT_BYTES = 64_000_000
@@ -88,7 +89,11 @@ def make_key_file(path: Path) -> LoginKey:
     """Create a key in a new file with mode 0600. Raises ConfigError if it cannot be written, or exists."""
     secret = os.urandom(KEY_BYTES)
     try:
-        _write_new(path, secret.hex().encode() + b"\n")
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(secret.hex().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
         raise ConfigError(f"The key file {path} cannot be made: {error.strerror}.") from error
     return LoginKey("file", secret)
@@ -150,13 +155,10 @@ def unseal_login(data: bytes, key: LoginKey) -> Login:
 def write_login(folder: Path, login: Login, key: LoginKey) -> Path:
     """Write or replace the login's file, for its owner only; return its path. May raise InputError."""
     path = login_path(folder, login.name)
-    partial = path.with_suffix(f".{os.urandom(4).hex()}.new")
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        _write_new(partial, seal_login(login, key))
-        partial.replace(path)
+        replace_file(path, seal_login(login, key), mode=0o600)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise InputError(f"{path} cannot be written: {error.strerror}.") from error
     return path
 
@@ -209,14 +211,6 @@ def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
 
 def _associated(head: dict[str, Any]) -> bytes:
     return json.dumps(head, sort_keys=True).encode()
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _encode_base64(data: bytes) -> str:

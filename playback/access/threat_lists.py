@@ -34,6 +34,7 @@ from typing import NamedTuple
 from core.errors import InputError, TransientError
 from core.timestamps import unix_milliseconds
 from playback.access.decision_store import DecisionStore, Values, insert_row, record_of, row_values
+from warc.local_storage import replacing_file
 
 _WITH_SLASHES = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://", re.DOTALL)
 _PORT = re.compile(rb":\d*\Z")
@@ -184,19 +185,15 @@ def write_prefixes(path: Path, prefixes: Iterable[bytes]) -> int:
     if not by_width:
         raise InputError("The list is empty.")
     sections = [[width, len(same_width)] for width, same_width in sorted(by_width.items())]
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        with replacing_file(path) as fresh, fresh.open("wb") as file:
             file.write(_MAGIC + json.dumps({"sections": sections}).encode() + b"\n")
             for width, _ in sections:
                 file.writelines(sorted(by_width.pop(width)))
             file.flush()
             os.fsync(file.fileno())
-        temporary.rename(path)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise TransientError(f"The list cannot be written: {error}.") from error
     return sum(count for _, count in sections)
 

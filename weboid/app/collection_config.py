@@ -20,6 +20,7 @@ from core.layout import CONFIG_FILE
 from core.timestamps import parse_duration
 from core.urls import fetch_key
 from crawler.profiles import EXTENDS, lines_of
+from warc.local_storage import replace_file
 
 # Tables of option defaults, by the command's words.
 COMMAND_TABLES: Final = {
@@ -198,9 +199,7 @@ def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None
                 table[key] = value
             else:
                 table.pop(key, None)
-        partial = path.with_suffix(".toml.new")
-        partial.write_text(tomlkit.dumps(document), encoding="utf-8")
-        partial.replace(path)
+        replace_file(path, tomlkit.dumps(document))
     except (OSError, ValueError, TOMLKitError) as error:
         raise UnavailableError(f"{path} cannot be changed: {error}.") from error
 

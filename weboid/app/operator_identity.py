@@ -6,7 +6,6 @@ were not given by hand. It obeys robots.txt and names the purpose page to every 
 """
 
 import os
-import secrets
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -19,6 +18,7 @@ from core.errors import ConfigError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from crawler.collection import is_trial, trial_settings
 from crawler.profiles import load_profile, profile_sets
+from warc.local_storage import replace_file
 
 TABLE: Final = "operator"
 _ENVIRONMENT: Final = {"contact": "WEBOID_CONTACT", "purpose_page": "WEBOID_PURPOSE_PAGE"}
@@ -76,9 +76,7 @@ def write_operator(root: Path, operator: OperatorIdentity) -> None:
     try:
         text, table, _ = marker.read_text(encoding="utf-8").partition(f"[{TABLE}]")
         if table:  # of an older version, now in weboid.toml
-            partial = marker.with_suffix(f".{secrets.token_hex(4)}.new")
-            partial.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-            partial.replace(marker)
+            replace_file(marker, text.rstrip("\n") + "\n")
     except (OSError, ValueError) as error:
         raise UnavailableError(f"{marker} cannot be changed: {error}.") from error
 

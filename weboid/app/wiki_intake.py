@@ -33,6 +33,7 @@ from playback.access.levels import (
     parse_actor,
     target_of,
 )
+from warc.local_storage import replace_file
 from weboid.app.own_captures import open_own_captures
 from wiki.sync.archive_queue import DueLink
 from wiki.sync.webhook import (
@@ -215,10 +216,7 @@ class WatchNote:
 
 def write_note(layout: Layout, note: WatchNote) -> None:
     """Store the note in the collection."""
-    path = _note_path(layout)
-    partial = path.with_suffix(".new")
-    partial.write_text(json.dumps(asdict(note), indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    replace_file(_note_path(layout), json.dumps(asdict(note), indent=1) + "\n")
 
 
 def read_note(layout: Layout) -> WatchNote:

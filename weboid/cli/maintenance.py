@@ -24,7 +24,7 @@ from warc.index.database import IndexDatabase
 from warc.index.outback import OutbackCdx, parse_outback_url
 from warc.index.postgres import is_index_in_use
 from warc.index.sqlite import open_shared
-from warc.local_storage import closed_warcs, open_warcs
+from warc.local_storage import closed_warcs, open_warcs, replace_file
 from warc.rebuild import rebuild_index
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.installation import install_browser, install_pywb
@@ -231,9 +231,7 @@ def push_command(
             step(rows[-1]["id"] - after)
             after = rows[-1]["id"]
             positions = {**_positions(layout), str(address): after}
-            temporary = _positions_file(layout).with_suffix(".new")
-            temporary.write_text(json.dumps(positions))
-            temporary.rename(_positions_file(layout))
+            replace_file(_positions_file(layout), json.dumps(positions))
     output.show({"captures": sent}, f"{sent:,} captures sent.")
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -22,6 +22,7 @@ from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import add_in_batches
+from warc.local_storage import replacing_file
 from weboid.app import collection_snapshot as snapshots
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
@@ -138,17 +139,11 @@ def _open_output(file: str) -> Iterator[TextIO]:
     if file == "-":
         yield sys.stdout
         return
-    path = Path(file)
-    partial = path.with_name(path.name + ".partial")
     try:
-        with partial.open("w", encoding="utf-8") as out:
+        with replacing_file(Path(file)) as partial, partial.open("w", encoding="utf-8") as out:
             yield out
-        partial.replace(path)
     except OSError as error:
-        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+        raise UnavailableError(f"{file} cannot be written: {error.strerror or error}.") from error
 
 
 @cli_command("import", hidden=True)

@@ -1,9 +1,7 @@
 """Commands `weboid qa ls`, `report` and `marks`: check results out, review marks in."""
 
-import contextlib
 import csv
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -38,6 +36,7 @@ from qa.web.check_pages import check_fields
 from qa.web.check_query import UNCHECKED, VisibleChecks, parse_check_filter, verdict_name
 from qa.web.review import ReviewAction, ReviewActions
 from qa.web.static_report import CheckReport, CheckReportWriter
+from warc.local_storage import replacing_file
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
 from weboid.cli.support.options import OUTPUT, CommandOutput
@@ -184,7 +183,14 @@ def report_command(
     if origin and (parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:])):
         raise ConfigError(f"--origin must be an origin like https://archive.example, not {origin!r}.")
     report = CheckReport(name, _CLOCK.now(), origin, limit_pictures)
-    with _open_report_source(stores) as (results, writer), _replacing(out) as partial:
+    with _open_report_source(stores) as (results, writer), ExitStack() as stack:
+        try:
+            partial = stack.enter_context(replacing_file(out, mode=0o644))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(
+                f"{clean(str(out))} cannot be written: {reason}. Give --out a file in an existing folder."
+            ) from error
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             count = writer.write(report, results.every(wanted), file)
         size = partial.stat().st_size / 1e6
@@ -209,24 +215,6 @@ def _open_report_source(
         offers = LevelOffers(LevelStore(decisions), None)
         pictures = CheckPictureFolder(layout.quality_pictures)
         yield results, CheckReportWriter(pictures, offers.shows_pictures)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            partial.touch(mode=0o644)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(
-                f"{clean(str(path))} cannot be written: {reason}. Give --out a file in an existing folder."
-            ) from error
-        yield partial
-        partial.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 _MOST_BYTES = 100_000_000
