@@ -56,7 +56,7 @@ _QUOTES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u00a0": " ", "\u2026": 
 
 @dataclass(frozen=True, slots=True)
 class PageTraits:
-    """Document traits, as counted by ``scripts/traits.js`` or `page_classifier.read_traits`.
+    """Document traits, as counted by ``scripts/traits.js`` or `source_traits.read_traits`.
 
     Attributes:
         links, passwords, fields: counts; fields are visible input fields and buttons.

@@ -16,7 +16,8 @@ from html.parser import HTMLParser
 from urllib.parse import urljoin
 
 from classify.evidence import PageEvidence, PageTraits
-from classify.page_classifier import NOT_JUDGED, PageClassification, classify, read_traits
+from classify.page_classifier import NOT_JUDGED, PageClassification, classify
+from classify.source_traits import read_traits
 from core.clock import Clock
 from core.config.settings import VisitSettings
 from core.errors import BadUrlError

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classify.evidence import PageEvidence, PageTraits, normalize_text, prose
-from classify.page_classifier import SURE, classify, read_traits
+from classify.page_classifier import SURE, classify
+from classify.source_traits import read_traits
 from core.page_classes import GOOD, PageClass, class_rank, parse_page_class
 from tests.support.labelled_pictures import LABELLED, QUOTES, Labelled, article, page
 

@@ -8,7 +8,7 @@ Half of them are ordinary pages that quote what walls say, or have a part of wha
 from dataclasses import dataclass, field, replace
 
 from classify.evidence import PageEvidence
-from classify.page_classifier import read_traits
+from classify.source_traits import read_traits
 from core.page_classes import PageClass
 
 OK, ERROR, SOFT = PageClass.OK, PageClass.HTTP_ERROR, PageClass.SOFT_404

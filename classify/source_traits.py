@@ -1,0 +1,139 @@
+"""Document traits from HTML source, for pages that no browser has rendered.
+
+The source is parsed without layout: hidden, floating and zero-size elements are not recognised, and text
+written by scripts is missing.
+"""
+
+import re
+from html.parser import HTMLParser
+
+from classify.evidence import TEXT_LIMIT_CHARS, PageTraits
+from classify.page_classifier import MARKS, NEEDLES
+
+_BLOCKS = frozenset([
+    "address", "article", "aside", "blockquote", "body", "br", "button", "dd", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
+    "header", "hr", "html", "label", "legend", "li", "main", "nav", "ol", "option", "p", "pre",
+    "section", "summary", "table", "td", "th", "title", "tr", "ul",
+])  # fmt: skip
+_SILENT = frozenset({"script", "style", "template", "noscript", "title", "head"})
+_PICTURES = frozenset({"img", "svg", "canvas"})
+_MEDIA = frozenset({"video", "audio", "object", "embed"})
+_FIELDS = frozenset({"input", "textarea", "select", "button"})
+_SELECTOR = re.compile(r"""#([\w-]+)|\.([\w-]+)|\[id\^="([\w-]+)"\]""")
+_NOT_FREE = re.compile(r'"isAccessibleForFree"\s{0,9}:\s{0,9}"?false', re.IGNORECASE)
+_SCRIPTS_LIMIT_CHARS = 200_000
+_FEW = 30
+
+
+def read_traits(html: str) -> PageTraits:
+    """Read the document's traits; never raises."""
+    reader = _TraitsParser()
+    try:
+        reader.feed(html)
+        reader.close()
+    except AssertionError:
+        pass  # the parser's way to say that a declaration is malformed; what came before counts
+    return reader.traits()
+
+
+class _TraitsParser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = [""]
+        self._text_chars = 0
+        self._scripts: list[str] = []
+        self._script_chars = 0
+        self._silent = ""
+        self._is_heading = False
+        self._headings: list[str] = []
+        self._counts = dict.fromkeys(("links", "passwords", "fields", "pictures", "media"), 0)
+        self._frames: list[str] = []
+        self._is_frameset = False
+        self._marks: set[str] = set()
+        self._robots: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Count the element."""
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "a" and "href" in attributes:
+            self._counts["links"] += 1
+        elif tag in _FIELDS and attributes.get("type", "").lower() != "hidden":
+            self._counts["fields"] += 1
+            self._counts["passwords"] += attributes.get("type", "").lower() == "password"
+        elif tag in ("iframe", "frame") and len(self._frames) < _FEW:
+            self._frames.append(attributes.get("src", "")[:2_000])
+        elif tag == "frameset":
+            self._is_frameset = True
+        elif tag == "meta" and attributes.get("name", "").lower() in ("robots", "googlebot"):
+            self._robots.append(attributes.get("content", "")[:200])
+        self._counts["pictures"] += tag in _PICTURES
+        self._counts["media"] += tag in _MEDIA
+        name, classes = attributes.get("id", ""), attributes.get("class", "").split()
+        if name or classes:
+            self._marks |= {
+                mark
+                for mark, (is_id, is_class, begins) in _SELECTORS.items()
+                if (is_id and name == is_id)
+                or (is_class and is_class in classes)
+                or (begins and name.startswith(begins))
+            }
+        if tag in _BLOCKS:
+            self._lines.append("")
+        if tag in _SILENT and tag != "head" and not self._silent:
+            self._silent = tag
+        if tag in ("h1", "h2") and len(self._headings) < 6:
+            self._is_heading = True
+            self._headings.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a block or a hidden element."""
+        if tag == self._silent:
+            self._silent = ""
+        if tag in ("h1", "h2"):
+            self._is_heading = False
+        if tag in _BLOCKS:
+            self._lines.append("")
+
+    def handle_data(self, data: str) -> None:
+        """Collect visible text and inline scripts."""
+        if self._silent == "script":
+            if self._script_chars < _SCRIPTS_LIMIT_CHARS:
+                self._scripts.append(data[:50_000])
+                self._script_chars += len(data)
+            return
+        if self._silent or self._text_chars >= TEXT_LIMIT_CHARS:
+            return
+        self._text_chars += len(data)
+        self._lines[-1] += " ".join(f"{data} ".split()) + " " if data.strip() else ""
+        if self._is_heading:
+            self._headings[-1] = (self._headings[-1] + data)[:300]
+
+    def traits(self) -> PageTraits:
+        """Return the collected traits."""
+        scripts = "\n".join(self._scripts)
+        return PageTraits(
+            text="\n".join(line.strip() for line in self._lines if line.strip()),
+            headings=tuple(each.strip() for each in self._headings if each.strip()),
+            links=self._counts["links"],
+            passwords=self._counts["passwords"],
+            fields=self._counts["fields"],
+            pictures=self._counts["pictures"],
+            media=self._counts["media"],
+            frames=tuple(self._frames),
+            is_frameset=self._is_frameset,
+            marks=frozenset(self._marks),
+            needles=frozenset(each for each in NEEDLES if each in scripts),
+            robots=", ".join(self._robots[:5]),
+            is_paywalled=_NOT_FREE.search(scripts) is not None,
+        )
+
+
+def _parsed(selector: str) -> tuple[str, str, str]:
+    match = _SELECTOR.fullmatch(selector)
+    if match is None:
+        raise ValueError(f"The selector {selector!r} is not of a form that sources are read by.")
+    return match[1] or "", match[2] or "", match[3] or ""
+
+
+_SELECTORS = {mark: _parsed(selector) for mark, selector in MARKS.items()}
