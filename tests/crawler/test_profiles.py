@@ -11,16 +11,8 @@ from core.config.settings import Settings
 from core.errors import ConfigError
 from crawler.frontier.base import ItemState, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
-from crawler.profiles import (
-    builtin_profiles,
-    chain_settings,
-    load_chain,
-    load_profile,
-    profile_faults,
-    profile_sets,
-    profile_warnings,
-    source_of_key,
-)
+from crawler.profile_check import profile_faults, profile_warnings
+from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile, profile_sets, source_of_key
 from weboid.cli.main import weboid
 
 

@@ -15,7 +15,8 @@ from core.errors import ConfigError, InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from crawler.collection import make_collection
 from crawler.jobs.crawl_job import toml_value
-from crawler.profiles import builtin_profiles, load_chain, load_profile, profile_faults
+from crawler.profile_check import profile_faults
+from crawler.profiles import builtin_profiles, load_chain, load_profile
 from links.archives.adapters import check_archive_names
 from weboid.app.collection_config import COMMAND_TABLES, config_faults, read_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator

@@ -30,16 +30,8 @@ from crawler.capture.site_logins import (
     write_login,
 )
 from crawler.jobs.crawl_job import toml_value
-from crawler.profiles import (
-    ProfileFinding,
-    builtin_profiles,
-    chain_settings,
-    load_chain,
-    load_profile,
-    profile_faults,
-    profile_warnings,
-    source_of_key,
-)
+from crawler.profile_check import ProfileFinding, profile_faults, profile_warnings
+from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile, source_of_key
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts

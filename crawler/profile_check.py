@@ -1,0 +1,181 @@
+"""Check of profiles for their authors: errors with their lines, and warnings about unusual values.
+
+Each key is checked alone, so that one fault does not hide the next; combinations of keys are checked
+when each of them is valid.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from core.config.profile import check_settings, settings_from
+from core.config.settings import Settings
+from core.errors import ConfigError
+from core.layout import CONFIG_FILE
+from crawler.profiles import CONFIG_TABLES, SHEETS, ProfileLayer, chain_settings, check_environment, lines_of
+
+_WIDE_PHONE_PX = 1_000
+_LONG_VISIT_S = 600.0
+_GENTLE_S = 0.5
+_MANY_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFinding:
+    """Error or warning about a profile."""
+
+    where: str  # its source and, when it is known, the line
+    text: str  # a sentence, with the next step
+    line: int = 0  # in the file; 0 when it is not known
+
+
+def layer_faults(layer: ProfileLayer) -> Iterator[ProfileFinding]:
+    """Yield the errors of a profile, each key by itself."""
+    known = {each.name for each in fields(Settings)} - set(SHEETS)
+    for group, table in layer.document.items():
+        if group not in known | set(SHEETS):
+            own = CONFIG_TABLES if Path(layer.source).name == CONFIG_FILE else ()
+            names = sorted((*known, "sheet", *own))
+            near = get_close_matches(group, names, n=1)
+            hint = f" Did you mean [{near[0]}]?" if near else ""
+            text = f"There is no table {group!r}.{hint} Tables are: {', '.join(names)}."
+            yield finding_at(layer, group, "", text)
+            continue
+        if group not in known or not isinstance(table, dict):
+            yield from _tried(layer, {group: table}, group, "")
+            continue
+        for key, value in table.items():
+            yield from _tried(layer, {group: {key: value}}, group, key)
+
+
+def _tried(layer: ProfileLayer, document: dict[str, Any], group: str, key: str) -> Iterator[ProfileFinding]:
+    try:
+        settings = settings_from(document, source=layer.source)
+        if group == "index" and settings.index.url:
+            # The one key that another must go with; the whole is checked when the rest is right.
+            settings = replace(settings, proxy=replace(settings.proxy, dedup_url="redis://a:1/0"))
+        check_settings(settings, source=layer.source)
+        check_environment(settings, layer.source)
+    except ConfigError as error:
+        text = str(error).removeprefix(layer.source).strip().removeprefix(":").strip()
+        yield finding_at(layer, group, key, text)
+
+
+def finding_at(layer: ProfileLayer, group: str, key: str, text: str) -> ProfileFinding:
+    """Return the finding about a key of a profile, with its line when that is known."""
+    line = _line(layer, group, key)
+    where = f"{layer.source}, line {line}" if line else layer.source
+    return ProfileFinding(where, text, line)
+
+
+def _line(layer: ProfileLayer, group: str, key: str) -> int:
+    """Return the key's line in the profile; 0 when it is written in an unusual way."""
+    wanted = f"{group}[]" if group in SHEETS else group
+    for table, name, number in lines_of(layer.text):
+        dotted = not table and name in (f"{group}.{key}", group)
+        if (table == wanted and name == key) or dotted:
+            return number
+    return 0
+
+
+def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:
+    """List all errors of the profile, and of those that it extends."""
+    faults = [fault for layer in chain for fault in layer_faults(layer)]
+    if faults:
+        return faults
+    try:
+        chain_settings(chain)
+    except ConfigError as error:
+        return [ProfileFinding(chain[0].source, str(error))]
+    return []
+
+
+def profile_warnings(chain: tuple[ProfileLayer, ...], settings: Settings) -> list[ProfileFinding]:
+    """List valid values that are seldom intended."""
+    warnings = []
+    for group, key, text in _suspicions(settings):
+        layer = next((each for each in chain if key in each.document.get(group, {})), None)
+        if layer is None:
+            continue  # not set by any profile: a default
+        warnings.append(finding_at(layer, group, key, f"[{group}] {key}: {text}"))
+    return warnings
+
+
+def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Yield (group, key, sentence) for values that are seldom intended."""
+    visit, polite, login = settings.visit, settings.politeness, settings.login
+    first = visit.language.partition(",")[0].partition(";")[0].strip().partition("-")[0].lower()
+    locale = visit.locale.replace("_", "-").split("-")[0].lower()
+    is_anonymous = bool(visit.user_agent and not visit.contact)
+    pixels = f"pictures have {visit.device_scale**2:.0f} times as many pixels."
+    for is_so, name, text in (
+        (visit.timeout_s == 0, "visit.timeout_s", "no page is ever loaded in no time."),
+        (
+            visit.timeout_s > _LONG_VISIT_S,
+            "visit.timeout_s",
+            "one page may keep a browser for more than ten minutes.",
+        ),
+        (
+            visit.settle_limit_s >= visit.timeout_s,
+            "visit.settle_limit_s",
+            "waiting for quiet leaves no time for behaviours and pictures.",
+        ),
+        (
+            settings.behaviours.limit_s >= visit.timeout_s,
+            "behaviours.limit_s",
+            "behaviours leave no time for pictures and text.",
+        ),
+        (
+            not visit.dom,
+            "visit.dom",
+            "playback without scripts is made of the DOM, and will have none.",
+        ),
+        (visit.rendered_share > 1, "visit.rendered_share", "a share is at most 1."),
+        (visit.device_scale > 1 and visit.full_page, "visit.device_scale", pixels),
+        (
+            visit.mobile and visit.viewport_width > _WIDE_PHONE_PX,
+            "visit.mobile",
+            "no phone is so wide; viewport_width = 412 is usual.",
+        ),
+        (is_anonymous, "visit.user_agent", "sites cannot ask whose it is; say contact, too."),
+        (
+            bool(visit.locale) and first not in ("", "*", locale),
+            "visit.locale",
+            "another language than the first of `language`; sites notice.",
+        ),
+        (
+            settings.policy.robots == "obey" and is_anonymous,
+            "policy.robots_agent",
+            "must be part of user_agent (RFC 9309, 2.2.1).",
+        ),
+        (
+            polite.min_delay_s < _GENTLE_S,
+            "politeness.min_delay_s",
+            "sites may take so many visits for an attack; 1.0 is usual.",
+        ),
+        (
+            polite.visits_per_host > _MANY_AT_ONCE,
+            "politeness.visits_per_host",
+            "more than browsers of one reader ever are.",
+        ),
+        (
+            settings.proxy.disk_reserve_bytes == 0,
+            "proxy.disk_reserve_bytes",
+            "a full disk will break WARCs off; keep some free.",
+        ),
+        (
+            bool(settings.egress.allow),
+            "egress.allow",
+            "pages of these networks can be reached by whatever a page loads.",
+        ),
+        (
+            bool(login.key_file and not login.names),
+            "login.key_file",
+            "no login is named, so it opens nothing.",
+        ),
+    ):
+        if is_so:
+            group, _, key = name.partition(".")
+            yield group, key, text
