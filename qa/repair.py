@@ -41,11 +41,10 @@ from core.playback_check import (
     choice_penalty,
 )
 from core.urls import fetch_key, identity_key
-from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.base import REPAIR_ORDER, AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.politeness import SlotAssigner
-from crawler.jobs.job_settings import (
-    ORDERS_POLL_S,
-    REPAIR_ORDER,
+from crawler.jobs.job_settings import ORDERS_POLL_S
+from crawler.jobs.repair_orders import (
     REPAIR_PROFILE,
     RepairVisit,
     bucket_for,

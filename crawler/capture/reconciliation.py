@@ -17,7 +17,6 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from core.captures import ArtifactKind, RecordLocation
 from core.config.settings import Settings
-from core.digests import sha256_digest
 from core.media_types import effective_type, format_name
 from core.page_manifest import MissingResource, PageInfo, PageResource, VisitOutcome
 from core.timestamps import warc_date
@@ -269,7 +268,11 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
     A finished visit is PARTIAL when the page's own document is truncated, a resource that the browser
     loaded is not in the archive, or a limit of ours has cut something.
     """
-    made = {each.url: sha256_digest(each.data) for each in visit.synthesised}
+    made = {}
+    if visit.synthesised:
+        from core.digests import sha256_digest
+
+        made = {each.url: sha256_digest(each.data) for each in visit.synthesised}
     resources = match_requests(visit.requests, ledger, made, cached)
     main = main_entry(visit, ledger)
     outcome, reason = visit.outcome, visit.reason

@@ -32,8 +32,9 @@ from typing import Protocol, Self, TypedDict, Unpack
 CLOCK_SLACK = timedelta(seconds=60)
 # For leases and waits, whose limits depend on settings: other processes may have other settings.
 CLOCK_MARGIN = timedelta(hours=1)
-# Kinds of orders; the key of a job's is its name. The value "now" of a stop ends visits at once.
-JOB_ORDER, STOP_ORDER, POLICY_ORDER = "job", "stop", "policy"
+# Kinds of orders; the key of a job's is its name, that of a repair the identity key of its URL. The value "now" of
+# a stop ends visits at once.
+JOB_ORDER, STOP_ORDER, POLICY_ORDER, REPAIR_ORDER = "job", "stop", "policy", "repair"
 # Kinds of notes: the services of a cluster announce themselves.
 PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"
 

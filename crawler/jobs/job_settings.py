@@ -2,10 +2,6 @@
 
 Jobs, sheets, repairs and redirected seeds are orders in the frontier; `FrontierStats.version`, polled
 every `ORDERS_POLL_S`, shows when one has changed, so a change reaches every worker within a second.
-
-A repair keeps the item's job, host slot and place. Its profile's visit settings override the item's
-own, and payloads use a dedup bucket of the repair: with the usual one a revisit record would refer to
-the very payload that is damaged. Politeness, robots and scope apply as for any visit.
 """
 
 from __future__ import annotations
@@ -13,104 +9,28 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from core.clock import Clock
 from core.config.profile import parse_sheet, with_sheets
 from core.config.settings import Settings
-from core.errors import BadUrlError, ConfigError, InputError, TransientError
-from core.layout import check_name
+from core.errors import BadUrlError, ConfigError, TransientError
 from core.urls import fetch_key, identity_key
-from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem, Lane
-from crawler.profiles import overlay_profile
+from crawler.frontier.base import JOB_ORDER, REPAIR_ORDER, Frontier, FrontierItem, Lane
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 
 if TYPE_CHECKING:
     from core.config.sheets import Sheet, SurtPrefixMap
     from crawler.capture.page_capture import CaptureResult
     from crawler.jobs.crawl_job import Job
+    from crawler.jobs.repair_orders import RepairVisit
     from crawler.jobs.scope import Scope, SeedTerritory
     from net.backoff import StoreRetry
     from render.site_session import SiteLogins
 
 log = logging.getLogger(__name__)
-
-REPAIR_ORDER = "repair"  # its kind; the key is the URL's identity key
-REPAIR_PROFILE = "thorough"
-# Of that profile; the rest belongs to the machine, the site or the crawl.
-REPAIR_GROUPS = ("visit", "behaviours", "proxy", "media")
-_BUCKET_LIMIT = 100
-
-
-@dataclass(frozen=True, slots=True)
-class RepairVisit:
-    """Parameters of a URL's next visit that repairs an earlier capture."""
-
-    page_id: str  # of the capture to repair
-    bucket: str  # the dedup bucket
-    login: str = ""  # the name of the login that the page was captured with; empty: without
-    profile: str = REPAIR_PROFILE  # the profile that overrides the item's settings
-    item_before: str = ""  # of the URL when this was ordered; a newer one was queued for it
-
-    def to_json(self) -> str:
-        """Encode the repair as an order's value; `parse_repair` reads it."""
-        return json.dumps(asdict(self), ensure_ascii=False)
-
-    def lay_over(self, settings: Settings) -> Settings:
-        """Return the visit's settings; a profile that this machine does not have is ignored."""
-        try:
-            settings = overlay_profile(settings, self.profile, REPAIR_GROUPS)
-        except ConfigError as error:
-            log.warning("repair.profile_missing error=%s", error)
-        proxy = replace(settings.proxy, dedup_bucket=self.bucket)
-        visit = replace(settings.visit, rendered_share=1.0, fresh=True)
-        return replace(settings, proxy=proxy, visit=visit)
-
-
-def parse_repair(text: str) -> RepairVisit:
-    """Parse a repair from `RepairVisit.to_json`, ignoring unknown keys. Raises InputError if it is none."""
-    try:
-        document = json.loads(text)
-        known = {each.name: document[each.name] for each in fields(RepairVisit) if each.name in document}
-        repair = RepairVisit(**known)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(f"Not a repair: {error}.") from error
-    if not all(isinstance(value, str) for value in asdict(repair).values()):
-        raise InputError("Not a repair: a value is no text.")
-    check_name(repair.bucket, of="a dedup bucket", limit=_BUCKET_LIMIT)
-    return repair
-
-
-def bucket_for(now: datetime) -> str:
-    """Return the name of a new dedup bucket.
-
-    >>> bucket_for(datetime(2026, 11, 22, 1, 40, 7, 123456))
-    'repair-20261122014007123'
-    """
-    return f"repair-{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03}"
-
-
-def order_repair(frontier: Frontier, url: str, repair: RepairVisit) -> None:
-    """Store an order that makes the next visit of the URL that repair."""
-    frontier.give_order(REPAIR_ORDER, identity_key(url), repair.to_json())
-
-
-def cancel_repair(frontier: Frontier, url: str) -> None:
-    """Delete the order of a URL's repair."""
-    frontier.take_back(REPAIR_ORDER, identity_key(url))
-
-
-def read_repairs(frontier: Frontier) -> dict[str, RepairVisit]:
-    """Read the ordered repairs by identity key; unreadable ones are logged and left out."""
-    repairs = {}
-    for key, text in frontier.orders(REPAIR_ORDER).items():
-        try:
-            repairs[key] = parse_repair(text)
-        except InputError as error:
-            log.warning("repair.unreadable error=%s", error)
-    return repairs
 
 
 @dataclass(eq=False, repr=False)
@@ -332,8 +252,12 @@ class JobSettings:
                 moved.setdefault(job, {})[seed] = fetch_key(target, allow_single_label=True)
             except BadUrlError as error:
                 log.warning("seed.unreadable error=%s", error)
-        live, repairs = live_sheets(self.frontier), read_repairs(self.frontier)
-        return _JobOrders(texts, jobs, faults, moved, live, repairs)
+        repairs: dict[str, RepairVisit] = {}
+        if self.frontier.orders(REPAIR_ORDER):
+            from crawler.jobs.repair_orders import read_repairs
+
+            repairs = read_repairs(self.frontier)
+        return _JobOrders(texts, jobs, faults, moved, live_sheets(self.frontier), repairs)
 
 
 @dataclass(eq=False, repr=False)
