@@ -6,8 +6,8 @@ sheets follow that one's. A chain has a limited length, and ends at the defaults
 
 import tomllib
 import zoneinfo
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -67,26 +67,6 @@ def chain_settings(chain: tuple[ProfileLayer, ...]) -> Settings:
     check_settings(settings, source=source)
     check_environment(settings, source)
     return settings
-
-
-def overlay_profile(settings: Settings, name: str, groups: Collection[str]) -> Settings:
-    """Return the settings with a profile's values for these groups applied; errors as `load_profile`."""
-    for group, keys in _changes(name).items():
-        if group in groups:
-            settings = replace(settings, **{group: replace(getattr(settings, group), **keys)})
-    return settings
-
-
-@cache
-def _changes(name: str) -> dict[str, dict[str, Any]]:
-    """Return a profile's values by group, types checked."""
-    chain = load_chain(name)
-    named, whole = merge_chain(chain), chain_settings(chain)
-    return {
-        group: {key: getattr(getattr(whole, group), key) for key in table}
-        for group, table in named.items()
-        if group not in SHEETS
-    }
 
 
 def check_environment(settings: Settings, source: str) -> None:

@@ -7,15 +7,18 @@ the very payload that is damaged. Politeness, robots and scope apply as for any 
 
 import json
 import logging
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
+from functools import cache
+from typing import Any
 
 from core.config.settings import Settings
 from core.errors import ConfigError, InputError
 from core.layout import check_name
 from core.urls import identity_key
 from crawler.frontier.base import REPAIR_ORDER, Frontier
-from crawler.profiles import overlay_profile
+from crawler.profiles import SHEETS, chain_settings, load_chain, merge_chain
 
 log = logging.getLogger(__name__)
 
@@ -92,3 +95,23 @@ def read_repairs(frontier: Frontier) -> dict[str, RepairVisit]:
         except InputError as error:
             log.warning("repair.unreadable error=%s", error)
     return repairs
+
+
+def overlay_profile(settings: Settings, name: str, groups: Collection[str]) -> Settings:
+    """Return the settings with a profile's values for these groups applied; errors as `load_profile`."""
+    for group, keys in _changes(name).items():
+        if group in groups:
+            settings = replace(settings, **{group: replace(getattr(settings, group), **keys)})
+    return settings
+
+
+@cache
+def _changes(name: str) -> dict[str, dict[str, Any]]:
+    """Return a profile's values by group, types checked."""
+    chain = load_chain(name)
+    named, whole = merge_chain(chain), chain_settings(chain)
+    return {
+        group: {key: getattr(getattr(whole, group), key) for key in table}
+        for group, table in named.items()
+        if group not in SHEETS
+    }

@@ -1,7 +1,10 @@
 """`weboid serve`: serve the reader pages and copies of a collection."""
 
 import asyncio
-from contextlib import closing, nullcontext
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +20,7 @@ from crawler.collection import read_collection
 from crawler.status.status_server import parse_listen_address
 from links.archives.copy_store import ArchiveCopies
 from links.feedback.reporter_limits import limits_of
+from playback.access.clamd import find_clamd
 from playback.access.holds import UnscannedPolicy
 from playback.playback_server import ServerOrigins, serve
 from playback.url_paths import LOCAL
@@ -35,7 +39,7 @@ from weboid.app.operator_identity import known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import FRONTIER, with_frontier
-from weboid.cli.support.run_options import SCAN, run_scanner
+from weboid.cli.support.run_options import SCAN, scan_command, scan_environment
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _LAST_PORT = 65_535
@@ -272,3 +276,32 @@ def _require_index(layout: Layout) -> None:
     if not covered_by_file(layout.captures_db):
         raise UnavailableError(f"{layout.captures_db} is missing, empty or unreadable: {text}")
     click.echo(f"Incomplete: {text}", err=True)
+
+
+SCANNER_STOP_S = 30.0  # for the payload under way
+
+
+@contextmanager
+def run_scanner(collection: Path, database_url: str) -> Iterator[None]:
+    """Run the scanner for new payloads until the end of the block, if clamd is found."""
+    clamd = find_clamd(os.environ)
+    if not clamd or not os.access(collection, os.W_OK):
+        yield
+        return
+    process = subprocess.Popen(
+        # Should we be killed, the kernel ends it.
+        ("setpriv", "--pdeathsig", "TERM", *scan_command(collection, clamd), "--watch"),  # noqa: S607
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        env=scan_environment(database_url),
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(SCANNER_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -47,17 +47,9 @@ from proxy.process import RunningProxy, TcpControl, run_proxy, tune_interpreter
 from warc.rebuild import complete_index
 from warc.recovery import abandoned, recover_collection
 from weboid.app.operator_identity import collection_settings
+from weboid.cli.support.command_target import SECRET
 from weboid.cli.support.commands import cli_command, option
-from weboid.cli.support.options import (
-    COLLECTION,
-    OUTPUT,
-    PROFILE,
-    SECRET,
-    SHARED,
-    WORKERS,
-    CommandOutput,
-    SharedStores,
-)
+from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, SHARED, WORKERS, CommandOutput, SharedStores
 from weboid.cli.support.run_options import open_stored_levels, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 

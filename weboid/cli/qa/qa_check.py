@@ -26,6 +26,7 @@ from qa.sample import CandidateFilter
 from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, RepairSummary
 from weboid.app.qa_run import QaOptions, QaRun
 from weboid.app.text_table import clean
+from weboid.cli.support.command_target import CLUSTER_SECRET
 from weboid.cli.support.commands import (
     COMMANDS,
     ExitCode,
@@ -36,7 +37,6 @@ from weboid.cli.support.commands import (
 )
 from weboid.cli.support.options import (
     CHECK_JOBS,
-    CLUSTER_SECRET,
     COLLECTION,
     DEDUP,
     FRONTIER,

@@ -1,15 +1,18 @@
-"""Collection, frontier and selected items that a command works on."""
+"""Collection, frontier, its cluster's secret, and selected items that a command works on."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import click
+
 from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import Settings
-from core.errors import UnavailableError
+from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from core.regexes import compile_pattern
 from crawler.collection import read_collection
@@ -17,6 +20,7 @@ from crawler.frontier.base import WORKER_SERVICE, Frontier
 from crawler.frontier.frontier_export import ItemSelection
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import is_in_use
+from proxy.control.handshake import ClusterSecret
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import made_by, option
 from weboid.cli.support.options import (
@@ -26,6 +30,7 @@ from weboid.cli.support.options import (
     PROFILE,
     WIKI_PROFILE,
     host_name,
+    value_or_file,
     with_database,
     with_frontier,
 )
@@ -103,3 +108,36 @@ def selection_of(host: str | None, job: str | None, reason: str, match: str | No
     """Return the item selection of the options."""
     pattern = None if match is None else compile_pattern(match, where="--match")
     return ItemSelection(host=host, job=job, reason=reason, pattern=pattern)
+
+
+def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> ClusterSecret:
+    text = os.environ.get("WEBOID_SECRET", "") if not value else value_or_file(_ctx, _parameter, f"@{value}")
+    if not text:
+        raise click.UsageError(
+            "A secret is needed: name its file with --secret-file, or put it into WEBOID_SECRET; "
+            "`openssl rand -hex 32` makes one."
+        )
+    try:
+        return ClusterSecret.of(text)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _secret_if_any(ctx: click.Context, parameter: click.Parameter, value: str) -> ClusterSecret | None:
+    is_given = bool(value or os.environ.get("WEBOID_SECRET"))
+    return _secret(ctx, parameter, value) if is_given else None
+
+
+def _secret_file(purpose: str, callback: Callable[..., Any]) -> Any:
+    return option(
+        f"{purpose}; without it the environment variable WEBOID_SECRET.",
+        "--secret-file",
+        metavar="FILE",
+        default="",
+        envvar="WEBOID_SECRET_FILE",
+        callback=callback,
+    )
+
+
+SECRET = _secret_file("Shared secret of workers and proxies, at least 32 characters", _secret)
+CLUSTER_SECRET = _secret_file("The cluster's shared secret, with --frontier", _secret_if_any)

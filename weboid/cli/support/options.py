@@ -8,21 +8,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from core.config.profile import check_settings, parse_size
 from core.config.settings import INDEX_URL, Settings
-from core.errors import BadUrlError, ConfigError, InputError
+from core.errors import BadUrlError, InputError
 from core.timestamps import parse_duration, parse_moment, warc_date
 from core.urls import host_of
 from crawler.collection import check_trial_clock, check_trial_stores
 from weboid.app.operator_identity import contact_notice
 from weboid.cli.support.commands import made_by, option
-
-if TYPE_CHECKING:
-    from proxy.control.handshake import ClusterSecret
 
 
 class ParsedType(click.ParamType[Any]):
@@ -90,7 +87,7 @@ def _check_trial_clock(_ctx: click.Context, _param: click.Parameter, root: Path)
     return root
 
 
-def _from_file(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+def value_or_file(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
     """Return the address; ``@FILE`` is the file's content, so that a password is not exposed."""
     if not value.startswith("@"):
         return value
@@ -98,26 +95,6 @@ def _from_file(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
         return Path(value[1:]).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(f"{value[1:]} cannot be read: {error}.") from error
-
-
-def _secret(_ctx: click.Context, _parameter: click.Parameter, value: str) -> ClusterSecret:
-    text = os.environ.get("WEBOID_SECRET", "") if not value else _from_file(_ctx, _parameter, f"@{value}")
-    if not text:
-        raise click.UsageError(
-            "A secret is needed: name its file with --secret-file, or put it into WEBOID_SECRET; "
-            "`openssl rand -hex 32` makes one."
-        )
-    from proxy.control.handshake import ClusterSecret
-
-    try:
-        return ClusterSecret.of(text)
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from error
-
-
-def _secret_if_any(ctx: click.Context, parameter: click.Parameter, value: str) -> ClusterSecret | None:
-    is_given = bool(value or os.environ.get("WEBOID_SECRET"))
-    return _secret(ctx, parameter, value) if is_given else None
 
 
 def _address(form: str, envvar: str, *, show_envvar: bool = False) -> Any:
@@ -129,7 +106,7 @@ def _address(form: str, envvar: str, *, show_envvar: bool = False) -> Any:
         metavar="URL",
         envvar=envvar,
         show_envvar=show_envvar,
-        callback=_from_file,
+        callback=value_or_file,
     )
 
 
@@ -138,17 +115,6 @@ def _profile(default: str) -> Any:
         "A preset, or the path of a TOML file; weboid.toml in the collection is applied over it.",
         default=default,
         envvar="WEBOID_PROFILE",
-    )
-
-
-def _secret_file(purpose: str, callback: Callable[..., Any]) -> Any:
-    return option(
-        f"{purpose}; without it the environment variable WEBOID_SECRET.",
-        "--secret-file",
-        metavar="FILE",
-        default="",
-        envvar="WEBOID_SECRET_FILE",
-        callback=callback,
     )
 
 
@@ -206,8 +172,6 @@ DATABASE = _address(
     show_envvar=True,
 )
 DEDUP = _address("A dedup index in Redis, redis://host:port/number?index=NAME", "WEBOID_DEDUP")
-SECRET = _secret_file("Shared secret of workers and proxies, at least 32 characters", _secret)
-CLUSTER_SECRET = _secret_file("The cluster's shared secret, with --frontier", _secret_if_any)
 
 
 @dataclass(frozen=True, slots=True)

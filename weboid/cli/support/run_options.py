@@ -38,7 +38,6 @@ SCAN = option(
     default=True,
     show_default=False,
 )
-SCANNER_STOP_S = 30.0  # for the payload under way
 WEBOID = (sys.executable, "-m", "weboid")
 
 if TYPE_CHECKING:
@@ -128,42 +127,15 @@ def scan_once(collection: Path, database_url: str) -> None:
 
     clamd = find_clamd(os.environ)
     if clamd:
-        command = _scan_command(collection, clamd)
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, env=_environment(database_url), check=False)
+        command = scan_command(collection, clamd)
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, env=scan_environment(database_url), check=False)
 
 
-@contextmanager
-def run_scanner(collection: Path, database_url: str) -> Iterator[None]:
-    """Run the scanner for new payloads until the end of the block, if clamd is found."""
-    from playback.access.clamd import find_clamd
-
-    clamd = find_clamd(os.environ)
-    if not clamd or not os.access(collection, os.W_OK):
-        yield
-        return
-    process = subprocess.Popen(
-        # Should we be killed, the kernel ends it.
-        ("setpriv", "--pdeathsig", "TERM", *_scan_command(collection, clamd), "--watch"),  # noqa: S607
-        stdin=subprocess.DEVNULL,
-        stdout=2,
-        env=_environment(database_url),
-        start_new_session=True,
-    )
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(SCANNER_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _scan_command(collection: Path, clamd: str) -> tuple[str, ...]:
+def scan_command(collection: Path, clamd: str) -> tuple[str, ...]:
+    """Return the command that scans a collection's payloads."""
     return (*WEBOID, "scan", f"--collection={collection}", f"--clamd={clamd}")
 
 
-def _environment(database_url: str) -> dict[str, str]:
+def scan_environment(database_url: str) -> dict[str, str]:
     """Return the environment with the index; a command line would expose its password."""
     return {**os.environ, **({INDEX_URL: database_url} if database_url else {})}
