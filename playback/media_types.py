@@ -13,6 +13,7 @@ IMAGE_TYPES = frozenset(
     | {"image/svg+xml", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon"}
 )
 PDF = "application/pdf"
+FONT_TYPE = "font/sfnt"  # RFC 8081, 4.4.1: outlines of TrueType or of OpenType
 # Offered as downloads, if their content matches (`playback.replay.resource_routes`).
 MEDIA_TYPES = frozenset(
     {"audio/mpeg", "audio/mp3", "audio/mp4", "audio/ogg", "audio/webm", "audio/flac"}

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 from core.captures import ArtifactKind, Capture, parse_artifact_uri
 from core.errors import BodyTooLargeError, PermanentError
-from playback.media_types import PDF, charset_of
+from playback.media_types import FONT_TYPE, PDF, charset_of
 from playback.replay.archive import Payload
 from playback.replay.replay_context import (
     CSS,
@@ -32,7 +32,6 @@ from playback.replay.replay_context import (
     loads_part,
     shows_image,
 )
-from playback.replay.sanitizer.font_sanitizer import FONT_TYPE
 from playback.replay.sanitizer.media_sniffer import image_type, raster_kind
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 from playback.replay.sanitizer_pool import FontJob, Job, PdfJob, RasterJob, SheetJob

@@ -25,7 +25,7 @@ from playback.access.levels import DEFAULT_LEVEL, Level
 from playback.replay.full.text_rewriter import RewriteJob, WombatJob
 from playback.replay.maker_process import read_frame, run_jobs, write_frame
 from playback.replay.sanitizer.css_filter import filter_sheet
-from playback.replay.sanitizer.font_sanitizer import sanitise_font
+from playback.replay.sanitizer.css_rules import sanitise_font
 from playback.replay.sanitizer.html_document import sanitise_document
 from playback.replay.sanitizer.rasterizer import draw_pdf_page, mask, raster, read_pdf
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter

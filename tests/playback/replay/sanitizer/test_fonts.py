@@ -17,7 +17,8 @@ from playback.access import takedowns
 from playback.access.decision_store import open_decisions
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from playback.replay.sanitizer.font_sanitizer import FONT_TYPE, sanitise_font
+from playback.media_types import FONT_TYPE
+from playback.replay.sanitizer.css_rules import sanitise_font
 from tests.playback.font_making import SERIF, sfnt, tables_of, woff, woff2
 from tests.playback.web.test_page_renderer import GOLDEN, HTML_POLICY
 from tests.support.examples import examples
