@@ -22,7 +22,6 @@ from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
 from links.registry.sync_state import use_signature
 from links.registry.wikis import Wiki, parse_wiki
-from net.process_supervisor import ProcessSupervisor
 from net.stop_signals import StopSignals, first_error
 from playback.access.clamd import find_clamd
 from weboid.app.text_table import clean
@@ -37,6 +36,7 @@ from weboid.cli.serve import SERVE_OPTIONS, replay_port_for, serve_words
 from weboid.cli.support.child_commands import (
     CHILD_NAMES,
     ChildCommandOptions,
+    ProcessSupervisor,
     child_environment,
     child_output_printer,
     watch_children,

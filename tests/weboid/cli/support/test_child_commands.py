@@ -10,12 +10,14 @@ from click.testing import CliRunner
 
 from core.config.settings import LinksSettings
 from core.errors import ConfigError, InputError
-from net.process_supervisor import ManagedProcess, ProcessExit, ProcessOutput
 from tests.wiki.sync.conftest import Ticking
 from weboid.cli.main import weboid
 from weboid.cli.support.child_commands import (
     CHILD_NAMES,
     ChildCommandOptions,
+    ManagedProcess,
+    ProcessExit,
+    ProcessOutput,
     child_environment,
     child_output_printer,
     watch_children,

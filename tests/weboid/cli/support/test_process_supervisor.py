@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.clock import SystemClock
-from net.process_supervisor import ManagedProcess, ProcessExit, ProcessOutput, ProcessSupervisor
+from weboid.cli.support.child_commands import ManagedProcess, ProcessExit, ProcessOutput, ProcessSupervisor
 
 STAYS = "import signal, time\nprint('here', flush=True)\nsignal.pause()"
 
@@ -77,7 +77,7 @@ async def test_nobody_is_left_behind() -> None:
     await ear.stopping.wait()
     pids = [int(event.line) for event in ear.heard if isinstance(event, ProcessOutput)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("net.process_supervisor.LONGEST_PAUSE_S", 0.5)
+        patch.setattr("weboid.cli.support.child_commands.LONGEST_PAUSE_S", 0.5)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -89,7 +89,7 @@ def test_parts_end_with_their_parent() -> None:
     program = f"""
 import asyncio, os
 from core.clock import SystemClock
-from net.process_supervisor import ProcessSupervisor, ManagedProcess
+from weboid.cli.support.child_commands import ProcessSupervisor, ManagedProcess
 part = ManagedProcess("a", ({sys.executable!r}, "-S", "-c", "import os, signal; print(os.getpid(), flush=True); signal.pause()"))
 async def main():
     await ProcessSupervisor([part], clock=SystemClock(), report=lambda said: print(said.line, flush=True)).run(asyncio.Event())
