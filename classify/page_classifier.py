@@ -12,14 +12,13 @@ favour of an older capture, while a wall classified as a page is visible as one.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from classify import challenge, missing_page, walls
-from classify.challenge import judge_challenge
+from classify import challenge, missing_page
+from classify.challenge import judge_challenge, judge_consent_wall, judge_login_wall
 from classify.evidence import ClassFindings, PageEvidence
 from classify.missing_page import judge_near_empty, judge_parked, judge_soft_404
-from classify.walls import judge_consent_wall, judge_login_wall
 from core.page_classes import PageClass
 
-MARKS: dict[str, str] = {**challenge.MARKS, **walls.MARKS}
+MARKS: dict[str, str] = {**challenge.MARKS, **challenge.CONSENT_MARKS}
 NEEDLES: tuple[str, ...] = (*challenge.NEEDLES, *missing_page.NEEDLES)
 
 
