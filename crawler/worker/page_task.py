@@ -89,6 +89,7 @@ ONE_ATTEMPT = "one-attempt"  # the kind of the notes on URLs, by identity key, t
 CONNECTIONS_NOTE = "connections"
 HELPED_FOR = timedelta(days=7)  # before the recorder's connections are tried again
 UNHELPED_FOR = timedelta(days=1)  # before the browser's are, where they were refused as well
+CONNECTIONS_AGE_S = 10.0  # notes of other processes are seen after so long
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
 
 _T = TypeVar("_T")
@@ -119,6 +120,8 @@ class CrawlContext:
     report: Callable[[Event], None]  # called with each event
     stored_levels: StoredLevelLookup  # looks up the stored level of a page
     logins: SiteLogins | None = None  # None: there are none
+    ways: dict[str, str] = field(default_factory=dict)  # notes on connections, by host
+    ways_read_at: float = field(default=float("-inf"))
     deaths: Counter[str] = field(default_factory=Counter)
     broken: set[str] = field(default_factory=set)  # consecutive pages with an internal error
 
@@ -264,12 +267,13 @@ class PageTask:
                 raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
 
         login, key = None if context.logins is None else context.logins.of(item.url), None
-        ways: dict[str, str] = {}  # connections by host, as earlier visits found out
         own: tuple[str, ...] = ("*",) if settings.visit.connections == "browser" else ()
         if settings.visit.connections == "auto":
-            now, site = self._now(), registrable(host_of(item.url))
-            ways = await self._retrying(lambda: context.frontier.notes(CONNECTIONS_NOTE, now=now))
-            own = tuple(host for host, way in ways.items() if way == "browser" and registrable(host) == site)
+            now, site, moment = self._now(), registrable(host_of(item.url)), context.clock.monotonic()
+            if moment - context.ways_read_at > CONNECTIONS_AGE_S:
+                context.ways = await self._retrying(lambda: context.frontier.notes(CONNECTIONS_NOTE, now=now))
+                context.ways_read_at = moment
+            own = tuple(host for host, way in context.ways.items() if way == "browser" and registrable(host) == site)
         # The proxy can tell requests of one visit from another's by its own connections only.
         is_fresh = settings.visit.fresh or only_attempt or bool(own)
         if not (is_fresh or login is not None or plain is not None):
@@ -297,12 +301,13 @@ class PageTask:
         )
         page = captured.page
         refusing = host_refusing_recorder(page) if settings.visit.connections == "auto" else ""
-        if refusing and plain is None and (refusing in own or refusing not in ways):
+        if refusing and plain is None and (refusing in own or refusing not in context.ways):
             way, kept = ("recorder", UNHELPED_FOR) if refusing in own else ("browser", HELPED_FOR)
             now = self._now()
             await self._retrying(
                 lambda: context.frontier.put_note(CONNECTIONS_NOTE, refusing, way, now=now, until=now + kept)
             )
+            context.ways[refusing] = way
         if captured.again:
             await self._carry_out(captured)
             is_withheld = page.page_class in WITHHELD

@@ -526,3 +526,4 @@ async def test_a_host_that_refuses_a_kind_of_connection_is_noted(
 
     assert [each.browser_hosts for each in wanted] == [used]
     assert desk.frontier.note(CONNECTIONS_NOTE, "a.test", now=NOW) == then
+    assert desk.context.ways == {"a.test": then}  # known to the next visit, which need not read all notes again
