@@ -10,9 +10,6 @@ import click
 from core.clock import SystemClock
 from core.errors import InputError
 from crawler.jobs.list_files import ListFile, ListLineProblem
-from playback.access.control import AccessControl
-from playback.access.holds import HoldIndex
-from playback.access.threat_lists import lists_folder
 from warc.index.queries import matching_keys
 from warc.local_storage import closed_warcs, open_warcs
 from weboid.app.collection_export import CollectionExport, ExportSelection, url_keys
@@ -68,11 +65,8 @@ def command(
         "mainPageUrl": urls[0] if len(urls) == 1 and not urls[0].endswith("*") else None,
     }
     with ExitStack() as stack:
-        database = stack.enter_context(stores.index())
-        decisions = stack.enter_context(stores.decisions())
+        database, _, access = stack.enter_context(stores.readable())
         layout = stores.layout
-        holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
-        access = AccessControl(decisions, database.rows, _CLOCK.now, holds)
         size = sum(each.stat().st_size for each in (*closed_warcs(layout), *open_warcs(layout)))
         total = size if selection.is_everything else None
         advance = stack.enter_context(progress_bar("Exporting", total, quiet=is_quiet() or output.is_json))

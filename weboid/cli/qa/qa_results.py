@@ -19,11 +19,8 @@ from core.errors import ConfigError, InputError, UnavailableError
 from core.page_classes import PageClass
 from core.playback_check import PlaybackFault, QaVerdict
 from crawler.collection import read_collection
-from playback.access.control import AccessControl
-from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level
-from playback.access.threat_lists import lists_folder
 from playback.web.copy_notices import CopyWarnings
 from playback.web.i18n import SOURCE, PageLanguage, check_language, page_language
 from playback.web.page_store import PageStore
@@ -203,14 +200,11 @@ def _open_report_source(
 ) -> Iterator[tuple[VisibleChecks, CheckReportWriter]]:
     """Yield a collection's publishable check results, and a writer of reports."""
     with ExitStack() as stack:
-        database = stack.enter_context(stores.index())
-        decisions = stack.enter_context(stores.decisions())
+        database, decisions, permits = stack.enter_context(stores.readable())
         layout = stores.layout
         source = stack.enter_context(closing(RegistrySource(layout, stores.database_url)))
         if not source.is_there():
             raise UnavailableError(_NOTHING)
-        holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
-        permits = AccessControl(decisions, database.rows, _CLOCK.now, holds)
         results = VisibleChecks(source, PageStore(database, permits), CopyWarnings(permits))
         offers = LevelOffers(LevelStore(decisions), None)
         pictures = CheckPictureFolder(layout.quality_pictures)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # each command loads the libraries of the stores that it open
 
     from links.registry.database import RegistryStore
     from links.registry.wikis import Wiki, WikiFarm
+    from playback.access.control import AccessControl
     from playback.access.decision_store import DecisionStore
     from playback.access.level_store import LevelStore
     from warc.index.database import IndexDatabase
@@ -61,6 +62,17 @@ class CollectionStores:
         from playback.access.decision_store import open_decisions
 
         return closing(open_decisions(self.layout, self.database_url))
+
+    @contextmanager
+    def readable(self) -> "Iterator[tuple[IndexDatabase, DecisionStore, AccessControl]]":
+        """Yield captures index and decisions, with the access control of a public reader."""
+        from playback.access.control import AccessControl
+        from playback.access.holds import HoldIndex
+        from playback.access.threat_lists import lists_folder
+
+        with self.index() as database, self.decisions() as decisions:
+            holds = HoldIndex(decisions, lists_folder(self.layout.decisions_db))
+            yield database, decisions, AccessControl(decisions, database.rows, SystemClock().now, holds)
 
     @contextmanager
     def levels(self) -> Iterator["LevelStore"]:
