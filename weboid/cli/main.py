@@ -16,13 +16,31 @@ from core.clock import clock_offset as offset_now
 from core.errors import WeboidError
 from weboid.cli.support.commands import (
     COMMANDS,
+    FORMER_NAMES,
     QUIET,
+    VERBS,
     ExitCode,
     LazyGroup,
     cli_command,
     exit_code_for,
 )
-from weboid.cli.support.former_names import with_current_name
+
+
+def with_current_name(args: list[str]) -> list[str]:
+    """Return the arguments with a command's present name for a former one, and report that."""
+    for former in sorted(FORMER_NAMES, key=len, reverse=True):
+        words, present = former.split(), FORMER_NAMES[former].split()
+        flag = words.pop() if words[-1].startswith("--") else ""
+        rest = args[len(words) :]
+        is_present = flag and rest[:1] == present[len(words) :][:1]
+        typed = [each if each in words else VERBS.get(each, each) for each in args[: len(words)]]
+        if typed != words or (flag and flag not in rest) or is_present:
+            continue
+        if flag:
+            rest.remove(flag)
+        click.echo(f"`weboid {former}` is now `weboid {FORMER_NAMES[former]}`.", err=True)
+        return [*present, *rest]
+    return args
 
 
 class _RootGroup(LazyGroup):

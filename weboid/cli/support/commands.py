@@ -35,7 +35,6 @@ from core.errors import (
     WeboidError,
 )
 from core.layout import CONFIG_FILE
-from weboid.cli.support.former_names import FORMER_OPTIONS, OPTION_HINTS, VERBS
 
 
 class ExitCode(IntEnum):
@@ -72,6 +71,12 @@ QUIET = "weboid.quiet"
 COMMANDS: dict[str, dict[str, str]] = tomllib.loads(  # of lazy groups
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
+# Former names of commands and options, which still work, and those of other programs.
+_FORMER = tomllib.loads(Path(__file__).with_name("former_names.toml").read_text(encoding="utf-8"))
+FORMER_NAMES: dict[str, str] = _FORMER["commands"]
+FORMER_OPTIONS: dict[str, str] = _FORMER["options"]
+VERBS: dict[str, str] = _FORMER["verbs"]
+OPTION_HINTS: dict[str, str] = _FORMER["hints"]
 _SHORT_HELP = Path(__file__).with_name("short_help.toml")  # of lazy groups, by path
 
 

@@ -6,8 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from weboid.cli.main import weboid
-from weboid.cli.support.former_names import FORMER_NAMES, with_current_name
+from weboid.cli.main import weboid, with_current_name
+from weboid.cli.support.commands import FORMER_NAMES
 
 
 def call(*arguments: str) -> Result:
