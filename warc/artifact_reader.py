@@ -13,10 +13,21 @@ from core.errors import InputError, PermanentError
 from core.layout import Layout
 from core.page_manifest import PageInfo, parse_pageinfo
 from warc.content_decoder import decode_blocks
-from warc.index.database import IndexDatabase, manifest_place
+from warc.index.database import IndexDatabase
 from warc.record_reader import open_record
 
 MANIFEST_LIMIT_BYTES = 64 << 20  # ten thousand links and resources take a few MB
+
+
+def manifest_place(database: IndexDatabase, page_id: str) -> tuple[str, int, int] | None:
+    """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
+    query = (
+        'SELECT filename, "offset", length FROM captures'
+        " WHERE page_id = :page AND substr(url, 1, 13) = 'urn:pageinfo:'"
+        " ORDER BY captured_ms DESC LIMIT 1"
+    )
+    rows = database.rows(query, {"page": page_id})
+    return (rows[0]["filename"], rows[0]["offset"], rows[0]["length"]) if rows else None
 
 
 def read_manifest(layout: Layout, database: IndexDatabase, page_id: str) -> PageInfo | None:

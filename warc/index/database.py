@@ -101,17 +101,6 @@ def page_outcome(database: IndexDatabase, page_id: str) -> VisitOutcome | None:
     return VisitOutcome(rows[0]["outcome"]) if rows else None
 
 
-def manifest_place(database: IndexDatabase, page_id: str) -> tuple[str, int, int] | None:
-    """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
-    query = (
-        'SELECT filename, "offset", length FROM captures'
-        " WHERE page_id = :page AND substr(url, 1, 13) = 'urn:pageinfo:'"
-        " ORDER BY captured_ms DESC LIMIT 1"
-    )
-    rows = database.rows(query, {"page": page_id})
-    return (rows[0]["filename"], rows[0]["offset"], rows[0]["length"]) if rows else None
-
-
 def key_values(key: str) -> dict[str, str]:
     """Return the values for `IndexDatabase.has_key`."""
     return {"key": key, "key_start": key[:KEY_CHARACTERS]}

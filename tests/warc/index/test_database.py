@@ -31,11 +31,11 @@ from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, png, serving
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.relay import Relay
+from warc.artifact_reader import manifest_place
 from warc.index import postgres_database as playback_postgres
 from warc.index.database import (
     IndexDatabase,
     SqliteDatabase,
-    manifest_place,
     open_database,
     page_outcome,
 )

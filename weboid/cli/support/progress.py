@@ -32,7 +32,7 @@ from crawler.worker.crawl_events import (
     QueueStatus,
 )
 from net.backoff import WaitStarted
-from weboid.cli.support.run_output import RunReporter, event_line, page_line, queue_line, worst_first
+from weboid.cli.support.run_output import RunReporter, event_line, page_line, worst_first
 
 
 def terminal_progress(*columns: ProgressColumn, quiet: bool) -> Progress:
@@ -63,6 +63,15 @@ _COLOURS = {
     VisitOutcome.FAILED: "red",
     VisitOutcome.SKIPPED: "cyan",
 }
+
+
+def queue_line(event: QueueStatus) -> str:
+    """Return the frontier's counts in a few words."""
+    parts = [f"{event.claimed} in work", f"{event.queued} queued"]
+    if event.dead:
+        parts.append(f"{event.dead} dead")
+    parts.append(f"{event.per_minute:.0f}/min" if event.paused is None else "paused")
+    return " · ".join(parts)
 
 
 class BarRunReporter(RunReporter):

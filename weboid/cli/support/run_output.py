@@ -71,15 +71,6 @@ def page_line(event: PageDone | PageSkipped) -> str:
     )
 
 
-def queue_line(event: QueueStatus) -> str:
-    """Return the frontier's counts in a few words."""
-    parts = [f"{event.claimed} in work", f"{event.queued} queued"]
-    if event.dead:
-        parts.append(f"{event.dead} dead")
-    parts.append(f"{event.per_minute:.0f}/min" if event.paused is None else "paused")
-    return " · ".join(parts)
-
-
 def event_line(event: Event) -> str:
     """Return an event between pages in one line."""
     match event:
