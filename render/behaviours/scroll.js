@@ -54,14 +54,24 @@ async (options, tools) => {
     if (told !== 0 || roots().length > 1 || find(WAITING, 1).length) return false;
     const [began, first, only] = [performance.now(), reader(Node, "firstChild"), reader(Element, "childElementCount")];
     const [complete, natural] = [reader(HTMLImageElement, "complete"), reader(HTMLImageElement, "naturalWidth")];
+    const [above, text] = [reader(Node, "parentElement"), reader(Node, "textContent")];
     for (const node of query("*", document)) {
-      if (performance.now() - began > PLAIN_MS || nameOf(node).includes("-")) return false;
+      const name = nameOf(node);
+      if (performance.now() - began > PLAIN_MS || name.includes("-")) return false;
       if (only(node) > 0 || !(node instanceof HTMLElement)) continue;
       const { width, height: tall } = box(node);
-      if (node instanceof HTMLImageElement && (!complete(node) || natural(node) < 3 || width > 2 * natural(node))) return false;
-      if (width < 24 || tall < 24 || /^(img|input|select|textarea|button|hr)$/.test(nameOf(node))) continue;
-      if (!first(node)) return false;
-      if (!Element.prototype.checkVisibility.call(node, { opacityProperty: true, visibilityProperty: true })) return false;
+      if (name === "img" && (!complete(node) || natural(node) < 3 || width > 2 * natural(node))) return false;
+      if (width < 8 || /^(img|input|select|textarea|button|[bhw]r)$/.test(name)) continue;
+      if (!first(node)) {
+        // An empty place, or one that holds nothing else.
+        const parent = above(node);
+        const isAlone = box(parent).height >= 24 && only(parent) < 5 && !text(parent).trim();
+        if (tall >= 24 || isAlone || attribute(node, "id") || Object.keys(node.dataset).length) return false;
+      } else if (tall >= 8) {
+        if (!Element.prototype.checkVisibility.call(node, { opacityProperty: true, visibilityProperty: true })) return false;
+        const words = text(node);
+        if (words.length < 60 && /^\s*(loading|please wait)|(…|\.\.\.)\s*$/i.test(words)) return false;
+      }
     }
     return true;
   };
@@ -69,7 +79,8 @@ async (options, tools) => {
   const PLAIN_MS = 300;
   const WAITING =
     "iframe, frame, object, embed, canvas, video, audio, picture, [loading], [data-src], [data-srcset], [data-lazy], " +
-    "[data-lazy-src], [data-original], [data-bg], [style*='url('], [aria-busy=true], [class*=lazy i], [class*=placeholder i]";
+    "[data-lazy-src], [data-original], [data-bg], [style*='url('], [aria-busy=true], [class*=lazy i], [class*=placeholder i], " +
+    "[class*=skeleton i], [class*=spinner i], [class*=loading i]";
   // How far the next step goes, of a screen of that height.
   const stride = (steps, screen, rest) =>
     steps >= STEPS && rest > screen && still() && (memory.plain ??= isPlain()) ? rest : screen * 0.75;

@@ -40,7 +40,7 @@ async def test_a_page_that_may_react_is_scrolled(act: Act, way: str) -> None:
     assert acted.done["scroll"].done >= 3
 
 
-@pytest.mark.parametrize("place", ["empty", "hidden"])
+@pytest.mark.parametrize("place", ["empty", "hidden", "named", "loading"])
 async def test_a_place_that_may_be_filled_on_sight_is_scrolled_through(act: Act, place: str) -> None:
     """However far down: a listener may load or show something there."""
     acted = await act(f"far.html#{place}", "scroll")
