@@ -65,7 +65,8 @@ class BrowserContext:
 
     def tab_event(self, method: str, _: dict[str, Any]) -> None:
         """Handle an event of the tab that waits for the next visit: after a crash the context is not used again."""
-        if method == "Inspector.targetCrashed":
+        if method == "Inspector.targetCrashed" and self.tab is not None:
+            self.connection.forget(self.tab[1], "crashed")
             self.tab, self.reusable = None, False
 
     def close_tab(self) -> None:
@@ -353,6 +354,7 @@ class Browser:
 
     async def _dispose(self, context: BrowserContext) -> None:
         context.on_target = context.on_detached = None
+        context.close_tab()
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
                 await self.connection.send("Target.disposeBrowserContext", {"browserContextId": context.id})

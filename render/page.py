@@ -226,11 +226,12 @@ class BrowserPage:
         return self._clock.monotonic()
 
     def draw_small(self, scale: float) -> None:
-        """Draw the page at a fraction of its size, 1 for the whole, which scripts and layout do not notice.
+        """Draw a page, unless it is a phone's, at a fraction of its size; scripts and layout do not notice.
 
         Its pixels are most of the cost of a scroll step, and nobody sees them.
         """
-        self.post("Emulation.setDeviceMetricsOverride", {**self._options.screen(), "scale": scale})
+        if not self._options.mobile:
+            self.post("Emulation.setDeviceMetricsOverride", {**self._options.screen(), "scale": scale})
 
     def hold(self) -> None:
         """Block navigation until `release`, so that clicks cannot leave the page.
@@ -330,10 +331,16 @@ class BrowserPage:
         """
         context = self._context
         context.tab_visits += 1
-        if self.held or self.main_id != self.target_id or context.tab_visits >= TAB_VISITS:
+        is_usual = bool(self.commits) and not self.held and self.main_id == self.target_id
+        if not is_usual or context.tab_visits >= TAB_VISITS:
             return await self.close()
         left = asyncio.Event()
-        self._handlers["Page.frameNavigated"] = lambda event: None if event["frame"].get("parentId") else left.set()
+
+        def arrived(event: dict[str, Any]) -> None:
+            if not event["frame"].get("parentId") and event["frame"]["url"] == "about:blank":
+                left.set()
+
+        self._handlers["Page.frameNavigated"] = arrived
         try:
             async with asyncio.timeout(CLOSE_LIMIT_S):
                 await self.send("Runtime.evaluate", {"expression": "location.replace('about:blank')"})
