@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -98,14 +98,19 @@ class WaczWriter:
         rows = (json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in chain([head], pages))
         self.add("pages/pages.jsonl", rows)
 
-    def finish(self, facts: Mapping[str, Any]) -> None:
-        """Write the data package with the facts, such as ``title``; close the file and give it its name."""
+    def finish(self, facts: Mapping[str, Any], sign: Callable[[str], Mapping[str, str]] | None = None) -> None:
+        """Write the data package with the facts, such as ``title``; close the file and give it its name.
+
+        `sign` returns the ``signedData`` of the package's digest (`warc.wacz_signature`).
+        """
         package = {
             "profile": "data-package", "wacz_version": VERSION, "created": warc_date(self._moment), **facts,
             "resources": list(self._resources),
         }  # fmt: skip
         data = json.dumps(package, indent=2, ensure_ascii=False).encode()
-        digest = {"path": "datapackage.json", "hash": f"sha256:{_sha256(data)}"}
+        digest: dict[str, Any] = {"path": "datapackage.json", "hash": f"sha256:{_sha256(data)}"}
+        if sign is not None:
+            digest["signedData"] = sign(digest["hash"])
         self.add("datapackage.json", [data])
         self.add("datapackage-digest.json", [json.dumps(digest, indent=2).encode()])
         self._zip.close()

@@ -25,6 +25,7 @@ from crawler.profiles import EXTENDS, lines_of
 COMMAND_TABLES: Final = {
     "archive": "archive",
     "crawl": "crawl",
+    "export": "export",
     "serve": "serve",
     "wiki watch": "watch",
 }

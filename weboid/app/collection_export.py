@@ -23,6 +23,7 @@ from core.url_keys import replay_key
 from playback.access.control import PAGE_FACTS, AccessControl, page_facts
 from playback.replay.capture_lookup import capture_of
 from warc.artifact_reader import ArtifactReader, RecordPlace, read_manifest
+from warc.checksums import read_chain
 from warc.file_reader import Reading, WarcMember, walk_records
 from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.queries import ALL_KEYS, KeyRange, matching_keys, page_chunks
@@ -113,8 +114,12 @@ class CollectionExport:
         *,
         moment: datetime,
         has_text: bool = True,
+        sign: Callable[[str], Mapping[str, str]] | None = None,
     ) -> ExportCount:
-        """Write the file, whose package has the facts, such as ``title``; InputError: there is nothing to export."""
+        """Write the file, whose package has the facts, such as ``title``; InputError: there is nothing to export.
+
+        `sign`: of the package's digest, see `WaczWriter.finish`.
+        """
         with ExitStack() as stack:
             stored = stack.enter_context(NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."))
             plan = stack.enter_context(closing(sqlite3.connect(stored.name, isolation_level=None)))
@@ -127,7 +132,9 @@ class CollectionExport:
                 self._write_warc(writer, plan, filename)
             writer.add_index(self._index_lines(plan))
             writer.add_pages(self._pages(plan, has_text=has_text), has_text=has_text)
-            writer.finish({"software": f"weboid {version('weboid')}", **facts})
+            chain = read_chain(self._layout)
+            evidence = {"checksumChain": chain.head} if chain.size else {}
+            writer.finish({"software": f"weboid {version('weboid')}", **facts, **evidence}, sign)
         return self.count
 
     def _choose(self, plan: sqlite3.Connection, selection: ExportSelection) -> None:

@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from core.clock import SystemClock
-from core.errors import InputError
+from core.errors import InputError, UnavailableError
 from crawler.jobs.list_files import ListFile, ListLineProblem
 from playback.access.control import AccessControl
 from playback.access.holds import HoldIndex
@@ -24,7 +28,13 @@ from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
 
+if TYPE_CHECKING:  # cryptography is loaded for signing only
+    from warc.wacz_signature import WaczSigner
+
 _CLOCK = SystemClock()
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_STAMP_BYTES = 1 << 20
+_STAMP_S = 30.0
 
 
 @cli_command("export")
@@ -44,6 +54,10 @@ def command(
     title: str = option("Title of the file.", default=""),
     description: str = option("Description of the file.", default=""),
     text: bool = option("Include the pages' text, for search.", "--text/--no-text", default=True),
+    sign: bool = option("Sign the file (wacz-auth), with --sign-key or sign_key in [export] of weboid.toml."),
+    sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=_FILE),
+    sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=_FILE),
+    timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
     withheld: bool = option("Include what was taken down, has a threat, or was captured with a login."),
     force: bool = option("Replace an existing file."),
     stores: CollectionStores = STORES,
@@ -58,6 +72,7 @@ def command(
     if out.exists() and not force:
         raise InputError(f"{clean(str(out))} exists already: give --force to replace it.")
     now = _CLOCK.now()
+    signer = _signer(stores.root, sign_key, sign_cert, timestamp_url) if sign else None
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
     keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
     selection = ExportSelection(keys, _moment(since, now), _moment(until, now))
@@ -84,6 +99,7 @@ def command(
                 {name: value for name, value in facts.items() if value},
                 moment=now,
                 has_text=text,
+                sign=None if signer is None else signer.sign,
             )
         except OSError as error:
             reason = error.strerror or str(error)
@@ -102,6 +118,51 @@ def command(
         lines.append(f"Missing WARCs: {', '.join(map(clean, count.missing_warcs))}. Run `weboid collection verify`.")
     output.show(result, lines)
     return ExitCode.SOME_FAILED if count.missing_warcs else ExitCode.OK
+
+
+def _signer(root: Path, key: Path | None, cert: Path | None, timestamp_url: str) -> "WaczSigner":
+    """Return the signer, tried once so that an export does not fail at its end; InputError: its options conflict.
+
+    Paths in weboid.toml are relative to the collection, `root`.
+    """
+    from warc.wacz_signature import WaczSigner, read_signing_chain, read_signing_key
+
+    if key is None:
+        raise InputError("There is no key to sign with: give --sign-key FILE, or sign_key in [export] of weboid.toml.")
+    if cert is not None and not timestamp_url:
+        raise InputError("A signature for a domain needs a time stamp: give --timestamp-url URL.")
+    source = click.get_current_context().get_parameter_source
+    key = root / key if source("sign_key") is ParameterSource.DEFAULT_MAP else key
+    if cert is not None and source("sign_cert") is ParameterSource.DEFAULT_MAP:
+        cert = root / cert
+    private = read_signing_key(key)
+    signer = WaczSigner(
+        private,
+        f"weboid {version('weboid')}",
+        _CLOCK.now,
+        () if cert is None else read_signing_chain(cert, private, _CLOCK.now()),
+        partial(_send_query, timestamp_url) if timestamp_url else None,
+    )
+    signer.sign(f"sha256:{'0' * 64}")
+    return signer
+
+
+def _send_query(url: str, query: bytes) -> bytes:
+    """Return the response to a time-stamp query (RFC 3161, 3.4); raises UnavailableError."""
+    import httpx
+
+    headers = {"Content-Type": "application/timestamp-query", "Accept": "application/timestamp-reply"}
+    try:
+        with httpx.stream("POST", url, content=query, headers=headers, timeout=_STAMP_S) as response:
+            response.raise_for_status()
+            pieces = bytearray()
+            for piece in response.iter_bytes():
+                pieces += piece
+                if len(pieces) > _STAMP_BYTES:
+                    break
+            return bytes(pieces)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise UnavailableError(f"The time-stamp authority {clean(url)} gave no time stamp: {error}.") from error
 
 
 def _listed(paths: tuple[Path, ...]) -> Iterator[str]:

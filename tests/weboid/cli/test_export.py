@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ import pytest
 from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator
 
-from core.errors import InputError
+from core.errors import InputError, UnavailableError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
 from tests.support.playback_fixtures import NOW, CollectionBuilder, png
+from tests.support.signing_authorities import SigningAuthority
 from warc.index.sqlite import SqliteCaptureIndex
 from weboid.cli.main import weboid
 
@@ -284,3 +285,64 @@ def test_a_line_that_is_no_url_is_named(layout: Layout) -> None:
         export(layout, "--list", str(listing))
 
     assert not (layout.root.parent / "out.wacz").exists()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> SigningAuthority:
+    """A certificate and time-stamp authority of this moment."""
+    return SigningAuthority(tmp_path_factory.mktemp("pki") / "ca", datetime.now(UTC))
+
+
+def verify(*words: str) -> tuple[int, dict[str, str]]:
+    """Run `weboid verify`; return the exit code, and the verdict of each check."""
+    result = CliRunner().invoke(weboid, ["verify", *words, "--json"], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    checks = json.loads(result.stdout)["checks"]
+    return result.return_value, {each["check"]: each["verdict"] for each in checks}
+
+
+def test_a_signed_export_verifies(layout: Layout, authority: SigningAuthority) -> None:
+    """Key, certificate and authority are in weboid.toml, whose paths are relative to the collection."""
+    for name, path in zip(("key.pem", "chain.pem"), authority.issue("archive.example"), strict=True):
+        (layout.root / name).write_bytes(path.read_bytes())
+    out = str(layout.root.parent / "out.wacz")
+    with authority.serving() as url:
+        (layout.root / "weboid.toml").write_text(
+            f'[export]\nsign_key = "key.pem"\nsign_cert = "chain.pem"\ntimestamp_url = "{url}"\n'
+        )
+        export(layout, "--sign")
+        check = CliRunner().invoke(weboid, ["config", "check", "--collection", str(layout.root)])
+    assert check.exit_code == 0, check.output
+
+    code, verdicts = verify(out, "--trust", str(authority.root))
+    assert (code, set(verdicts.values())) == (0, {"ok"})
+    assert "domain" in verdicts
+    assert verify(out)[0] == 1  # a browser does not trust that authority
+
+
+def test_an_export_is_not_signed_by_chance(layout: Layout, authority: SigningAuthority) -> None:
+    """Without a key, without a time stamp for a domain, or without an answer of the authority, before anything is written."""
+    key, chain = map(str, authority.issue("archive.example"))
+    for words, text in (
+        ((), "no key"),
+        (("--sign-key", key, "--sign-cert", chain), "time stamp"),
+        (("--sign-key", key, "--timestamp-url", "http://127.0.0.1:9/"), "authority"),
+    ):
+        with pytest.raises((InputError, UnavailableError), match=text):
+            export(layout, "--sign", *words)
+    assert {each.name for each in layout.root.parent.iterdir()} == {"collection"}
+
+
+def test_verify_compares_the_expected_key(layout: Layout, authority: SigningAuthority) -> None:
+    """Of a file that is signed with a key alone."""
+    key, chain = map(str, authority.issue("one.example"))
+    export(layout, "--sign", "--sign-key", key)
+    out = str(layout.root.parent / "out.wacz")
+
+    assert verify(out)[1]["key"] == "note"
+    assert verify(out, "--key", chain)[0] == 0
+    assert verify(out, "--key", str(authority.issue("two.example")[1])) == (
+        1,
+        {"entries": "ok", "package": "ok", "signature": "ok", "key": "failed"},
+    )
