@@ -19,11 +19,11 @@ from playback.access.holds import HoldIndex
 from playback.access.threat_lists import lists_folder
 from warc.index.queries import matching_keys
 from warc.local_storage import closed_warcs, open_warcs
-from weboid.app.collection_export import CollectionExport, ExportSelection, url_keys
+from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
 from weboid.app.operator_identity import known_operator
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
-from weboid.cli.support.options import OUTPUT, CommandOutput, host_name, start_moment
+from weboid.cli.support.options import OUTPUT, SIZE, CommandOutput, host_name, start_moment
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -39,7 +39,7 @@ _STAMP_S = 30.0
 
 @cli_command("export")
 def command(
-    out: Path = argument("OUT.wacz", type=click.Path(dir_okay=False, path_type=Path)),
+    out: Path = argument("OUT", type=click.Path(dir_okay=False, path_type=Path)),
     urls: tuple[str, ...] = argument("[URL]..."),
     *,
     lists: tuple[Path, ...] = option(
@@ -53,6 +53,7 @@ def command(
     until: str = option("Captures before this time.", default=""),
     title: str = option("Title of the file.", default=""),
     description: str = option("Description of the file.", default=""),
+    size_limit: int = option("Largest size of a file; further ones are numbered.", type=SIZE, default=0),
     text: bool = option("Include the pages' text, for search.", "--text/--no-text", default=True),
     sign: bool = option("Sign the file (wacz-auth), with --sign-key or sign_key in [export] of weboid.toml."),
     sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=_FILE),
@@ -65,12 +66,23 @@ def command(
 ) -> int:
     """Export captures as a WACZ file, for other archives and replay.
 
+    The name's ending decides on the form: OUT.wacz, OUT.warc.gz (one WARC of all), OUT.cdxj (the
+    index alone).
+
+    An interrupted export continues when the same command is given again.
+
     Without URL, --list and --host it is the whole collection. A URL that ends with * means all that
     begin with it. Records that a page shares with others are included. What readers may not see is
     left out.
     """
     if out.exists() and not force:
         raise InputError(f"{clean(str(out))} exists already: give --force to replace it.")
+    endings = {".wacz": ExportForm.WACZ, ".warc.gz": ExportForm.WARC, ".cdxj": ExportForm.CDXJ}
+    form = next((each for ending, each in endings.items() if out.name.endswith(ending)), None)
+    if form is None:
+        raise InputError(f"The name of the file must end with {', '.join(endings)}.")
+    if sign and form is not ExportForm.WACZ:
+        raise InputError("Only WACZ files are signed.")
     now = _CLOCK.now()
     signer = _signer(stores.root, sign_key, sign_cert, timestamp_url) if sign else None
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
@@ -92,24 +104,33 @@ def command(
         total = size if selection.is_everything else None
         advance = stack.enter_context(progress_bar("Exporting", total, quiet=is_quiet() or output.is_json))
         export = CollectionExport(layout, database, None if withheld else access, advance)
+        list_times = sorted(each.stat().st_mtime_ns for each in lists_folder(layout.decisions_db).glob("*"))
+        request = ExportRequest(
+            out,
+            selection,
+            {name: value for name, value in facts.items() if value},
+            now,
+            form=form,
+            has_text=text,
+            replaces=force,
+            size_limit=size_limit,
+            sign=None if signer is None else signer.sign,
+            state=(withheld, decisions.version(), list_times),
+        )
         try:
-            count = export.write(
-                out,
-                selection,
-                {name: value for name, value in facts.items() if value},
-                moment=now,
-                has_text=text,
-                sign=None if signer is None else signer.sign,
-            )
+            count = export.write(request)
         except OSError as error:
             reason = error.strerror or str(error)
             raise InputError(f"{clean(str(out))} cannot be written: {reason}.") from error
+    size = sum(each.stat().st_size for each in count.files)
     result = {
-        "file": str(out), "bytes": out.stat().st_size, "pages": count.pages, "records": count.records,
+        "file": str(count.files[0]), "files": list(map(str, count.files)), "resumed": count.is_resumed,
+        "bytes": size, "pages": count.pages, "records": count.records,
         "warcs": count.warcs, "withheld_pages": count.withheld_pages,
         "withheld_records": count.withheld_records, "missing_warcs": count.missing_warcs,
     }  # fmt: skip
-    lines = [f"{clean(str(out))}: {count.pages:,} pages, {count.records:,} records, {format_size(out.stat().st_size)}."]
+    names = f"{len(count.files)} files beside {out}" if len(count.files) > 1 else str(out)
+    lines = [f"{clean(names)}: {count.pages:,} pages, {count.records:,} records, {format_size(size)}."]
     if count.withheld_pages or count.withheld_records:
         lines.append(
             f"Left out: {count.withheld_pages:,} pages and {count.withheld_records:,} records that readers may not see."

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import sqlite3
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,9 +21,12 @@ from core.errors import InputError, UnavailableError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
+from tests.support.http_listener import Heard, Listener, Said
 from tests.support.playback_fixtures import NOW, CollectionBuilder, png
 from tests.support.signing_authorities import SigningAuthority
+from warc.index.database import open_database
 from warc.index.sqlite import SqliteCaptureIndex
+from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection
 from weboid.cli.main import weboid
 
 ONE, OTHER = "https://a.example/one", "https://b.example/other"
@@ -52,10 +56,9 @@ def layout(builder: CollectionBuilder) -> Layout:
     return builder.layout
 
 
-def export(layout: Layout, *arguments: str) -> Any:
+def export(layout: Layout, *arguments: str, out: str = "out.wacz") -> Any:
     """Run `weboid export` of the collection; its JSON."""
-    out = str(layout.root.parent / "out.wacz")
-    words = ["export", out, *arguments, "--collection", str(layout.root), "--json", "--force"]
+    words = ["export", str(layout.root.parent / out), *arguments, "--collection", str(layout.root), "--json", "--force"]
     result = CliRunner().invoke(weboid, words, standalone_mode=False)
     if result.exception is not None:
         raise result.exception
@@ -346,3 +349,132 @@ def test_verify_compares_the_expected_key(layout: Layout, authority: SigningAuth
         1,
         {"entries": "ok", "package": "ok", "signature": "ok", "key": "failed"},
     )
+
+
+def several_warcs(builder: CollectionBuilder) -> list[str]:
+    """Add pages whose records are in WARCs of their own; return the names of all WARCs."""
+    for number in range(2, 5):
+        url = f"https://c.example/{number}"
+        page = builder.page(url, f"<p>{number}", title=f"Page {number}", at=NOW + timedelta(hours=number))
+        builder.response(
+            url, b"<p>" * 5000, page_id=page, at=NOW + timedelta(hours=number), warc=f"captures-0000{number}.warc.gz"
+        )
+    return sorted(path.name for path in builder.layout.archive.glob("*.warc.gz"))
+
+
+def test_a_combined_warc_has_the_records_of_all(builder: CollectionBuilder) -> None:
+    """In one file that other programs read, behind a `warcinfo` of its own."""
+    several_warcs(builder)
+    out = builder.layout.root.parent / "all.warc.gz"
+
+    export(builder.layout, out=out.name)
+
+    with out.open("rb") as file:
+        found = [(each.rec_type, each.rec_headers.get_header("WARC-Target-URI")) for each in ArchiveIterator(file)]
+    export(builder.layout)
+    assert found[0][0] == "warcinfo"
+    assert sorted(each for each in found if each[0] != "warcinfo") == sorted(records(entries(builder.layout)))
+
+
+def test_an_index_names_the_records_of_the_collection(layout: Layout) -> None:
+    """CDXJ, sorted, with the places of the collection's own WARCs."""
+    export(layout, out="all.cdxj")
+
+    lines = (layout.root.parent / "all.cdxj").read_text().splitlines()
+    assert lines == sorted(lines)
+    for line in lines:
+        facts = json.loads(line.split(" ", 2)[2])
+        with (layout.archive / facts["filename"]).open("rb") as file:
+            file.seek(int(facts["offset"]))
+            (record,) = ArchiveIterator(io.BytesIO(file.read(int(facts["length"]))))
+        assert record.rec_headers.get_header("WARC-Target-URI") == facts["url"]
+
+
+def test_a_large_export_is_split(builder: CollectionBuilder) -> None:
+    """Each part is a WACZ file; together they have every WARC and page once, and a list names them."""
+    names = several_warcs(builder)
+    told = export(builder.layout, "--size-limit", "1KB")
+
+    *parts, listing = map(Path, told["files"])
+    archived: list[str] = []
+    listed: list[str] = []
+    for part in parts:
+        with zipfile.ZipFile(part) as wacz:
+            archived += [name.removeprefix("archive/") for name in wacz.namelist() if name.startswith("archive/")]
+            listed += [each["url"] for each in pages({"pages/pages.jsonl": wacz.read("pages/pages.jsonl")})]
+            assert verify(str(part))[0] == 0
+    assert len(parts) > 1
+    assert sorted(archived) == names
+    assert len(listed) == len(set(listed)) == told["pages"]
+    resources = json.loads(listing.read_text())["resources"]
+    assert [(each["path"], each["bytes"]) for each in resources] == [(each.name, each.stat().st_size) for each in parts]
+
+
+@pytest.mark.parametrize("name", ["out.wacz", "out.warc.gz"])
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_an_interrupted_export_continues(builder: CollectionBuilder, name: str, limit: int) -> None:
+    """Behind the last whole WARC, with the same result; nothing else stays."""
+    several_warcs(builder)
+    folder = builder.layout.root.parent
+    left = 3
+
+    def interrupt(_count: int) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+
+    form = ExportForm.WACZ if name == "out.wacz" else ExportForm.WARC
+    request = ExportRequest(folder / name, ExportSelection(), {"title": "T"}, NOW, form=form, size_limit=limit)
+    whole = replace(request, path=folder / f"all{name[3:]}")
+    copied: list[int] = []
+    with closing(open_database(builder.layout, "")) as database:
+        with pytest.raises(KeyboardInterrupt):
+            CollectionExport(builder.layout, database, None, interrupt).write(request)
+        later = replace(request, moment=NOW + timedelta(days=1))
+        count = CollectionExport(builder.layout, database, None, copied.append).write(later)
+        other = CollectionExport(builder.layout, database, None).write(whole)
+    assert count.is_resumed
+    assert 0 < sum(copied) < other.stored_bytes
+    assert len(count.files) == len(other.files) > (1 if limit else 0)
+    for mine, its in zip(count.files, other.files, strict=True):
+        if mine.suffix == ".wacz":
+            assert mine.read_bytes() == its.read_bytes()
+        elif mine.suffix == ".gz":  # but for the `warcinfo`
+            assert mine.read_bytes()[-200:] == its.read_bytes()[-200:]
+    assert not [each.name for each in folder.iterdir() if each.name.startswith(".")]
+
+
+def test_a_take_down_begins_an_interrupted_export_again(layout: Layout, authority: SigningAuthority) -> None:
+    """What was chosen before the take-down is not exported after it."""
+    key = str(authority.issue("archive.example")[0])
+    asked = []
+
+    def stamp_once(heard: Heard) -> Said:
+        asked.append(heard)
+        return Said(200, authority.stamp(heard.body)) if len(asked) in (1, 3, 4) else Said(500)
+
+    with Listener.running(stamp_once) as listener:
+        words = ("--sign", "--sign-key", key, "--timestamp-url", listener.address)
+        with pytest.raises(UnavailableError, match="authority"):
+            export(layout, *words)
+        take_down(layout, ONE)
+        told = export(layout, *words)
+
+    assert (told["resumed"], told["withheld_pages"]) == (False, 1)
+    assert ("response", ONE) not in records(entries(layout))
+
+
+def test_one_export_writes_a_file(layout: Layout) -> None:
+    """Another process that writes the same file is named."""
+    plan = layout.root.parent / ".out.wacz.plan"
+    with closing(sqlite3.connect(plan, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InputError, match="another export"):
+            export(layout)
+
+
+def test_an_unknown_form_is_refused(layout: Layout) -> None:
+    """The error names the forms."""
+    with pytest.raises(InputError, match=r"\.warc\.gz"):
+        export(layout, out="out.zip")
