@@ -195,6 +195,27 @@ class CollectionExport:
         if parts > 1 and request.form is ExportForm.WACZ:
             self.count.files.append(_write_manifest(request, moment, self.count.files))
 
+    def newest_page(self, selection: ExportSelection) -> tuple[str, str]:
+        """Return id and URL of the newest page of a selection that readers may see; InputError: there is none."""
+        shown = [
+            (row["captured_ms"], row["page_id"], row["final_url"] or row["url"])
+            for rows in self._chosen_pages(selection)
+            for row in self._shown_pages(rows)
+        ]
+        if not shown:
+            raise InputError("Nothing to export: no page that may be shown matches.")
+        return max(shown)[1:]
+
+    @property
+    def has_everything(self) -> bool:
+        """Return True when also what is withheld is exported."""
+        return self._access is None
+
+    @property
+    def is_open(self) -> bool:
+        """Return True when nothing at all is withheld from this export."""
+        return self._is_open
+
     def _resumed(self, plan: sqlite3.Connection, request: ExportRequest) -> datetime | None:
         """Return the moment of an interrupted export of the same request, whose plan is used; else None."""
         if not _has_table(plan, "about"):
@@ -286,24 +307,28 @@ class CollectionExport:
     def _warc_path(self, filename: str) -> Path | None:
         return next((each for each in self._layout.warc(filename) if each.exists()), None)
 
-    def _choose(self, plan: sqlite3.Connection, selection: ExportSelection) -> None:
-        """Put pages and records into the plan."""
+    def _chosen_pages(self, selection: ExportSelection) -> Iterator[list[Any]]:
+        """Yield the rows of the pages of a selection, in chunks."""
         columns = f"{PAGE_FACTS}, urlkey, captured_ms, title, status, mime"
         condition = _SHOWN
         for sign, moment in ((">=", selection.since), ("<", selection.until)):
             if moment is not None:
                 condition += f" AND captured_ms {sign} {unix_milliseconds(moment)}"
-        is_all = selection.is_everything and self._is_open
         for keys in selection.keys or (ALL_KEYS,):
-            for rows in page_chunks(self._database, condition, columns=columns, keys=keys, size=_PAGE_CHUNK):
-                shown = list(self._shown_pages(rows))
+            yield from page_chunks(self._database, condition, columns=columns, keys=keys, size=_PAGE_CHUNK)
+
+    def _choose(self, plan: sqlite3.Connection, selection: ExportSelection) -> None:
+        """Put pages and records into the plan."""
+        is_all = selection.is_everything and self._is_open
+        for rows in self._chosen_pages(selection):
+            shown = list(self._shown_pages(rows))
+            for row in shown:
+                self._plan_page(plan, row)
+            if not is_all:
+                self._plan_captures(plan, [row["page_id"] for row in shown])
+            if not selection.is_everything:
                 for row in shown:
-                    self._plan_page(plan, row)
-                if not is_all:
-                    self._plan_captures(plan, [row["page_id"] for row in shown])
-                if not selection.is_everything:
-                    for row in shown:
-                        self._plan_cached(plan, row["page_id"])
+                    self._plan_cached(plan, row["page_id"])
         if is_all:  # also what belongs to no page
             self._plan_all(plan)
 

@@ -1,5 +1,6 @@
 """`weboid export`: captures of a collection as one WACZ file."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
@@ -12,13 +13,14 @@ import click
 from click.core import ParameterSource
 
 from core.clock import SystemClock
+from core.config.settings import Settings
 from core.errors import InputError, UnavailableError
 from crawler.jobs.list_files import ListFile, ListLineProblem
 from playback.access.control import AccessControl
 from playback.access.holds import HoldIndex
 from playback.access.threat_lists import lists_folder
 from warc.index.queries import matching_keys
-from warc.local_storage import closed_warcs, open_warcs
+from warc.local_storage import closed_warcs, open_warcs, replace_file
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
 from weboid.app.operator_identity import known_operator
 from weboid.app.text_table import clean
@@ -33,6 +35,7 @@ if TYPE_CHECKING:  # cryptography is loaded for signing only
 
 _CLOCK = SystemClock()
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_PAGE_ENDINGS = (".html", ".pdf", ".png", ".txt")
 _STAMP_BYTES = 1 << 20
 _STAMP_S = 30.0
 
@@ -67,7 +70,8 @@ def command(
     """Export captures as a WACZ file, for other archives and replay.
 
     The name's ending decides on the form: OUT.wacz, OUT.warc.gz (one WARC of all), OUT.cdxj (the
-    index alone).
+    index alone); of the newest capture of one page OUT.html (one file, without scripts), OUT.pdf,
+    OUT.png (a picture of the page), OUT.txt.
 
     An interrupted export continues when the same command is given again.
 
@@ -79,8 +83,10 @@ def command(
         raise InputError(f"{clean(str(out))} exists already: give --force to replace it.")
     endings = {".wacz": ExportForm.WACZ, ".warc.gz": ExportForm.WARC, ".cdxj": ExportForm.CDXJ}
     form = next((each for ending, each in endings.items() if out.name.endswith(ending)), None)
-    if form is None:
-        raise InputError(f"The name of the file must end with {', '.join(endings)}.")
+    if form is None and out.suffix not in _PAGE_ENDINGS:
+        raise InputError(f"The name of the file must end with {', '.join((*endings, *_PAGE_ENDINGS))}.")
+    if form is None and not (urls or lists or hosts):
+        raise InputError(f"A file {out.suffix} holds one page: name its URL.")
     if sign and form is not ExportForm.WACZ:
         raise InputError("Only WACZ files are signed.")
     now = _CLOCK.now()
@@ -104,6 +110,8 @@ def command(
         total = size if selection.is_everything else None
         advance = stack.enter_context(progress_bar("Exporting", total, quiet=is_quiet() or output.is_json))
         export = CollectionExport(layout, database, None if withheld else access, advance)
+        if form is None:
+            return _export_page(export, selection, stores, out, output)
         list_times = sorted(each.stat().st_mtime_ns for each in lists_folder(layout.decisions_db).glob("*"))
         request = ExportRequest(
             out,
@@ -139,6 +147,28 @@ def command(
         lines.append(f"Missing WARCs: {', '.join(map(clean, count.missing_warcs))}. Run `weboid collection verify`.")
     output.show(result, lines)
     return ExitCode.SOME_FAILED if count.missing_warcs else ExitCode.OK
+
+
+def _export_page(
+    export: CollectionExport, selection: ExportSelection, stores: CollectionStores, out: Path, output: CommandOutput
+) -> int:
+    """Write the newest page of the selection in the form of the file's ending."""
+    from weboid.app.standalone_page import ArchivedPage
+
+    page_id, url = export.newest_page(selection)
+    page = ArchivedPage(
+        stores.layout,
+        stores.database_url,
+        page_id,
+        Settings().browser,
+        is_stored=export.is_open,
+        ignores_levels=export.has_everything,
+    )
+    data = asyncio.run(page.file(out.suffix, _CLOCK))
+    replace_file(out, data)
+    facts = {"file": str(out), "bytes": len(data), "url": url, "page_id": page_id}
+    output.show(facts, f"{clean(str(out))}: {clean(url)}, {format_size(len(data))}.")
+    return ExitCode.OK
 
 
 def _signer(root: Path, key: Path | None, cert: Path | None, timestamp_url: str) -> "WaczSigner":

@@ -1,9 +1,11 @@
 """`weboid export`: WACZ files that hold what was chosen, and nothing that readers may not see."""
 
+import base64
 import gzip
 import hashlib
 import io
 import json
+import re
 import sqlite3
 import zipfile
 from collections.abc import Iterator
@@ -478,3 +480,89 @@ def test_an_unknown_form_is_refused(layout: Layout) -> None:
     """The error names the forms."""
     with pytest.raises(InputError, match=r"\.warc\.gz"):
         export(layout, out="out.zip")
+
+
+@pytest.fixture
+def page_builder(tmp_path: Path) -> Iterator[CollectionBuilder]:
+    """A page with an image, a style sheet with another, and a link."""
+    with closing(CollectionBuilder(tmp_path / "collection")) as builder:
+        builder.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
+        dom = (
+            '<html><head><title>One</title><link rel="stylesheet" href="/s.css"></head><body><script>alert(1)</script>'
+            '<p>First words <img src="/i.png"><img src="/missing.png"><a href="/other?a=1&amp;b=2">x</a>'
+        )
+        page = builder.page(ONE, dom, title="One", text="First words", shot=png())
+        builder.response(ONE, b"<p>One", page_id=page)
+        builder.response(PICTURE, png(), mime="image/png", page_id=page)
+        builder.response(SHEET, b"@import 'd/t.css'; p{background:url(i.png)}", mime="text/css", page_id=page)
+        builder.response("https://a.example/d/t.css", b"p{color:red}", mime="text/css", page_id=page)
+        yield builder
+
+
+def test_a_page_is_one_html_file(page_builder: CollectionBuilder) -> None:
+    """Sanitised, with its image and style sheets in it; nothing is loaded, and links lead to the web."""
+    told = export(page_builder.layout, ONE, out="one.html")
+    text = (page_builder.layout.root.parent / "one.html").read_text()
+    sheet = base64.b64decode(re.findall(r'href="data:text/css;base64,([^"]*)"', text)[0]).decode()
+
+    assert told["url"] == ONE
+    assert f"data:image/png;base64,{base64.b64encode(png()).decode()[:40]}" in text
+    assert 'src="data:,"' in text
+    assert "data:text/css" in sheet
+    assert "data:image/png" in sheet
+    assert 'href="https://a.example/other?a=1&amp;b=2"' in text
+    for word in ("/c/2", "127.0.0.1", "alert"):
+        assert word not in text
+    assert "default-src 'none'" in text
+
+
+def test_stored_text_and_picture_are_those_of_the_capture(page_builder: CollectionBuilder) -> None:
+    """Nothing is rendered for them."""
+    folder = page_builder.layout.root.parent
+    for name in ("one.txt", "one.png"):
+        export(page_builder.layout, ONE, out=name)
+
+    assert (folder / "one.txt").read_text() == "First words"
+    assert (folder / "one.png").read_bytes() == png()
+
+
+@pytest.mark.browser
+def test_what_is_not_stored_is_made_of_the_copy(page_builder: CollectionBuilder) -> None:
+    """The PDF; and the text, once anything is taken down, as the stored one may have words of that."""
+    export(page_builder.layout, ONE, out="one.pdf")
+    take_down(page_builder.layout, PICTURE)
+    export(page_builder.layout, ONE, out="one.txt")
+
+    folder = page_builder.layout.root.parent
+    assert (folder / "one.pdf").read_bytes().startswith(b"%PDF-")
+    assert "First words" in (folder / "one.txt").read_text()
+
+
+@pytest.mark.parametrize("name", ["one.html", "one.png", "one.txt"])
+def test_a_page_that_was_taken_down_is_in_no_file(page_builder: CollectionBuilder, name: str) -> None:
+    """As if it had not been archived; the stored ones with --withheld."""
+    take_down(page_builder.layout, ONE)
+    with pytest.raises(InputError, match="Nothing to export"):
+        export(page_builder.layout, ONE, out=name)
+    out = page_builder.layout.root.parent / name
+    assert not out.exists()
+    if name != "one.html":  # which playback makes
+        export(page_builder.layout, ONE, "--withheld", out=name)
+        assert out.exists()
+
+
+def test_a_page_is_exported_at_its_level(page_builder: CollectionBuilder) -> None:
+    """As readers see it: no images at the level html; with --withheld the stored picture is given out."""
+    words = ["level", "set", "html", "--link", ONE, "--reason", "test", "--collection", str(page_builder.layout.root)]
+    assert CliRunner().invoke(weboid, words).exit_code == 0
+
+    export(page_builder.layout, ONE, out="one.html")
+    assert "data:image" not in (page_builder.layout.root.parent / "one.html").read_text()
+    export(page_builder.layout, ONE, "--withheld", out="one.png")
+    assert (page_builder.layout.root.parent / "one.png").read_bytes() == png()
+
+
+def test_a_file_of_one_page_needs_its_url(layout: Layout) -> None:
+    """The error says so."""
+    with pytest.raises(InputError, match="one page"):
+        export(layout, out="one.html")
