@@ -90,15 +90,15 @@ class ExportRequest:
     replaces: bool = False  # existing files
     size_limit: int = 0  # bytes of WARCs in a file; a WARC is not divided; 0: no limit
     sign: Callable[[str], Mapping[str, str]] | None = None  # see `WaczWriter.finish`
-    # State of what may be shown: an interrupted export is begun again when it has changed.
+    # The times as they were given, and the state of what may be shown: when one has changed, an interrupted export is
+    # begun again.
     state: Sequence[object] = ()
 
     def fingerprint(self, layout: Layout) -> str:
         """Return what an interrupted export has in common with one that continues it."""
-        chosen = (self.selection.keys, self.selection.since, self.selection.until)
         about = (
             layout.root.absolute(),
-            chosen,
+            self.selection.keys,
             self.form,
             self.size_limit,
             self.has_text,
@@ -163,20 +163,22 @@ class CollectionExport:
         erased, since.
         """
         plan_file = request.path.with_name(f".{request.path.name}.plan")
-        with closing(sqlite3.connect(plan_file, isolation_level=None, timeout=0)) as plan:
-            try:
-                for statement in ("locking_mode = EXCLUSIVE", "journal_mode = OFF", "synchronous = OFF"):
-                    plan.execute(f"PRAGMA {statement}")
+        try:
+            with closing(sqlite3.connect(plan_file, isolation_level=None, timeout=0)) as plan:
+                plan.execute("PRAGMA locking_mode = EXCLUSIVE")
+                plan.execute("PRAGMA synchronous = OFF")
                 plan.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
+                try:
+                    self._write_parts(plan, request)
+                except BaseException:
+                    if not _has_table(plan, "about") or not plan.execute(_PROGRESS).fetchone():
+                        plan_file.unlink()
+                    raise
+                plan_file.unlink()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
                 raise InputError(f"{plan_file} is in use: another export writes {request.path.name}.") from error
-            try:
-                self._write_parts(plan, request)
-            except BaseException:
-                if not _has_table(plan, "about") or not plan.execute(_PROGRESS).fetchone():
-                    plan_file.unlink()
-                raise
-            plan_file.unlink()
+            raise InputError(f"{plan_file} cannot be used: {error}. Remove it, or choose another folder.") from error
         return self.count
 
     def _write_parts(self, plan: sqlite3.Connection, request: ExportRequest) -> None:
@@ -197,14 +199,15 @@ class CollectionExport:
 
     def newest_page(self, selection: ExportSelection) -> tuple[str, str]:
         """Return id and URL of the newest page of a selection that readers may see; InputError: there is none."""
-        shown = [
+        shown = (
             (row["captured_ms"], row["page_id"], row["final_url"] or row["url"])
             for rows in self._chosen_pages(selection)
             for row in self._shown_pages(rows)
-        ]
-        if not shown:
+        )
+        newest = max(shown, default=None)
+        if newest is None:
             raise InputError("Nothing to export: no page that may be shown matches.")
-        return max(shown)[1:]
+        return newest[1:]
 
     @property
     def has_everything(self) -> bool:
@@ -227,10 +230,7 @@ class CollectionExport:
             path = self._warc_path(filename)
             if path is None or path.stat().st_ino != inode:  # an erasure writes a file again
                 return None
-        self.count.pages, self.count.records, self.count.withheld_pages, self.count.withheld_records = json.loads(
-            about[2]
-        )
-        self.count.is_resumed = True
+        self.count = ExportCount(**json.loads(about[2]), is_resumed=True)
         return datetime.fromisoformat(about[1])
 
     def _planned_at(self, plan: sqlite3.Connection, request: ExportRequest) -> datetime:
@@ -242,12 +242,14 @@ class CollectionExport:
         self._choose(plan, request.selection)
         part, filled = 1, 0
         by_time = "SELECT filename, sum(length) FROM records GROUP BY filename ORDER BY min(timestamp), filename"
-        for filename, size in plan.execute(by_time).fetchall():
+        for filename, planned in plan.execute(by_time).fetchall():
             path = self._warc_path(filename)
             if path is None:
                 self.count.missing_warcs.append(filename)
                 plan.execute("DELETE FROM records WHERE filename = ?", (filename,))
                 continue
+            is_whole = request.selection.is_everything and self._may_copy
+            size = path.stat().st_size if is_whole else planned
             if request.size_limit and filled and filled + size > request.size_limit:
                 part, filled = part + 1, 0
             filled += size
@@ -257,7 +259,8 @@ class CollectionExport:
         count.records = plan.execute("SELECT count(*) FROM records").fetchone()[0]
         if not count.records:
             raise InputError("Nothing to export: no capture that may be shown matches.")
-        counts = json.dumps([count.pages, count.records, count.withheld_pages, count.withheld_records])
+        names = ("pages", "records", "withheld_pages", "withheld_records", "missing_warcs")
+        counts = json.dumps({name: getattr(count, name) for name in names})
         values = (request.fingerprint(self._layout), request.moment.isoformat(), counts)
         plan.execute("INSERT INTO about VALUES (?, ?, ?)", values)
         _commit(plan)

@@ -45,6 +45,7 @@ _PART_BYTES = 10_000_000  # of one resource, and of all of them: others are left
 _PAGE_BYTES = 100_000_000
 _NESTED_SHEETS = 5
 _EMPTY = "data:,"
+_DOCTYPE = re.compile(r"\s*<!doctype[^>]*>", re.IGNORECASE)
 # Tags as the sanitiser writes them, with quoted values, and style elements.
 _TAG = re.compile(r'<style\b[^>]*>.*?</style>|<[a-z](?:[^">]|"[^"]*")*>', re.IGNORECASE | re.DOTALL)
 _PART = re.compile(r"/c/\d{14}(im|mk|cs|cp|fo|me)_/(?:&amp;|[^\s\"&<>])+")  # of `MementoModifier`
@@ -141,7 +142,10 @@ class _PageEmbedding:
                 await self._embed(part[0], part[1], 0)
         text = _TAG.sub(self._with_parts, text)
         policy = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        return ("<!DOCTYPE html>" + text.replace("<head>", f"<head>{policy}", 1)).encode()
+        # Before the first element, so that it is in the head, whatever that looks like (HTML, 13.2.6.4).
+        doctype = _DOCTYPE.match(text)
+        start = doctype.end() if doctype else 0
+        return (text[:start] + policy + text[start:]).encode()
 
     def _with_parts(self, tag: re.Match[str]) -> str:
         """Return a tag with its parts; its links lead to the live pages, not to the playback that made this file."""

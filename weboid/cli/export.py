@@ -123,7 +123,7 @@ def command(
             replaces=force,
             size_limit=size_limit,
             sign=None if signer is None else signer.sign,
-            state=(withheld, decisions.version(), list_times),
+            state=(since, until, withheld, decisions.version(), list_times),
         )
         try:
             count = export.write(request)

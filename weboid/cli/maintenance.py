@@ -166,7 +166,7 @@ def verify_command(
     Of a WACZ file it verifies the digest of every entry, the signature, its certificate and its time
     stamp (docs/how-to/export.md).
     """
-    if path is not None and path.is_file():
+    if path is not None and (path.is_file() or path.suffix == ".wacz"):
         return _verify_wacz(path, key, trust, output)
     layout = read_collection(path or stores.root)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -194,7 +194,7 @@ def _verify_wacz(path: Path, key: Path | None, trust: tuple[Path, ...], output: 
 
     verifier = WaczVerifier(trusted_roots(trust), expected_key=None if key is None else read_public_key(key))
     quiet = output.is_json or is_quiet()
-    with progress_bar("verifying", path.stat().st_size, quiet=quiet) as advance:
+    with progress_bar("verifying", path.stat().st_size if path.exists() else None, quiet=quiet) as advance:
         checks = verifier.verify(path, advance)
     is_sound = all(each.passed is not False for each in checks)
     marks = {True: ("ok  ", "green"), False: ("bad ", "red"), None: ("note", "cyan")}

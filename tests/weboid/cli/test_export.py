@@ -476,6 +476,14 @@ def test_one_export_writes_a_file(layout: Layout) -> None:
             export(layout)
 
 
+def test_a_folder_that_does_not_exist_is_named(layout: Layout) -> None:
+    """And a file that `weboid verify` does not find."""
+    with pytest.raises(InputError, match="nowhere"):
+        export(layout, out="nowhere/out.wacz")
+    with pytest.raises(InputError, match="nowhere"):
+        verify(str(layout.root.parent / "nowhere.wacz"))
+
+
 def test_an_unknown_form_is_refused(layout: Layout) -> None:
     """The error names the forms."""
     with pytest.raises(InputError, match=r"\.warc\.gz"):
