@@ -32,6 +32,11 @@ DOMAIN = "archive.example"
 RECORDS = b"WARC records" * 1000
 
 
+def present_time() -> datetime:
+    """Return the time now: OpenSSL stamps with it, however long ago this file was imported."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> SigningAuthority:
     """One that verifiers trust."""
@@ -43,7 +48,7 @@ def domain_signer(authority: SigningAuthority) -> WaczSigner:
     """A signer for a domain, with time stamps."""
     key_file, chain_file = authority.issue(DOMAIN)
     key = read_signing_key(key_file)
-    return WaczSigner(key, "tests", lambda: NOW, read_signing_chain(chain_file, key, NOW), authority.stamp)
+    return WaczSigner(key, "tests", present_time, read_signing_chain(chain_file, key, NOW), authority.stamp)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +124,7 @@ def test_a_signature_for_a_domain_verifies(signed: Path, authority: SigningAutho
 def test_an_anonymous_signature_is_as_webcrypto_makes_it(curve: ec.EllipticCurve, tmp_path: Path) -> None:
     """Key as SubjectPublicKeyInfo, r and s in a row; OpenSSL verifies it."""
     write_key(tmp_path / "key.pem", ec.generate_private_key(curve))
-    signer = WaczSigner(read_signing_key(tmp_path / "key.pem"), "tests", lambda: NOW)
+    signer = WaczSigner(read_signing_key(tmp_path / "key.pem"), "tests", present_time)
     fields = signed_data(written(tmp_path / "out.wacz", signer))
 
     raw = base64.b64decode(fields["signature"])
@@ -136,7 +141,7 @@ def test_an_anonymous_signature_is_as_webcrypto_makes_it(curve: ec.EllipticCurve
 
 def test_an_anonymous_signature_may_have_a_time_stamp(authority: SigningAuthority, tmp_path: Path) -> None:
     """As js-wacz writes it."""
-    signer = WaczSigner(ec.generate_private_key(ec.SECP384R1()), "tests", lambda: NOW, send_query=authority.stamp)
+    signer = WaczSigner(ec.generate_private_key(ec.SECP384R1()), "tests", present_time, send_query=authority.stamp)
 
     assert verdicts(written(tmp_path / "out.wacz", signer), authority)["time stamp"] == "ok"
 
@@ -221,7 +226,7 @@ def test_a_certificate_that_had_expired_is_found(authority: SigningAuthority, tm
     key = read_signing_key(key_file)
     with pytest.raises(ConfigError, match="renew"):
         read_signing_chain(chain_file, key, NOW)
-    signer = WaczSigner(key, "tests", lambda: NOW, read_certificates(chain_file), authority.stamp)
+    signer = WaczSigner(key, "tests", present_time, read_certificates(chain_file), authority.stamp)
 
     found = verdicts(written(tmp_path / "out.wacz", signer), authority)
 
@@ -261,7 +266,7 @@ def test_a_time_stamp_of_another_day_is_found(
 ) -> None:
     """It must be of within ten minutes of `created`."""
     late = WaczSigner(
-        domain_signer.key, "tests", lambda: NOW - timedelta(minutes=11), domain_signer.chain, authority.stamp
+        domain_signer.key, "tests", lambda: present_time() - timedelta(minutes=11), domain_signer.chain, authority.stamp
     )
 
     assert verdicts(written(tmp_path / "out.wacz", late), authority)["time stamp"] == "failed"
@@ -296,7 +301,7 @@ def test_an_authority_that_gives_no_time_stamp_ends_the_signing(
 ) -> None:
     """Whatever it sends; also a time stamp of another query."""
     old = base64.b64decode(signed_data(signed)["timeSignature"]) if answer is None else answer
-    signer = WaczSigner(domain_signer.key, "tests", lambda: NOW, domain_signer.chain, lambda _query: old)
+    signer = WaczSigner(domain_signer.key, "tests", present_time, domain_signer.chain, lambda _query: old)
 
     with pytest.raises(UnavailableError, match="time-stamp authority"):
         signer.sign("sha256:00")
