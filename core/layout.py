@@ -54,6 +54,7 @@ class Layout:
     root: Path
     archive = _CollectionPath("archive")  # WARCs: captures and ``artifacts-*``
     checksums = _CollectionPath("archive/SHA256SUMS")  # checksums of closed WARCs, for ``sha256sum -c``
+    checksum_chain = _CollectionPath("archive/SHA256SUMS.chain")  # its lines as a hash chain (`warc.checksums`)
     damaged = _CollectionPath("archive/damaged")  # data that recovery could not use
     databases = _CollectionPath("db")  # SQLite files, one per store
     captures_db = _CollectionPath("db/captures.sqlite")  # captures index (`warc.index.database`)

@@ -1,4 +1,4 @@
-"""Media types: declared against sniffed, and short format names for citations.
+"""Media types: declared against sniffed, what playback shows, and short format names for citations.
 
 Where the bytes agree with the declared type it is better, as some formats are containers; else the sniffed type (C-13).
 """
@@ -42,6 +42,30 @@ _MADE_OF = {
     # A piece of a page begins as a page does.
     "text/html": re.compile(r"text/(?:x-component|template|x-handlebars.*)|multipart/related"),
 }
+
+# What playback shows, offers as downloads or treats as text: for replay, the front and the Memento lists.
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+TEXT_TYPES = frozenset({"text/plain", "application/json", "text/csv", "text/markdown"})
+# Images that browsers are handed as they are, and those that are drawn as PNG for them.
+IMAGE_TYPES = frozenset(
+    {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"}
+    | {"image/svg+xml", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon"}
+)
+PDF = "application/pdf"
+FONT_TYPE = "font/sfnt"  # RFC 8081, 4.4.1: outlines of TrueType or of OpenType
+# Offered as downloads, if their content matches (`playback.replay.resource_routes`).
+MEDIA_TYPES = frozenset(
+    {"audio/mpeg", "audio/mp3", "audio/mp4", "audio/ogg", "audio/webm", "audio/flac"}
+    | {"audio/x-flac", "audio/wav", "audio/wave", "audio/x-wav", "application/ogg"}
+    | {"video/mp4", "video/ogg", "video/webm", "video/quicktime", "video/x-matroska"}
+)
+# A PDF is shown page by page, and the file is handed out besides.
+READ_TYPES = HTML_TYPES | TEXT_TYPES | IMAGE_TYPES | {PDF}
+DOWNLOAD_TYPES = MEDIA_TYPES | {PDF}
+SHOWN_TYPES = tuple(sorted(READ_TYPES | DOWNLOAD_TYPES))
+
+TOO_LARGE = "This capture is too large to be shown."  # shown in place of captures above a limit
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 
 
 def _names(text: str) -> frozenset[str]:
@@ -110,3 +134,9 @@ def format_name(mime: str) -> str:
     if bare in _USUAL:
         return ""
     return _NAMES.get(bare, "binary")
+
+
+def charset_of(content_type: str) -> str:
+    """Return the charset of a Content-Type, or an empty string."""
+    match = _CHARSET.search(content_type)
+    return match[1] if match else ""

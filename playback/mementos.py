@@ -28,11 +28,11 @@ from urllib.parse import quote
 
 from core.captures import ArtifactKind, artifact_uri
 from core.errors import BadUrlError, InputError
+from core.media_types import SHOWN_TYPES
 from core.timestamps import parse_timestamp14, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
 from playback.access.control import AccessControl, PageFacts, page_facts
 from playback.access.takedowns import TakedownEffect
-from playback.media_types import SHOWN_TYPES
 from playback.url_paths import Memento, MementoModifier, escape_url, memento_path
 from warc.index.database import key_values
 from warc.index.page_choice import (

@@ -28,7 +28,7 @@ IDENTICAL_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-d
 SERVER_NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 RESPONSE_TYPE = "application/http; msgtype=response"
 REQUEST_TYPE = "application/http; msgtype=request"
-# As OpenSSL spells them and as the proposed WARC-Protocol does.
+# As OpenSSL spells them and as WARC-Protocol does.
 _TLS_VERSIONS = {
     "TLSv1.3": "tls/1.3",
     "TLSv1.2": "tls/1.2",
@@ -106,10 +106,11 @@ def _common(kind: RecordType, recorded: RecordedExchange) -> str:
     truncated = tls = ""
     if entry.truncated and kind is RecordType.RESPONSE:
         truncated = f"WARC-Truncated: {entry.truncated}\r\n"
-    if entry.tls_version:  # protocol, cipher (as in the WARC proposals) and certificate (C-14)
-        http = f"WARC-Protocol: {entry.protocol}\r\n" if entry.protocol else ""
+    # The adopted extension fields WARC-Protocol, one for each protocol, and WARC-Cipher-Suite.
+    http = f"WARC-Protocol: {entry.protocol or recorded.head.version.decode('ascii', 'replace').lower()}\r\n"
+    if entry.tls_version:  # and the certificate (C-14)
         tls = (
-            f"{http}WARC-Protocol: {_TLS_VERSIONS.get(entry.tls_version, entry.tls_version)}\r\n"
+            f"WARC-Protocol: {_TLS_VERSIONS.get(entry.tls_version, entry.tls_version)}\r\n"
             f"WARC-Cipher-Suite: {entry.tls_cipher}\r\n"
         )
         if entry.tls_certificate:
@@ -119,7 +120,7 @@ def _common(kind: RecordType, recorded: RecordedExchange) -> str:
     return (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {entry.record_id}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
-        f"{address}{page}{digest}{truncated}{tls}"
+        f"{address}{page}{digest}{truncated}{http}{tls}"
     )
 
 

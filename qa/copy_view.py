@@ -33,7 +33,7 @@ from render.identity import page_options
 from render.network_log import RequestLog
 from render.page import BrowserPage, PageClosedError, open_page
 from render.page_frames import PageDocuments
-from render.screenshot import PUT_ON, capture_full_page, capture_view, picture_styles
+from render.screenshot import PUT_ON, capture_full_page, capture_view, picture_styles, print_pdf
 from render.settle import NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 MOST_FRAMES = 20
@@ -146,6 +146,7 @@ class CopyView:
     requests: tuple[RequestLog, ...] = field(default=(), repr=False)
     restless: tuple[str, ...] = ()  # as `render.settle.SettleResult.restless`
     timings: dict[str, float] = field(default_factory=dict)  # seconds by step
+    pdf: bytes | None = field(default=None, repr=False)  # the copy as printed, where that was requested
 
 
 def screen_at_capture(page: PageInfo) -> PageScreen:
@@ -185,8 +186,9 @@ async def view_copy(  # noqa: PLR0913 independent options
     tallest_px: int = TALLEST_PX,
     behaviours: Sequence[PageBehaviour] = (),
     patience: CopyTimeouts = COPY_TIMEOUTS,
+    pdf: bool = False,
 ) -> CopyView:
-    """Open the copy and capture its picture, text and requests.
+    """Open the copy and capture its picture, text and requests; with `pdf` also print it.
 
     `tallest_px` limits the picture's height in CSS pixels; 0: viewport only. `behaviours` are those
     of the capture: a framed copy is shown as they left the page.
@@ -208,6 +210,7 @@ async def view_copy(  # noqa: PLR0913 independent options
         reduced_motion=screen.reduced_motion,
         full_page=bool(tallest_px) and not address.framed,
         full_page_limit_px=tallest_px,
+        pdf=pdf,
     )
     names = [each.name for each in behaviours if each.done and each.name in NAMES]
     chosen = tuple(name for name in names if address.framed and name not in _WITHOUT_TRACE)
@@ -238,6 +241,7 @@ class _CopyVisit:
         self._rest = SettleResult()
         self._text: str | None = None
         self._picture: bytes | None = None
+        self._pdf: bytes | None = None
 
     async def run(self) -> CopyView:
         proxy = ProxyEndpoint(*_NOWHERE, direct=self._address.hosts)
@@ -273,6 +277,7 @@ class _CopyVisit:
             self._page.log.entries() if self._page is not None else (),
             tuple(self._rest.restless),
             dict(self._steps.timings),
+            self._pdf,
         )
 
     async def _look(self, context: BrowserContext, proxy: ProxyEndpoint) -> None:
@@ -301,6 +306,8 @@ class _CopyVisit:
         if self._status() != HTTPStatus.OK:
             return
         self._text = await steps.make("text", read_text(PageDocuments(page)))
+        if settings.pdf:
+            self._pdf = await steps.make("pdf", print_pdf(page))
         if self._text is not None:  # words of drawings, which copies show as pictures
             drawn = await steps.make("text", page.run("drawings", _DRAWN_WORDS))
             self._text = f"{self._text}\n{drawn or ''}"

@@ -14,6 +14,7 @@ from core.clock import Clock
 from core.config.settings import BrowserSettings
 from core.errors import UnavailableError
 from core.layout import Layout
+from core.media_types import HTML_TYPES, TOO_LARGE
 from core.page_manifest import PageInfo
 from core.playback_check import LostPart
 from crawler.pools.resource_pool import BrowserPool, ProxyAccess
@@ -22,7 +23,6 @@ from playback.access.decision_store import DecisionStore, open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
 from playback.access.takedowns import TakedownSubject
-from playback.media_types import HTML_TYPES, TOO_LARGE
 from playback.playback_server import serve
 from playback.replay.sanitizer.allowlist import SANITISER_VERSION
 from playback.url_paths import (

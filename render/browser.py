@@ -56,8 +56,25 @@ class BrowserContext:
         self.visits = 0  # number of visits in it that have ended
         # Whether another visit may use it: the last one ended well, and its tab is closed.
         self.reusable = True
+        # Tab that the last visit has left empty for the next one, with its session; its process has the site's
+        # scripts and pictures at hand.
+        self.tab: tuple[str, str] | None = None
+        self.tab_visits = 0  # number of visits that this tab has had
         self.on_target: TargetHandler | None = None
         self.on_detached: Callable[[str], None] | None = None
+
+    def tab_event(self, method: str, _: dict[str, Any]) -> None:
+        """Handle an event of the tab that waits for the next visit: after a crash the context is not used again."""
+        if method == "Inspector.targetCrashed" and self.tab is not None:
+            self.connection.forget(self.tab[1], "crashed")
+            self.tab, self.reusable = None, False
+
+    def close_tab(self) -> None:
+        """Close the tab that waits for the next visit, if there is one."""
+        if self.tab is not None:
+            self.connection.forget(self.tab[1], "closed")
+            self.connection.post("Target.closeTarget", {"targetId": self.tab[0]})
+        self.tab = None
 
     def attached(self, session_id: str, info: dict[str, Any]) -> None:
         """Handle a new tab or worker of this context, which is paused until it is resumed.
@@ -337,6 +354,7 @@ class Browser:
 
     async def _dispose(self, context: BrowserContext) -> None:
         context.on_target = context.on_detached = None
+        context.close_tab()
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
                 await self.connection.send("Target.disposeBrowserContext", {"browserContextId": context.id})

@@ -66,6 +66,15 @@ class PageOptions:
             },
         }
 
+    def screen(self) -> dict[str, Any]:
+        """Return the metrics of the emulated screen."""
+        return {
+            "width": self.width,
+            "height": self.height,
+            "deviceScaleFactor": self.device_scale,
+            "mobile": self.mobile,
+        }
+
     def commands(self, kind: str) -> Iterator[Command]:
         """Yield the commands to send to a target of a CDP type (page, iframe, worker) before it runs."""
         yield "Emulation.setUserAgentOverride", self.identity()
@@ -77,15 +86,7 @@ class PageOptions:
         if headers:
             yield "Network.setExtraHTTPHeaders", {"headers": headers}
         if kind == "page":
-            yield (
-                "Emulation.setDeviceMetricsOverride",
-                {
-                    "width": self.width,
-                    "height": self.height,
-                    "deviceScaleFactor": self.device_scale,
-                    "mobile": self.mobile,
-                },
-            )
+            yield "Emulation.setDeviceMetricsOverride", self.screen()
         # A process has one locale and one time zone: where they are set already the browser
         # answers with an error, which is ignored.
         if self.locale:

@@ -25,6 +25,9 @@ _LOGGED_SCHEMES = ("http://", "https://", "ws://", "wss://")
 # These are never waited for: they stream, or nothing on the page depends on them.
 _NEVER_HOLD = frozenset({"EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "SignedExchange"})
 _SCRIPTS = frozenset({"Script", "XHR", "Fetch", "EventSource", "WebSocket"})
+_DATA = _SCRIPTS - {"Script"}
+# What a page that has it in memory, from the page before it, asks for with a condition that no script has set.
+_IN_MEMORY = frozenset({"Stylesheet", "Script", "Image", "Font"})
 _HOLD_FOR_A_WHILE = frozenset({"XHR", "Fetch", "Media", "Other", "Preflight", "TextTrack"})
 
 
@@ -189,6 +192,7 @@ class NetworkLog:
         # Number of requests that restart the wait for quiet; those of polls are left out
         self.news = 0
         self.scripted = False  # True once a script or worker was requested
+        self.data_requested = False  # True once a script requested data, or opened a stream or socket
         self._times: dict[str, int] = {}
         self._answered: set[str] = set()  # URLs with a response that no service worker has given
         self._now = 0.0
@@ -269,6 +273,7 @@ class NetworkLog:
             return
         self._requests.append(request)
         self._open[identifier] = request
+        self.data_requested = self.data_requested or request.resource_type in _DATA
         if request.resource_type not in _NEVER_HOLD:
             self.scripted = self.scripted or request.resource_type in _SCRIPTS
             if request.resource_type in _HOLD_FOR_A_WHILE:
@@ -287,6 +292,8 @@ class NetworkLog:
             if not request.from_worker:
                 self._answered.add(request.url)
             request.resource_type = params.get("type", request.resource_type)
+            if request.status == 304 and request.resource_type in _IN_MEMORY:
+                request.status, request.from_cache = 200, True
             if request.resource_type in _NEVER_HOLD:
                 self.on_change()
         if params.get("type") == "Document" and self._is_main(params):

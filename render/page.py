@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 WORLD = "weboid"
 COMMIT_LIMIT = 20
 CLOSE_LIMIT_S = 2.0  # of a tab whose unload handlers may run
+TAB_VISITS = 20  # of one tab: its process grows with each page
+# After a document was left: what a fresh tab would not have.
+_FORGET = "try { sessionStorage.clear(); } catch {} name = ''"
 CONSOLE_LINES = 50
 CONSOLE_CHARS = 300
 SCRIPT_ATTEMPTS = 3
@@ -226,6 +229,14 @@ class BrowserPage:
         """Return the time in seconds on the clock of the request log."""
         return self._clock.monotonic()
 
+    def draw_small(self, scale: float) -> None:
+        """Draw a page, unless it is a phone's, at a fraction of its size; scripts and layout do not notice.
+
+        Its pixels are most of the cost of a scroll step, and nobody sees them.
+        """
+        if not self._options.mobile:
+            self.post("Emulation.setDeviceMetricsOverride", {**self._options.screen(), "scale": scale})
+
     def hold(self) -> None:
         """Block navigation until `release`, so that clicks cannot leave the page.
 
@@ -270,8 +281,8 @@ class BrowserPage:
         self.post("Runtime.terminateExecution")
         self.post("Page.stopLoading")
 
-    async def start(self, guard: str) -> None:
-        """Configure the paused tab and let it run."""
+    async def start(self, guard: str, *, is_fresh: bool = True) -> None:
+        """Configure the tab, which is paused if it is fresh, and let it run."""
         self.children.guard = guard
         self._connection.listen(self._session, self._handle_event)
         self.post("Page.enable")
@@ -280,7 +291,8 @@ class BrowserPage:
         self.post("Runtime.enable")
         self.post("Network.enable", NETWORK_LIMITS)
         self.post("Runtime.addBinding", {"name": TIMER_BINDING})
-        self.post("Page.addScriptToEvaluateOnNewDocument", {"source": guard})
+        if is_fresh:
+            self.post("Page.addScriptToEvaluateOnNewDocument", {"source": guard})
         for method, params in self._options.commands("page"):
             self.post(method, params)
         self.post("Target.setAutoAttach", AUTO_ATTACH)
@@ -318,6 +330,34 @@ class BrowserPage:
         elif session_id in self.children:
             self.children.gone(session_id)
 
+    async def leave(self) -> bool:
+        """End the document, as its unload handlers allow; return whether it went within `CLOSE_LIMIT_S`.
+
+        The next visit of a shared context gets the tab: the empty document has the site's origin, and so its process.
+        """
+        context = self._context
+        context.tab_visits += 1
+        is_usual = bool(self.commits) and not self.held and self.main_id == self.target_id
+        if not is_usual or context.tab_visits >= TAB_VISITS:
+            return await self.close()
+        left = asyncio.Event()
+
+        def arrived(event: dict[str, Any]) -> None:
+            if not event["frame"].get("parentId") and event["frame"]["url"] == "about:blank":
+                left.set()
+
+        self._handlers["Page.frameNavigated"] = arrived
+        try:
+            async with asyncio.timeout(CLOSE_LIMIT_S):
+                await self.send("Runtime.evaluate", {"expression": "location.replace('about:blank')"})
+                await left.wait()
+                await self.send("Runtime.evaluate", {"expression": _FORGET})
+                await self.send("Page.resetNavigationHistory")
+        except (TimeoutError, CommandError, PageClosedError):
+            return await self.close()
+        context.tab = (self.target_id, self._session)
+        return True
+
     async def close(self) -> bool:
         """Close the tab, as its unload handlers allow; return whether it went within `CLOSE_LIMIT_S`."""
         self._connection.post("Target.closeTarget", {"targetId": self.target_id})
@@ -333,6 +373,8 @@ class BrowserPage:
         if not self.gone:
             self.gone = reason
             self._connection.forget(self._session, reason)
+            if self._context.tab == (self.target_id, self._session):
+                self._connection.listen(self._session, self._context.tab_event)
             self.children.forget(reason)
             self.changed.set()
 
@@ -488,7 +530,7 @@ async def open_page(
     *,
     patience_s: float = 2.0,
 ) -> BrowserPage:
-    """Open a blank tab in the context, with listeners and restrictions in place.
+    """Return the context's blank tab, or a fresh one, with listeners and restrictions in place.
 
     Timers of a delay of at most `patience_s` are always waited for.
 
@@ -503,14 +545,29 @@ async def open_page(
         elif page is not None:
             page.other_target(session_id, info)
 
-    context.on_target = targeted
-    await context.connection.send("Target.createTarget", {"url": "about:blank", "browserContextId": context.id})
-    session_id, info = await arrived
-    page = BrowserPage(context, info["targetId"], session_id, proxy=proxy, options=options, clock=clock)
+    tab, context.tab = context.tab, None
+    is_fresh, context.on_target = tab is None, targeted
+    if tab is not None:
+        arrived.cancel()
+    else:
+        context.tab_visits = 0
+        await context.connection.send("Target.createTarget", {"url": "about:blank", "browserContextId": context.id})
+        session_id, info = await arrived
+        tab = info["targetId"], session_id
+    page = BrowserPage(context, *tab, proxy=proxy, options=options, clock=clock)
     page.timers = PageTimers(clock, longest_timer_s(patience_s))
     context.on_detached = page.target_gone
     patience_ms = round(patience_s * 1000)
     longest_ms = round(longest_timer_s(patience_s) * 1000)
     timers = f'({load_script("timers")})("{TIMER_BINDING}", {patience_ms}, {longest_ms})'
-    await page.start(f"({load_script('guard')})();{timers}")
+    guard = f"({load_script('guard')})();{timers}"
+    if is_fresh:
+        await page.start(guard)
+        return page
+    try:
+        async with asyncio.timeout(CLOSE_LIMIT_S):
+            await page.start(guard, is_fresh=False)
+    except (TimeoutError, CommandError, PageClosedError):
+        page.end("closed")  # with its context; it is of no more use
+        return await open_page(context, proxy, options, clock, patience_s=patience_s)
     return page

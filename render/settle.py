@@ -298,6 +298,9 @@ class _SettleWait:
                     limits.patience_s * 1000,
                     page.log.scripted,
                     restart,
+                    page.log.data_requested
+                    or len(page.children) > 0
+                    or (page.workers is not None and page.workers.exist),
                 )
         except TimeoutError:
             self._rest.hung = True

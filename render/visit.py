@@ -261,7 +261,7 @@ class _VisitRun:
                 self.page.end("visited")
 
     async def _leave(self, page: BrowserPage) -> None:
-        """Close the tab within the visit, so that what its unload handlers send is the visit's own.
+        """End the document within the visit, so that what its unload handlers send is the visit's own.
 
         A service worker outlives its page, and could send requests during the next: its context ends. So
         does that of a flow, which may have filled a cart.
@@ -275,7 +275,7 @@ class _VisitRun:
                 usage = await self.steps.attempt(query, self.steps.share_s(_LIMIT_S))
                 if usage is None or usage["usage"] > STORAGE_LIMIT_BYTES:
                     return
-            self.left_clean = await page.close()
+            self.left_clean = await page.leave()
 
     async def _perform(self, page: BrowserPage) -> None:
         with self.steps.step("navigate"):

@@ -3,6 +3,9 @@
 A line is written once and never changed: a file that does not match its checksum is always damaged. Files are hashed in
 the background; one that was closed without (the proxy was killed) gets its line from the next proxy, or from
 ``weboid collection rebuild``.
+
+SHA256SUMS.chain has a line for each line of SHA256SUMS, and for each that an erasure replaced: a link, and the line. A
+link is the SHA-256 of the last link, a line end and the line; so a link that is known elsewhere proves all lines before.
 """
 
 import fcntl
@@ -28,6 +31,8 @@ log = logging.getLogger(__name__)
 # As coreutils write it: two spaces, or a space and an asterisk for binary mode.
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 CLOSE_READ_BYTES = 1 << 30  # limit of hashing at shutdown
+_CHAIN_LINE = re.compile(r"([0-9a-f]{64})  (([0-9a-f]{64})  (.+))\n")
+_CHAIN_START = "0" * 64
 
 
 @dataclass(slots=True)
@@ -38,6 +43,74 @@ class ChecksumList:
     by_name: dict[str, str] = field(default_factory=dict)
     # Numbers of lines that are malformed or contradict an earlier one.
     bad: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ChecksumChain:
+    """Content of SHA256SUMS.chain."""
+
+    head: str = _CHAIN_START  # the last link
+    by_name: dict[str, str] = field(default_factory=dict)  # the last SHA-256 of each file
+    links: set[str] = field(default_factory=set)  # those that follow from the lines before them
+    broken_line: int = 0  # number of the first line that does not follow from those before; 0: none
+    size: int = 0  # bytes of the whole lines
+
+    def add(self, sha256: str, name: str) -> str:
+        """Append a file's sum; return the line of the chain."""
+        line = f"{sha256}  {name}"
+        self.head = hashlib.sha256(f"{self.head}\n{line}".encode()).hexdigest()
+        self.links.add(self.head)
+        self.by_name[name] = sha256
+        return f"{self.head}  {line}\n"
+
+
+def read_chain(layout: Layout) -> ChecksumChain:
+    """Read the chain; an empty one without the file. A line that was cut off at the end is left out."""
+    chain = ChecksumChain()
+    try:
+        lines = layout.checksum_chain.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return chain
+    for number, data in enumerate(lines, 1):
+        if not data.endswith(b"\n"):
+            break
+        match = _CHAIN_LINE.fullmatch(data.decode("utf-8", "replace"))
+        if not chain.broken_line and (match is None or chain.add(match[3], match[4]) != match[0]):
+            chain.broken_line = number
+        if chain.broken_line and match is not None:  # the chain continues from what is there
+            chain.head, chain.by_name[match[4]] = match[1], match[3]
+        chain.size += len(data)
+    return chain
+
+
+def chain_problems(chain: ChecksumChain, sums: ChecksumList) -> Iterator[str]:
+    """Yield what contradicts the chain, a sentence each. Read the chain before SHA256SUMS, which is written first."""
+    if chain.broken_line:
+        yield f"Line {chain.broken_line} does not follow from the lines before it: one of them was changed."
+    for name, sha256 in chain.by_name.items():
+        if name not in sums.by_name:
+            yield f"SHA256SUMS had a line for {name}, which is gone."
+        elif sums.by_name[name] != sha256:
+            yield f"SHA256SUMS had another checksum for {name}: the line was changed."
+
+
+def _extend_chain(layout: Layout, sums: Mapping[str, str], *, replaced: bool = False) -> None:
+    """Append the sums of files that the chain does not have; with `replaced` also those that differ."""
+    chain = read_chain(layout)
+    known = chain.by_name
+    lines = [
+        chain.add(value, name)
+        for name, value in sums.items()
+        if name not in known or (replaced and known[name] != value)
+    ]
+    if not lines:
+        return
+    with layout.checksum_chain.open("ab") as file:
+        file.truncate(chain.size)  # of a writer that was killed in the midst of a line
+        file.write("".join(lines).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(layout.archive)
 
 
 def read_sums(layout: Layout) -> ChecksumList:
@@ -82,6 +155,8 @@ def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
         while left:
             left = left[os.write(descriptor, left) :]
         os.fsync(descriptor)
+        # Also those that an older release wrote; one that was changed since stays a fault.
+        _extend_chain(layout, {**known, **{name: value for name, value in found.items() if name not in known}})
 
 
 @contextmanager
@@ -139,6 +214,7 @@ def replace_sums(layout: Layout, lines: Mapping[str, str]) -> None:
     sums = read_sums(layout)
     sums.by_name.update(lines)
     _rewrite(layout, sums)
+    _extend_chain(layout, lines, replaced=True)
 
 
 def _rewrite(layout: Layout, sums: ChecksumList) -> None:

@@ -38,6 +38,7 @@ _REMEDIES = {
     FaultKind.NO_CHECKSUM: "The next `weboid archive` writes the line, or `weboid collection rebuild`.",
     FaultKind.BAD_LINE: "Restore archive/SHA256SUMS from a copy, or run `weboid collection rebuild`, which "
     "drops such lines.",
+    FaultKind.CHAIN: "Compare archive/SHA256SUMS and SHA256SUMS.chain with copies from before; restore what was changed.",
     FaultKind.ORIGINAL: "Run `weboid collection rebuild`; if it stays, the payload is lost: restore the WARC "
     "that held it from a copy, or archive the page again.",
     FaultKind.INTERRUPTED: "The next `weboid archive` puts it in order.",

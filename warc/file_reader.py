@@ -60,6 +60,7 @@ class FaultKind(StrEnum):
     UNKNOWN = "unknown"
     NO_CHECKSUM = "no-checksum"
     BAD_LINE = "bad-line"
+    CHAIN = "chain"
     ROW = "row"
     NO_ROW = "no-row"
     ORIGINAL = "original"

@@ -115,11 +115,16 @@ def record_member(headers: Headers, block: bytes) -> bytes:
 
 
 def warcinfo_facts(settings: Settings) -> dict[str, str]:
-    """Return the `warcinfo` fields on the operator, what is archived, and the robots.txt policy."""
-    contact = settings.links.contact or settings.visit.contact
-    facts = {"operator": contact} if contact else {}
-    about = {"isPartOf": settings.proxy.title, "description": settings.proxy.description}
-    return facts | about | {"robots": settings.policy.robots, "http-header-user-agent": ""}
+    """Return the `warcinfo` fields (WARC/1.1, 6.2) on the operator, what is archived, and how; empty ones are left out.
+
+    `profile` is the name of the settings, and `contact` where the operator is reached; both are fields of ours.
+    """
+    proxy, contact = settings.proxy, settings.links.contact or settings.visit.contact
+    return {
+        "operator": proxy.operator or contact, "contact": contact, "isPartOf": proxy.title,
+        "description": proxy.description, "robots": settings.policy.robots, "profile": proxy.profile,
+        "http-header-user-agent": "",
+    }  # fmt: skip
 
 
 def warcinfo_member(filename: str, *, date: str, software: str, facts: Mapping[str, str] = _NO_FACTS) -> bytes:

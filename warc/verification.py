@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from core.config.settings import IndexSettings
 from core.errors import UnavailableError
 from core.layout import OPEN_SUFFIX, Layout
-from warc.checksums import ChecksumList, read_sums
+from warc.checksums import ChecksumList, chain_problems, read_chain, read_sums
 from warc.file_check import (
     CollectionFault,
     FileCheckReport,
@@ -153,6 +153,9 @@ class IndexCheck:
         for number in self._sums.bad:
             text = f"Line {number} is no checksum, or contradicts an earlier one."
             self._report(FaultKind.BAD_LINE, self._layout.checksums.name, None, text)
+        with suppress(OSError):  # an unreadable list is reported already; a writer extends it before the chain
+            for text in chain_problems(read_chain(self._layout), read_sums(self._layout)):
+                self._report(FaultKind.CHAIN, self._layout.checksum_chain.name, None, text)
         for path in closed_warcs(self._layout):
             if path.name not in self._sums.by_name:
                 if self._live:
@@ -279,6 +282,7 @@ class VerificationResult:
     faults: list[CollectionFault] = field(default_factory=list)  # in the order of files and offsets
     notes: list[CollectionFault] = field(default_factory=list)  # informational findings
     more: int = 0  # number of faults over the limit, which are not listed
+    chain_head: str = ""  # last link of SHA256SUMS.chain; empty without one
 
     @property
     def is_sound(self) -> bool:
@@ -289,6 +293,14 @@ class VerificationResult:
         """Add a fault, or a note."""
         fault = CollectionFault(kind, filename, offset, text)
         (self.notes if fault.is_note else self.faults).append(fault)
+
+    def check_link(self, layout: Layout, link: str) -> None:
+        """Note the last link of SHA256SUMS.chain, and check that it has a link that is known; empty: none is."""
+        chain = read_chain(layout)
+        self.chain_head = chain.head if chain.size else ""
+        if link and link not in chain.links:
+            text = f"It has no link {link[:64]}: lines from before were changed or removed."
+            self.add(FaultKind.CHAIN, layout.checksum_chain.name, None, text)
 
     def take(self, report: FileCheckReport) -> None:
         """Add the result of one file."""
@@ -310,6 +322,7 @@ class VerificationResult:
             "faults": [each.to_dict() for each in self.faults],
             "faults_not_shown": self.more,
             "notes": [each.to_dict() for each in self.notes],
+            "chain_head": self.chain_head,
         }
 
 

@@ -153,6 +153,8 @@ class ProxySettings:
     websockets: bool = True  # forward WebSocket connections unrecorded; false: refuse them
     title: str = ""  # of what is archived; written into `warcinfo` records as `isPartOf`
     description: str = ""  # of the same, in `warcinfo` records
+    operator: str = ""  # name in `warcinfo` records; empty: `name` of [operator], or else the contact address
+    profile: str = ""  # name of these settings in `warcinfo` records; empty: that of the profile
 
 
 INDEX_URL = "WEBOID_DATABASE"  # environment variable with the address of a shared index

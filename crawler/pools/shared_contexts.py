@@ -23,6 +23,7 @@ from proxy.request_log import RequestLogEntry, RequestOutcome
 from render.browser import Browser, BrowserContext
 
 IDLE_LIMIT = 32  # contexts without a visit; the one used longest ago goes first
+TAB_LIMIT = 4  # of them keep their tab, which is a process of some 60 MB
 RECORDED_LIMIT = 20_000  # resources of one context whose records are known
 
 
@@ -57,10 +58,12 @@ class SharedContext:
 
         Errors as `Browser.open_context`.
         """
-        if self.context is None or self.browser is not browser or self.proxy != endpoint.server:
+        is_usable = self.context is not None and self.context.reusable
+        if not is_usable or self.browser is not browser or self.proxy != endpoint.server:
             await self.close()
             self.browser, self.proxy = browser, endpoint.server
             self.context = await browser.open_context(endpoint)
+        assert self.context is not None
         return self.context
 
     def remember(self, ledger: Iterable[RequestLogEntry]) -> None:
@@ -113,6 +116,9 @@ class SharedContextPool:
             else:
                 self._idle.setdefault(key, []).append(shared)
                 self._idle.move_to_end(key)
+                for idle in [each for contexts in self._idle.values() for each in contexts][:-TAB_LIMIT]:
+                    if idle.context is not None:
+                        idle.context.close_tab()
                 while len(self) > IDLE_LIMIT:
                     oldest = next(iter(self._idle))
                     dropped = self._take(oldest)

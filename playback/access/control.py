@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from core.captures import ArtifactKind, Capture, parse_artifact_uri
 from core.errors import PermanentError
+from core.media_types import HTML_TYPES, TEXT_TYPES
 from core.timestamps import timestamp14
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import HoldIndex, ScanVerdict, hold_of
@@ -27,7 +28,6 @@ from playback.access.takedowns import (
     strictest_takedown,
     url_within,
 )
-from playback.media_types import HTML_TYPES, TEXT_TYPES
 from warc.index.database import in_lists
 
 Rows = Callable[[str, Mapping[str, Any]], Sequence[Any]]

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from playback.media_types import FONT_TYPE
+from core.media_types import FONT_TYPE
 from playback.url_paths import LONGEST_URL
 
 Headers = list[tuple[str, str]]

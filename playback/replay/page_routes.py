@@ -11,11 +11,11 @@ from urllib.parse import urljoin
 
 from core.captures import ArtifactKind, Capture
 from core.errors import BodyTooLargeError, PermanentError
+from core.media_types import HTML_TYPES, IMAGE_TYPES, PDF, READ_TYPES, TEXT_TYPES
 from core.timestamps import timestamp14
 from playback.access.control import PageFacts
 from playback.access.levels import Level
 from playback.access.threat_lists import ListEffect, ListHit
-from playback.media_types import HTML_TYPES, IMAGE_TYPES, PDF, READ_TYPES, TEXT_TYPES
 from playback.replay.replay_context import (
     HTML,
     NEVER,

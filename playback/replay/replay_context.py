@@ -21,11 +21,11 @@ from typing import Any
 import webencodings  # type: ignore[import-untyped]
 
 from core.captures import ArtifactKind, Capture, RecordType
+from core.media_types import charset_of
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore, Values
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, lowest_level
-from playback.media_types import charset_of
 from playback.replay.archive import CaptureArchive, Payload
 from playback.replay.capture_lookup import CaptureLookup, call_inline
 from playback.replay.made_cache import MadeCache

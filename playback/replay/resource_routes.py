@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 from core.captures import ArtifactKind, Capture, parse_artifact_uri
 from core.errors import BodyTooLargeError, PermanentError
-from playback.media_types import FONT_TYPE, PDF, charset_of
+from core.media_types import FONT_TYPE, PDF, charset_of
 from playback.replay.archive import Payload
 from playback.replay.replay_context import (
     CSS,

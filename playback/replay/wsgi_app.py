@@ -27,10 +27,10 @@ from core.errors import (
     PermanentError,
     TransientError,
 )
+from core.media_types import TOO_LARGE
 from core.timestamps import parse_timestamp14
 from playback.access.control import TakenDownError
 from playback.access.holds import PayloadHold
-from playback.media_types import TOO_LARGE
 from playback.mementos import (
     MementoEndpoints,
     MementoIndex,

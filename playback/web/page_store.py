@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from core.captures import ArtifactKind, parse_artifact_uri
 from core.errors import BadUrlError, PermanentError
+from core.media_types import DOWNLOAD_TYPES, PDF, READ_TYPES
 from core.page_classes import GOOD, QUALITY_SQL, WITHHELD, class_rank, is_usable
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import from_unix_milliseconds, timestamp14, unix_milliseconds
@@ -22,7 +23,6 @@ from playback.access.control import (
     page_facts,
 )
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownSubject
-from playback.media_types import DOWNLOAD_TYPES, PDF, READ_TYPES
 from playback.mementos import url_values
 from playback.url_paths import is_web_url
 from playback.web.page_request import EVERYTHING, CaptureFacets

@@ -16,9 +16,9 @@ from starlette.routing import Route
 
 from core.captures import ArtifactKind
 from core.errors import TransientError
+from core.media_types import HTML_TYPES
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, lowest_level
-from playback.media_types import HTML_TYPES
 from playback.url_paths import (
     LEVEL_MODIFIERS,
     FullOrigins,

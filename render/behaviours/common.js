@@ -26,8 +26,9 @@
   // Two frames drawn: then callbacks of IntersectionObserver have run. A page may draw none; a busy
   // machine draws them late.
   let patience = 1000;
-  const drawn = async () => {
-    const frames = new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() => go(true))));
+  const drawn = async (count = 2) => {
+    const frame = () => new Promise((go) => requestAnimationFrame(() => go(true)));
+    const frames = count > 1 ? frame().then(frame) : frame();
     if (!(await Promise.race([frames, pause(patience)]))) patience = 100;
   };
 

@@ -152,9 +152,10 @@ async def wait_reaction(page: BrowserPage, began: float, limit_s: float, *, stil
 
 # After its end was reached, a page that loads more begins within two frames and this, by its own clock.
 BOTTOM_S = 0.12
+SMALL = 0.1  # size at which pages are drawn meanwhile
 CHECK_S = 1.0  # limit of finding out whether a page can react; one that takes longer is scrolled
 _EVENTS = frozenset({"scroll", "scrollend"})
-# Whether something of the document itself waits to come into sight, or forbids scrolling.
+# Whether something of the document waits to come into sight or is observed, or the document forbids scrolling.
 _WAITS = """() => {
   const get = (name) => Object.getOwnPropertyDescriptor(Document.prototype, name).get.call(document);
   const is = (selector) => Document.prototype.querySelector.call(document, selector) !== null;
@@ -162,16 +163,15 @@ _WAITS = """() => {
     const style = node && getComputedStyle(node);
     return style && (/hidden|clip/.test(style.overflowY) || style.position === "fixed");
   });
-  let ticks = false;
+  let ticks = 0;
   const hear = (event) => { ticks = event.detail; };
   addEventListener("weboid-tick", hear);
   dispatchEvent(new Event("weboid-ticks"));
   removeEventListener("weboid-tick", hear);
-  return locked || ticks !== false || is("iframe, frame, object, embed, [data-src], [data-lazy-src], [data-original], [data-lazy], [data-bg]");
+  return locked || ticks !== 0 || is("iframe, frame, object, embed, [data-src], [data-lazy-src], [data-original], [data-lazy], [data-bg]");
 }"""
 # In the page's own world; a page that has replaced the class is taken for one that uses it.
-_OBSERVER = """/native code/.test(Function.prototype.toString.call(IntersectionObserver))
-  ? IntersectionObserver.prototype : null"""
+_REPLACED = "!/native code/.test(Function.prototype.toString.call(IntersectionObserver))"
 _GROUP = "scroll"
 
 
@@ -187,7 +187,7 @@ async def can_react(page: BrowserPage) -> bool:
 
 
 async def _listens(page: BrowserPage) -> bool:
-    """Return whether a script listens to scrolling anywhere, or observes what comes into sight."""
+    """Return whether a script listens to scrolling anywhere, or has an observer of its own making."""
     own: set[str] = set()  # scripts of ours, which time what a scroll sets off
     try:
         for name, depth in (("window", 0), ("document", -1)):
@@ -199,13 +199,8 @@ async def _listens(page: BrowserPage) -> bool:
             own |= {each["scriptId"] for each in listeners if each["type"] == "weboid-timers"}
             if any(each["type"] in _EVENTS and each["scriptId"] not in own for each in listeners):
                 return True
-        facts = {"expression": _OBSERVER, "objectGroup": _GROUP, "silent": True}
-        prototype = (await page.send("Runtime.evaluate", facts))["result"]
-        if "objectId" not in prototype:
-            return True
-        query = {"prototypeObjectId": prototype["objectId"], "objectGroup": _GROUP}
-        objects = (await page.send("Runtime.queryObjects", query))["objects"]
-        return bool(objects["description"] != "Array(0)")
+        replaced = (await page.send("Runtime.evaluate", {"expression": _REPLACED, "silent": True}))["result"]
+        return replaced.get("value") is not False
     finally:
         page.post("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
 
@@ -214,8 +209,16 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
     """Scroll to the end, further as long as the page grows; boxes within it; and back to the top."""
     if not await can_react(page):
         return BehaviourAnswer(notes=("nothing on the page reacts to scrolling",))
+    page.draw_small(SMALL)
+    try:
+        return await _scroll(page, source, options)
+    finally:
+        page.draw_small(1)
+
+
+async def _scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
     frame, loop = main_frame(page), asyncio.get_running_loop()
-    end = loop.time() + options["limitMs"] / 1000
+    end, requests = loop.time() + options["limitMs"] / 1000, page.log.news
     answer = last = await run_script(page, frame, source, options)
     rounds = 0
     while last.number("steps") and last.number("height") < options["scrollPx"]:
@@ -231,7 +234,10 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
     within = await step_through(page, source, {**options, "limitMs": left_ms}, name="inner")
     answer = answer.with_others([within])
     if answer.done:
-        await run_script(page, frame, source, {**options, "back": True, "limitMs": 0})
+        left_ms = max(0.0, end - loop.time()) * 1000
+        last = await run_script(page, frame, source, {**options, "back": True, "limitMs": left_ms})
+        # A page on which nothing came of it is at rest as before.
+        answer = replace(answer, again=last.again or page.log.news != requests)
     return replace(answer, notes=(f"grew {rounds} times",) if rounds else ())
 
 

@@ -4,8 +4,9 @@
 // then hangs. Still means that the DOM and the layout do not change, fonts are loaded, and images in
 // view are decoded. After `patienceMs` what only goes on changing the same few nodes (a clock, a
 // carousel, an animation made by a script) counts as still; what brings news goes on counting.
-// `restart` begins the patience again. A page where nothing can happen any more need not be still for a while first.
-(quietMs, sliceMs, patienceMs, scripted, restart) => {
+// `restart` begins the patience again. A page where nothing can happen any more need not be still for a while first,
+// and one that waits for no answer (`awaits`) of anyone, nor has a database, only until its loop has been idle.
+(quietMs, sliceMs, patienceMs, scripted, restart, awaits) => {
   "use strict";
   const NODES = 50000; // looked at for shadow roots and frames
   const RECORDS = 2000; // of a batch that are read one by one
@@ -16,6 +17,8 @@
   const FEW = 3;
   const TICK_MS = 40;
   const FRAMES = 2; // drawn since the last change
+  const IDLE = 2; // idle periods of the page's loop since the last change
+  const SHORT = 0.4; // of the quiet
   const LONG = 4; // times the quiet: then frames are not drawn at all
   const FEW_CHARS = 400;
   const BUSY = include("busy")();
@@ -47,7 +50,13 @@
     const state = {
       began: performance.now(), changed: performance.now(), why: "dom", left: NODES, nodes: new WeakMap(),
       decoding: 0, decoded: new WeakSet(), observed: new WeakSet(), restless: new Set(), live: false, heavy: false,
+      stores: true,
     };
+    // Databases and caches answer without a request or a timer.
+    const lists = [() => IDBFactory.prototype.databases.call(indexedDB)];
+    if (globalThis.caches) lists.push(() => CacheStorage.prototype.keys.call(caches));
+    const count = (listed) => (state.stores = listed.some((each) => each.length > 0));
+    attempt(() => Promise.all(lists.map((list) => list())).then(count, () => {}), undefined);
     const late = () => performance.now() - state.began > patienceMs;
     const note = (why) => {
       state.changed = performance.now();
@@ -221,6 +230,7 @@
     let before = asked;
     let turn = 0;
     let frames = 0;
+    let idle = 0;
     let watched = 0;
     // On a busy machine a moment may pass in which nothing was drawn, and so nothing could change.
     const countFrames = () => {
@@ -230,9 +240,15 @@
         frames += 1;
         if (frames < FRAMES) requestAnimationFrame(next);
       };
-      frames = 0;
+      const rested = () => {
+        if (own !== turn) return;
+        idle += 1;
+        if (idle < IDLE) requestIdleCallback(rested);
+      };
+      [frames, idle] = [0, 0];
       watched = state.changed;
       requestAnimationFrame(next);
+      requestIdleCallback(rested);
     };
     const answer = (rested, now) =>
       resolve({ rested, now, held, restless: [...state.restless], unfinished: state.live && unfinished(), inert: false });
@@ -245,7 +261,8 @@
       held[why] = (held[why] || 0) + (now - before);
       before = now;
       if (state.live && (turn === 0 || state.changed > watched)) countFrames();
-      const quiet = state.live ? quietMs : 0;
+      const short = !awaits && !state.stores && idle >= IDLE && !every(document, "iframe, frame, object, embed").length;
+      const quiet = state.live ? quietMs * (short ? SHORT : 1) : 0;
       const still = now - Math.max(state.changed, asked);
       const drawn = !state.live || frames >= FRAMES || still >= LONG * quiet;
       if (!name && still >= quiet && drawn) return answer(true, "");

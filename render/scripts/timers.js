@@ -83,9 +83,18 @@
   const [{ dispatchEvent }, Answer] = [EventTarget.prototype, CustomEvent];
   const tellDue = () => apply(dispatchEvent, globalThis, [new Answer("weboid-due", { detail: round(max(latest(soon) - now(), 0)) })]);
   apply(EventTarget.prototype.addEventListener, globalThis, ["weboid-timers", tellDue]);
-  // Whether a page may look for itself where it was scrolled to (scroll.py).
-  const tellTicks = () => apply(dispatchEvent, globalThis, [new Answer("weboid-tick", { detail: ticks })]);
+  // Whether a page may look for itself where it was scrolled to, 1, or observes what comes into sight, 2 (scroll.py).
+  let observes = false;
+  const tellTicks = () =>
+    apply(dispatchEvent, globalThis, [new Answer("weboid-tick", { detail: (ticks ? 1 : 0) + (observes ? 2 : 0) })]);
   apply(EventTarget.prototype.addEventListener, globalThis, ["weboid-ticks", tellTicks]);
+  const { prototype } = IntersectionObserver;
+  prototype.observe = new Proxy(prototype.observe, {
+    apply: (target, self, given) => {
+      observes = true;
+      return apply(target, self, given);
+    },
+  });
   const setting = {
     apply: (target, self, given) => {
       const id = apply(target, self, given);

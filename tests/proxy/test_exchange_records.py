@@ -44,7 +44,9 @@ async def test_warcinfo_names_operator_user_agent_and_robots_rule(
         settings,
         links=replace(settings.links, contact=OPERATOR),
         policy=replace(settings.policy, robots="obey"),
-        proxy=replace(settings.proxy, title="Handbooks", description="All\r\nof them"),
+        proxy=replace(
+            settings.proxy, title="Handbooks", description="All\r\nof them", operator="The Library", profile="news"
+        ),
     )
     origin.answers["/"] = ok(b"<p>page")
     proxy = Proxy(layout, told, "proxy", tmp_path)
@@ -56,7 +58,8 @@ async def test_warcinfo_names_operator_user_agent_and_robots_rule(
 
     (info,) = [record for record in records(layout) if record.kind == "warcinfo"]
     said = fields(info)
-    assert said["operator"] == OPERATOR
+    assert (said["operator"], said["contact"], said["profile"]) == ("The Library", OPERATOR, "news")
+    assert said["software"].startswith("Weboid ")
     assert said["robots"] == "obey"
     assert (said["isPartOf"], said["description"]) == ("Handbooks", "All of them")
     assert said["http-header-user-agent"] == "Mozilla/5.0 (Test)"

@@ -104,7 +104,8 @@ async def test_the_facts_and_the_verdict_are_in_the_record(begin: Callable[..., 
         assert record.headers["WARC-Protocol"] == "tls/1.3"
         assert record.headers["WARC-Cipher-Suite"] == entry.tls_cipher
         assert record.headers["WARC-TLS-Certificate"] == f"sha256:{entry.tls_certificate}"
-    assert not [name for name in plain.headers if name.startswith(("WARC-TLS", "WARC-Protocol"))]
+    assert not [name for name in plain.headers if name.startswith(("WARC-TLS", "WARC-Cipher"))]
+    assert plain.headers["WARC-Protocol"] == "http/1.1"
 
 
 async def test_a_profile_may_insist_on_good_certificates(begin: Callable[..., Proxy], secure_origin: Origin) -> None:

@@ -100,6 +100,16 @@ def test_a_cached_response_is_marked() -> None:
     assert [each.from_cache for each in story.log.entries()] == [True, True]
 
 
+def test_a_304_for_what_a_page_had_in_memory_is_a_cached_response() -> None:
+    """A script that asks with a condition of its own is given the 304 itself."""
+    story = Story()
+    for number, kind in enumerate(("Stylesheet", "Fetch")):
+        story.ask(str(number), f"http://a/{number}", kind)
+        story.answer(str(number), 304, kind)
+
+    assert [(each.status, each.from_cache) for each in story.log.entries()] == [(200, True), (304, False)]
+
+
 def test_a_failure_keeps_its_reason() -> None:
     """What blocked it says more than the error that followed."""
     story = Story()

@@ -14,7 +14,7 @@ from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import Origin, Proxy, ok
 from tests.support.warc_damage import SITE, captures, flip, make_collection, sql
 from tests.warc.test_file_check import fetch
-from warc.checksums import add_sums, read_sums
+from warc.checksums import add_sums, chain_problems, read_chain, read_sums, replace_sums
 from warc.rebuild import rebuild_index
 from warc.verification import verify_collection
 
@@ -141,3 +141,55 @@ def test_a_line_is_added_whatever_the_last_writer_left(folder: Layout, before: s
 def test_a_list_that_is_not_there_is_empty(tmp_path: Path) -> None:
     """No error."""
     assert read_sums(Layout(tmp_path)).by_name == {}
+
+
+def test_each_checksum_is_a_link_of_a_chain(folder: Layout) -> None:
+    """A link is the SHA-256 of the link before and the line, so that others can compute it."""
+    add_sums(folder, {"one": A})
+    add_sums(folder, {"two": B})
+    link = "0" * 64
+    lines = []
+    for name, value in (("one", A), ("two", B)):
+        link = hashlib.sha256(f"{link}\n{value}  {name}".encode()).hexdigest()
+        lines.append(f"{link}  {value}  {name}\n")
+
+    assert folder.checksum_chain.read_text() == "".join(lines)
+    assert read_chain(folder).head == link
+
+
+def test_a_chain_begins_with_the_checksums_of_older_releases(folder: Layout) -> None:
+    """Their lines come first, also after a writer was killed between the two files, or in a line."""
+    folder.checksums.write_text(f"{A}  old\n")
+    add_sums(folder, {"new": B})
+    assert list(read_chain(folder).by_name) == ["old", "new"]
+
+    whole = folder.checksum_chain.read_bytes()
+    folder.checksum_chain.write_bytes(whole[:-5])
+    add_sums(folder, {"third": A})
+    assert folder.checksum_chain.read_bytes().startswith(whole)
+    assert list(chain_problems(read_chain(folder), read_sums(folder))) == []
+
+
+@pytest.mark.parametrize("name", ["SHA256SUMS", "SHA256SUMS.chain"])
+@pytest.mark.parametrize("change", ["edit", "remove"])
+def test_a_changed_line_breaks_the_chain(folder: Layout, name: str, change: str) -> None:
+    """In either file, edited or removed; later lines do not hide it."""
+    add_sums(folder, {"one": A, "two": B})
+    path = folder.archive / name
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([first.replace(A, B), *rest] if change == "edit" else rest))
+    add_sums(folder, {"three": A})
+
+    assert list(chain_problems(read_chain(folder), read_sums(folder)))
+
+
+def test_an_erasure_adds_a_link(folder: Layout) -> None:
+    """The replaced line stays in the chain, and links that are known elsewhere stay valid."""
+    add_sums(folder, {"one": A, "two": A})
+    before = read_chain(folder)
+    replace_sums(folder, {"one": B})
+    after = read_chain(folder)
+
+    assert list(chain_problems(after, read_sums(folder))) == []
+    assert before.links < after.links
+    assert after.by_name == {"one": B, "two": A}

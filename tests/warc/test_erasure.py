@@ -110,7 +110,7 @@ def assert_erased(house: House, before: dict[str, list[bytes]]) -> None:
     assert verify_collection(house.layout).faults == []
     assert verify_collection(house.layout, quick=True).faults == []
     names = {path.name for path in house.layout.archive.iterdir()}
-    assert names == {*before, "SHA256SUMS"}
+    assert names == {*before, "SHA256SUMS", "SHA256SUMS.chain"}
 
 
 def test_tombstones_stand_in_the_records_places(house: House) -> None:

@@ -195,11 +195,24 @@ def test_a_file_that_the_index_does_not_know_is_found(layout: Layout, quick: boo
     ],
 )
 def test_a_damaged_list_of_checksums_is_found(layout: Layout, change: Callable[[str], str], kind: str) -> None:
-    """A line that is missing, says nothing, contradicts, is wrong, or names no file."""
+    """A line that is missing, says nothing, contradicts, is wrong, or names no file; the chain knows some of that."""
     layout.checksums.write_text(change(layout.checksums.read_text()))
 
-    assert kinds(verify_collection(layout)) == {kind}
-    assert kinds(verify_collection(layout, quick=True)) == {kind}
+    assert kinds(verify_collection(layout)) - {"chain"} == {kind}
+    assert kinds(verify_collection(layout, quick=True)) - {"chain"} == {kind}
+
+
+def test_a_known_link_must_be_in_the_chain(layout: Layout) -> None:
+    """Whoever rewrites both files, and the index, cannot make an old link."""
+    result = VerificationResult()
+    result.check_link(layout, "")
+    result.check_link(layout, result.chain_head)
+    assert result.is_sound
+    first, *_ = layout.checksum_chain.read_text().splitlines(keepends=True)
+    layout.checksum_chain.write_text(first)
+    result.check_link(layout, result.chain_head)
+
+    assert kinds(result) == {"chain"}
 
 
 @pytest.mark.parametrize(

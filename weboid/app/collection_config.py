@@ -26,6 +26,7 @@ from warc.local_storage import replace_file
 COMMAND_TABLES: Final = {
     "archive": "archive",
     "crawl": "crawl",
+    "export": "export",
     "serve": "serve",
     "wiki watch": "watch",
 }

@@ -1,32 +1,37 @@
-"""Export of captures of a collection as a WACZ file: what readers may see, streamed, in constant memory.
+"""Export of captures of a collection as WACZ, WARC or CDXJ: what readers may see, streamed, in constant memory.
 
 WARCs of which everything is exported are copied byte by byte; of others the members of the records that were chosen.
-A plan of all records is kept in a temporary database next to the file. Records that a page took from the browser's
+A plan of all records is kept in a database next to the file, and stays after an interruption, with the unfinished file:
+the same export then continues behind the last whole WARC. Records that a page took from the browser's
 cache, and payloads that revisits refer to, are exported with it, wherever they are.
 """
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from core.errors import BadUrlError, InputError, PermanentError
 from core.layout import Layout
-from core.timestamps import parse_warc_date, timestamp14_at, unix_milliseconds, warc_date_at
+from core.timestamps import parse_warc_date, timestamp14_at, unix_milliseconds, warc_date, warc_date_at
 from core.url_keys import replay_key
 from playback.access.control import PAGE_FACTS, AccessControl, page_facts
 from playback.replay.capture_lookup import capture_of
 from warc.artifact_reader import ArtifactReader, RecordPlace, read_manifest
+from warc.checksums import read_chain, sha256_of
 from warc.file_reader import Reading, WarcMember, walk_records
 from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.queries import ALL_KEYS, KeyRange, matching_keys, page_chunks
-from warc.wacz_writer import WaczWriter
+from warc.local_storage import replace_file
+from warc.record_builder import warcinfo_member
+from warc.wacz_writer import CombinedWarcWriter, ExportFile, WaczWriter
 
 _CHUNK_BYTES = 1 << 20
 _PAGE_CHUNK = 200
@@ -38,11 +43,16 @@ _COLUMNS = (
 )
 _PLAN = """
 CREATE TABLE records (filename TEXT, start INTEGER, length INTEGER, urlkey TEXT, timestamp TEXT, facts TEXT,
-    placed INTEGER, PRIMARY KEY (filename, start)) WITHOUT ROWID;
+    page_id TEXT, placed INTEGER, PRIMARY KEY (filename, start)) WITHOUT ROWID;
 CREATE TABLE pages (urlkey TEXT, captured_ms INTEGER, page_id TEXT, facts TEXT,
     PRIMARY KEY (urlkey, captured_ms, page_id)) WITHOUT ROWID;
+CREATE TABLE warcs (filename TEXT UNIQUE, inode INTEGER, part INTEGER, entry TEXT);
+CREATE TABLE parts (number INTEGER PRIMARY KEY);
+CREATE TABLE about (request TEXT, moment TEXT, counts TEXT)
 """
-_ADD_RECORD = "INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?, ?, ?, NULL)"
+_TABLES = ("records", "pages", "warcs", "parts", "about")
+_PROGRESS = "SELECT 1 FROM warcs WHERE entry IS NOT NULL UNION SELECT 1 FROM parts"
+_ADD_RECORD = "INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,45 @@ class ExportSelection:
         return not self.keys and self.since is None and self.until is None
 
 
+class ExportForm(StrEnum):
+    """Form of an export."""
+
+    WACZ = "wacz"
+    WARC = "warc"  # the records of all WARCs in one
+    CDXJ = "cdxj"  # the index alone, with the WARCs' own names and offsets
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """Export of a collection to a file, or to numbered files of a limited size."""
+
+    path: Path
+    selection: ExportSelection
+    facts: Mapping[str, Any]  # of the package, such as ``title``
+    moment: datetime
+    form: ExportForm = ExportForm.WACZ
+    has_text: bool = True
+    replaces: bool = False  # existing files
+    size_limit: int = 0  # bytes of WARCs in a file; a WARC is not divided; 0: no limit
+    sign: Callable[[str], Mapping[str, str]] | None = None  # see `WaczWriter.finish`
+    # The times as they were given, and the state of what may be shown: when one has changed, an interrupted export is
+    # begun again.
+    state: Sequence[object] = ()
+
+    def fingerprint(self, layout: Layout) -> str:
+        """Return what an interrupted export has in common with one that continues it."""
+        about = (
+            layout.root.absolute(),
+            self.selection.keys,
+            self.form,
+            self.size_limit,
+            self.has_text,
+            dict(self.facts),
+            self.state,
+        )
+        return hashlib.sha256(repr(about).encode()).hexdigest()
+
+
 @dataclass(slots=True)
 class ExportCount:
     """Numbers of what an export holds."""
@@ -70,6 +119,8 @@ class ExportCount:
     withheld_pages: int = 0  # taken down, with a threat, or made with a login
     withheld_records: int = 0
     missing_warcs: list[str] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)  # that were written
+    is_resumed: bool = False  # an interrupted export was continued
 
 
 def url_keys(text: str) -> KeyRange:
@@ -105,53 +156,184 @@ class CollectionExport:
         self._may_copy = self._is_open and not database.rows(skipped, {})
         self.count = ExportCount()
 
-    def write(
-        self,
-        path: Path,
-        selection: ExportSelection,
-        facts: Mapping[str, Any],
-        *,
-        moment: datetime,
-        has_text: bool = True,
-    ) -> ExportCount:
-        """Write the file, whose package has the facts, such as ``title``; InputError: there is nothing to export."""
-        with ExitStack() as stack:
-            stored = stack.enter_context(NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."))
-            plan = stack.enter_context(closing(sqlite3.connect(stored.name, isolation_level=None)))
-            plan.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_PLAN} BEGIN;")
-            self._choose(plan, selection)
-            if not self.count.records:
-                raise InputError("Nothing to export: no capture that may be shown matches.")
-            writer = stack.enter_context(WaczWriter(path, moment))
-            for (filename,) in plan.execute("SELECT DISTINCT filename FROM records").fetchall():
-                self._write_warc(writer, plan, filename)
-            writer.add_index(self._index_lines(plan))
-            writer.add_pages(self._pages(plan, has_text=has_text), has_text=has_text)
-            writer.finish({"software": f"weboid {version('weboid')}", **facts})
+    def write(self, request: ExportRequest) -> ExportCount:
+        """Write what is requested; InputError: there is nothing to export, or a file is in the way.
+
+        After an interruption the same request continues with the same records, unless something was taken down, or
+        erased, since.
+        """
+        plan_file = request.path.with_name(f".{request.path.name}.plan")
+        try:
+            with closing(sqlite3.connect(plan_file, isolation_level=None, timeout=0)) as plan:
+                plan.execute("PRAGMA locking_mode = EXCLUSIVE")
+                plan.execute("PRAGMA synchronous = OFF")
+                plan.execute("BEGIN IMMEDIATE")
+                try:
+                    self._write_parts(plan, request)
+                except BaseException:
+                    if not _has_table(plan, "about") or not plan.execute(_PROGRESS).fetchone():
+                        plan_file.unlink()
+                    raise
+                plan_file.unlink()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+                raise InputError(f"{plan_file} is in use: another export writes {request.path.name}.") from error
+            raise InputError(f"{plan_file} cannot be used: {error}. Remove it, or choose another folder.") from error
         return self.count
 
-    def _choose(self, plan: sqlite3.Connection, selection: ExportSelection) -> None:
-        """Put pages and records into the plan."""
+    def _write_parts(self, plan: sqlite3.Connection, request: ExportRequest) -> None:
+        moment = self._resumed(plan, request) or self._planned_at(plan, request)
+        (parts,) = plan.execute("SELECT max(part) FROM warcs").fetchone()
+        targets = {number: _part_path(request.path, number, parts) for number in range(1, parts + 1)}
+        done = {number for (number,) in plan.execute("SELECT number FROM parts")}
+        for number in sorted(targets.keys() - done):
+            if targets[number].exists() and not request.replaces:
+                raise InputError(f"{targets[number]} exists already: give --force to replace it.")
+        for number in sorted(targets.keys() - done):
+            self._write_part(plan, request, moment, number)
+            plan.execute("INSERT INTO parts VALUES (?)", (number,))
+            _commit(plan)
+        self.count.files = list(targets.values())
+        if parts > 1 and request.form is ExportForm.WACZ:
+            self.count.files.append(_write_manifest(request, moment, self.count.files))
+
+    def newest_page(self, selection: ExportSelection) -> tuple[str, str]:
+        """Return id and URL of the newest page of a selection that readers may see; InputError: there is none."""
+        shown = (
+            (row["captured_ms"], row["page_id"], row["final_url"] or row["url"])
+            for rows in self._chosen_pages(selection)
+            for row in self._shown_pages(rows)
+        )
+        newest = max(shown, default=None)
+        if newest is None:
+            raise InputError("Nothing to export: no page that may be shown matches.")
+        return newest[1:]
+
+    @property
+    def has_everything(self) -> bool:
+        """Return True when also what is withheld is exported."""
+        return self._access is None
+
+    @property
+    def is_open(self) -> bool:
+        """Return True when nothing at all is withheld from this export."""
+        return self._is_open
+
+    def _resumed(self, plan: sqlite3.Connection, request: ExportRequest) -> datetime | None:
+        """Return the moment of an interrupted export of the same request, whose plan is used; else None."""
+        if not _has_table(plan, "about"):
+            return None
+        about = plan.execute("SELECT request, moment, counts FROM about").fetchone()
+        if about is None or about[0] != request.fingerprint(self._layout):
+            return None
+        for filename, inode in plan.execute("SELECT filename, inode FROM warcs").fetchall():
+            path = self._warc_path(filename)
+            if path is None or path.stat().st_ino != inode:  # an erasure writes a file again
+                return None
+        self.count = ExportCount(**json.loads(about[2]), is_resumed=True)
+        return datetime.fromisoformat(about[1])
+
+    def _planned_at(self, plan: sqlite3.Connection, request: ExportRequest) -> datetime:
+        """Make the plan: pages, records, and the parts with their WARCs; return the moment of the export."""
+        for name in _TABLES:
+            plan.execute(f"DROP TABLE IF EXISTS {name}")
+        for statement in _PLAN.split(";"):  # a script would end the transaction
+            plan.execute(statement)
+        self._choose(plan, request.selection)
+        part, filled = 1, 0
+        by_time = "SELECT filename, sum(length) FROM records GROUP BY filename ORDER BY min(timestamp), filename"
+        for filename, planned in plan.execute(by_time).fetchall():
+            path = self._warc_path(filename)
+            if path is None:
+                self.count.missing_warcs.append(filename)
+                plan.execute("DELETE FROM records WHERE filename = ?", (filename,))
+                continue
+            is_whole = request.selection.is_everything and self._may_copy
+            size = path.stat().st_size if is_whole else planned
+            if request.size_limit and filled and filled + size > request.size_limit:
+                part, filled = part + 1, 0
+            filled += size
+            plan.execute("INSERT INTO warcs VALUES (?, ?, ?, NULL)", (filename, path.stat().st_ino, part))
+        count = self.count
+        count.pages = plan.execute("SELECT count(*) FROM pages").fetchone()[0]
+        count.records = plan.execute("SELECT count(*) FROM records").fetchone()[0]
+        if not count.records:
+            raise InputError("Nothing to export: no capture that may be shown matches.")
+        names = ("pages", "records", "withheld_pages", "withheld_records", "missing_warcs")
+        counts = json.dumps({name: getattr(count, name) for name in names})
+        values = (request.fingerprint(self._layout), request.moment.isoformat(), counts)
+        plan.execute("INSERT INTO about VALUES (?, ?, ?)", values)
+        _commit(plan)
+        return request.moment
+
+    def _write_part(self, plan: sqlite3.Connection, request: ExportRequest, moment: datetime, number: int) -> None:
+        (parts,) = plan.execute("SELECT max(part) FROM warcs").fetchone()
+        target = _part_path(request.path, number, parts)
+        if request.form is ExportForm.CDXJ:
+            plan.execute("UPDATE records SET placed = start")
+            with ExportFile(target) as file:
+                file.write_lines(self._index_lines(plan, number))
+                file.publish()
+            return
+        stored = plan.execute("SELECT filename, entry FROM warcs WHERE part = ? ORDER BY rowid", (number,)).fetchall()
+        entries = [json.loads(entry) for _, entry in stored if entry]
+        writer = (
+            WaczWriter(target, moment, entries)
+            if request.form is ExportForm.WACZ
+            else CombinedWarcWriter(target, entries)
+        )
+        software = f"weboid {version('weboid')}"
+        with writer:
+            there = {each["name"] for each in writer.entries}
+            if isinstance(writer, CombinedWarcWriter) and not there:
+                about = {
+                    "isPartOf": str(request.facts.get("title", "")),
+                    "description": str(request.facts.get("description", "")),
+                }
+                writer.add("", [warcinfo_member(target.name, date=warc_date(moment), software=software, facts=about)])
+            for filename, _ in stored:
+                if f"archive/{filename}" not in there:
+                    entry = self._write_warc(writer, plan, filename)
+                    plan.execute("UPDATE warcs SET entry = ? WHERE filename = ?", (json.dumps(entry), filename))
+                    _commit(plan)
+                self.count.warcs += 1
+            if isinstance(writer, WaczWriter):
+                writer.add_index(self._index_lines(plan, number))
+                has_text = request.has_text
+                writer.add_pages(self._pages(plan, number, has_text=has_text), has_text=has_text)
+                chain = read_chain(self._layout)
+                evidence = {"checksumChain": chain.head} if chain.size else {}
+                writer.finish({"software": software, **request.facts, **evidence}, request.sign)
+            else:
+                writer.publish()
+
+    def _warc_path(self, filename: str) -> Path | None:
+        return next((each for each in self._layout.warc(filename) if each.exists()), None)
+
+    def _chosen_pages(self, selection: ExportSelection) -> Iterator[list[Any]]:
+        """Yield the rows of the pages of a selection, in chunks."""
         columns = f"{PAGE_FACTS}, urlkey, captured_ms, title, status, mime"
         condition = _SHOWN
         for sign, moment in ((">=", selection.since), ("<", selection.until)):
             if moment is not None:
                 condition += f" AND captured_ms {sign} {unix_milliseconds(moment)}"
-        is_all = selection.is_everything and self._is_open
         for keys in selection.keys or (ALL_KEYS,):
-            for rows in page_chunks(self._database, condition, columns=columns, keys=keys, size=_PAGE_CHUNK):
-                shown = list(self._shown_pages(rows))
+            yield from page_chunks(self._database, condition, columns=columns, keys=keys, size=_PAGE_CHUNK)
+
+    def _choose(self, plan: sqlite3.Connection, selection: ExportSelection) -> None:
+        """Put pages and records into the plan."""
+        is_all = selection.is_everything and self._is_open
+        for rows in self._chosen_pages(selection):
+            shown = list(self._shown_pages(rows))
+            for row in shown:
+                self._plan_page(plan, row)
+            if not is_all:
+                self._plan_captures(plan, [row["page_id"] for row in shown])
+            if not selection.is_everything:
                 for row in shown:
-                    self._plan_page(plan, row)
-                if not is_all:
-                    self._plan_captures(plan, [row["page_id"] for row in shown])
-                if not selection.is_everything:
-                    for row in shown:
-                        self._plan_cached(plan, row["page_id"])
+                    self._plan_cached(plan, row["page_id"])
         if is_all:  # also what belongs to no page
             self._plan_all(plan)
-        self.count.pages = plan.execute("SELECT count(*) FROM pages").fetchone()[0]
-        self.count.records = plan.execute("SELECT count(*) FROM records").fetchone()[0]
 
     def _shown_pages(self, rows: Sequence[Any]) -> Iterator[Any]:
         """Yield the pages that readers may see."""
@@ -221,15 +403,16 @@ class CollectionExport:
         capture = capture_of(row)
         return capture is not None and self._access.capture(capture) is None
 
-    def _write_warc(self, writer: WaczWriter, plan: sqlite3.Connection, filename: str) -> None:
-        path = next((each for each in self._layout.warc(filename) if each.exists()), None)
+    def _write_warc(
+        self, writer: WaczWriter | CombinedWarcWriter, plan: sqlite3.Connection, filename: str
+    ) -> dict[str, Any]:
+        """Copy what is planned of a WARC; return the entry of the file."""
+        path = self._warc_path(filename)
+        if path is None:
+            raise PermanentError(f"{filename} is gone: run `weboid collection verify`.")
         rows = plan.execute(
             "SELECT start, length FROM records WHERE filename = ? ORDER BY start", (filename,)
         ).fetchall()
-        if path is None:
-            self.count.missing_warcs.append(filename)
-            plan.execute("DELETE FROM records WHERE filename = ?", (filename,))
-            return
         query = "SELECT count(*) AS n FROM captures WHERE filename = :name"
         indexed = self._database.rows(query, {"name": filename})[0]["n"]
         whole = self._may_copy and indexed == len(rows)
@@ -255,12 +438,12 @@ class CollectionExport:
                         )
             self.count.stored_bytes += at
 
-        writer.add(f"archive/{filename}", pieces())
-        self.count.warcs += 1
+        entry = writer.add(f"archive/{filename}", pieces())
         if whole:
             plan.execute("UPDATE records SET placed = start WHERE filename = ?", (filename,))
         else:
             plan.executemany("UPDATE records SET placed = ? WHERE filename = ? AND start = ?", places)
+        return entry
 
     def _spans(
         self, path: Path, filename: str, rows: Sequence[tuple[int, int]], *, whole: bool
@@ -282,17 +465,23 @@ class CollectionExport:
             if isinstance(request, WarcMember) and request.kind == "request":
                 yield request.offset, request.offset + request.length, False
 
-    def _index_lines(self, plan: sqlite3.Connection) -> Iterator[str]:
+    def _index_lines(self, plan: sqlite3.Connection, part: int) -> Iterator[str]:
         rows = plan.execute(
-            "SELECT urlkey, timestamp, facts, placed, length, filename FROM records ORDER BY urlkey, timestamp, facts"
+            "SELECT urlkey, timestamp, facts, placed, length, filename FROM records JOIN warcs USING (filename)"
+            " WHERE part = ? ORDER BY urlkey, timestamp, facts",
+            (part,),
         )
         for urlkey, timestamp, facts, placed, length, filename in rows:
             place = {"length": str(length), "offset": str(placed), "filename": filename}
             line = json.dumps({**json.loads(facts), **place}, ensure_ascii=False)
             yield f"{urlkey} {timestamp} {line}"
 
-    def _pages(self, plan: sqlite3.Connection, *, has_text: bool) -> Iterator[dict[str, Any]]:
-        for page_id, facts in plan.execute("SELECT page_id, facts FROM pages"):
+    def _pages(self, plan: sqlite3.Connection, part: int, *, has_text: bool) -> Iterator[dict[str, Any]]:
+        """Yield the pages of a part: that with the first of their records."""
+        plan.execute("CREATE INDEX IF NOT EXISTS records_by_page ON records (page_id)")
+        first = "SELECT min(part) FROM records JOIN warcs USING (filename) WHERE records.page_id = pages.page_id"
+        query = f"SELECT page_id, facts FROM pages WHERE coalesce(({first}), 1) = ?"  # noqa: S608 constants
+        for page_id, facts in plan.execute(query, (part,)):
             page = json.loads(facts)
             if has_text:
                 text = self._text(plan, page_id)
@@ -323,4 +512,40 @@ def _planned(row: Any) -> tuple[Any, ...]:
         facts["status"] = str(row["status"])
     timestamp = timestamp14_at(row["captured_ms"])
     key = row["urlkey"] or row["url"]
-    return row["filename"], row["offset"], row["length"], key, timestamp, json.dumps(facts)
+    return row["filename"], row["offset"], row["length"], key, timestamp, json.dumps(facts), row["page_id"]
+
+
+def _stem(path: Path) -> tuple[str, str]:
+    """Split a name into stem and ending."""
+    ending = ".warc.gz" if path.name.endswith(".warc.gz") else path.suffix
+    return path.name.removesuffix(ending), ending
+
+
+def _part_path(path: Path, number: int, parts: int) -> Path:
+    """Return the path of a part: the one asked for, or numbered where there are several."""
+    stem, ending = _stem(path)
+    return path if parts == 1 else path.with_name(f"{stem}-{number:05}{ending}")
+
+
+def _commit(plan: sqlite3.Connection) -> None:
+    """Write the plan as it is now, and keep it locked."""
+    plan.execute("COMMIT")
+    plan.execute("BEGIN IMMEDIATE")
+
+
+def _has_table(plan: sqlite3.Connection, name: str) -> bool:
+    return plan.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+
+def _write_manifest(request: ExportRequest, moment: datetime, files: Sequence[Path]) -> Path:
+    """Write the list of the parts, with which players open them as one archive; return its path."""
+    manifest = {
+        "profile": "multi-wacz-package", "created": warc_date(moment), **request.facts,
+        "resources": [
+            {"name": each.name, "path": each.name, "hash": f"sha256:{sha256_of(each)}", "bytes": each.stat().st_size}
+            for each in files
+        ],
+    }  # fmt: skip
+    path = request.path.with_name(f"{_stem(request.path)[0]}.json")
+    replace_file(path, json.dumps(manifest, indent=2, ensure_ascii=False))
+    return path

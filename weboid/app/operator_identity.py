@@ -101,8 +101,11 @@ def collection_settings(
     `unattended`: the URLs were not given by hand. `robots`: "obey" or "ignore" where an option sets it.
     """
     settings = load_profile(profile)
-    values = operator_fields(read_operator(root)) if root is not None else {}
-    values |= _from_environment()
+    operator = read_operator(root) if root is not None else OperatorIdentity()
+    values = operator_fields(operator) | _from_environment()
+    about = settings.proxy
+    about = replace(about, operator=about.operator or operator.name, profile=about.profile or profile_name(profile))
+    settings = replace(settings, proxy=about)
     settings = _completed(settings, values, profile=profile, unattended=unattended)
     if robots is None and unattended and not profile_sets(profile, "policy", "robots"):
         robots = "obey"
@@ -110,6 +113,15 @@ def collection_settings(
         settings = replace(settings, policy=replace(settings.policy, robots=robots))
     check_settings(settings, source="the operator's")
     return settings if root is None or not is_trial(root) else trial_settings(settings)
+
+
+def profile_name(profile: str) -> str:
+    """Return the name of a profile: of a preset, or of a file without its folder.
+
+    >>> profile_name("wiki"), profile_name("/data/weboid.toml@mobile"), profile_name("mine/news.toml")
+    ('wiki', 'mobile', 'news')
+    """
+    return Path(profile.rpartition("@")[2] or profile).stem
 
 
 def _completed(

@@ -1,20 +1,180 @@
-"""Self-contained HTML pages without scripts, among them the baseline report."""
+"""Self-contained files: an archived page as HTML, PDF, PNG or text, and HTML reports; none has scripts.
 
+The HTML of an archived page is its sanitised copy, with what it loads as ``data:`` URLs. Pictures, PDF and text are
+those of the capture, or of the copy where levels or take-downs withhold something.
+"""
+
+import asyncio
 import base64
+import html
+import io
+import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
+import httpx
 import jinja2
+from PIL import Image
 
+from core.captures import ArtifactKind
+from core.clock import Clock
+from core.config.settings import BrowserSettings
+from core.errors import UnavailableError
+from core.layout import Layout
+from core.page_manifest import PageScreen
+from playback.access.levels import DEFAULT_LEVEL
+from playback.web.page_store import PageStore
 from qa.baseline import AFTER, BEFORE, BaselineFolder, BaselineHeader
 from qa.compare.picture_decoder import shrink_picture
+from qa.copy_view import screen_at_capture, view_copy
+from qa.local_replay import ReplayOrigins, open_browsers, open_collection_replay, running_replay
 from qa.page_changes import PlaybackRegression, RegressionKind, compare_playback, count_by_kind
+from warc.artifact_reader import ArtifactReader
+from warc.index.database import open_database
 from weboid.app.text_table import clean
 
 _WIDEST_PX = 640  # three pictures stand side by side
 _TALLEST_PX = 8_000
 _QUALITY = 70  # of WebP
+
+
+_PART_BYTES = 10_000_000  # of one resource, and of all of them: others are left out
+_PAGE_BYTES = 100_000_000
+_NESTED_SHEETS = 5
+_EMPTY = "data:,"
+_DOCTYPE = re.compile(r"\s*<!doctype[^>]*>", re.IGNORECASE)
+# Tags as the sanitiser writes them, with quoted values, and style elements.
+_TAG = re.compile(r'<style\b[^>]*>.*?</style>|<[a-z](?:[^">]|"[^"]*")*>', re.IGNORECASE | re.DOTALL)
+_PART = re.compile(r"/c/\d{14}(im|mk|cs|cp|fo|me)_/(?:&amp;|[^\s\"&<>])+")  # of `MementoModifier`
+_SHEET_PART = re.compile(r'(?<=")/c/\d{14}(im|mk|cs|cp|fo|me)_/[^"\n]+(?=")')
+_DESTINATIONS = {"cs": "style", "cp": "style", "fo": "font", "me": "video"}  # Sec-Fetch-Dest by modifier
+_STORED = {
+    ".png": (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW),
+    ".pdf": (ArtifactKind.PDF,),
+    ".txt": (ArtifactKind.TEXT,),
+}
+_POLICY = (
+    "default-src 'none'; img-src data:; media-src data:; style-src data: 'unsafe-inline'; font-src data:;"
+    " form-action 'none'; base-uri 'none'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedPage:
+    """Page of a collection that is exported by itself."""
+
+    layout: Layout
+    database_url: str
+    page_id: str
+    browser: BrowserSettings
+    is_stored: bool  # artifacts of the capture may be given out: nothing at all is withheld, or all is wanted
+    ignores_levels: bool = False
+
+    async def file(self, ending: str, clock: Clock) -> bytes:
+        """Return the page in the form of an ending, such as ``.html``; UnavailableError: it cannot be made."""
+        stored = self._stored(ending, clock) if ending != ".html" and self.is_stored else None
+        if stored is not None:
+            return stored
+        async with running_replay(self.layout, self.database_url, full=False, fonts=True, cached=False) as origins:
+            replayed = partial(
+                open_collection_replay, self.layout, self.database_url, origins, DEFAULT_LEVEL, clock=clock
+            )
+            with replayed() as replay:
+                page = await asyncio.to_thread(replay.page, self.page_id)
+            if page is None:
+                raise UnavailableError("The page is hidden, or no longer in the index.")
+            if ending == ".html":
+                async with httpx.AsyncClient(base_url=origins.replay, timeout=60) as client:
+                    return await _PageEmbedding(client, origins.front).document(page.address.url)
+            async with open_browsers(self.browser, clock=clock) as lend, lend() as browser:
+                manifest = await asyncio.to_thread(page.manifest)
+                screen = PageScreen() if manifest is None else screen_at_capture(manifest)
+                view = await view_copy(browser, page.address, screen, clock=clock, pdf=ending == ".pdf")
+            made = {".pdf": view.pdf, ".png": view.picture, ".txt": (view.text or "").encode() or None}[ending]
+            if made is None:
+                raise UnavailableError(f"The copy cannot be shown: {view.reason or 'it is not an HTML page'}")
+            return made
+
+    def _stored(self, ending: str, clock: Clock) -> bytes | None:
+        """Return the artifact of the capture; None: there is none, or the level does not cover it."""
+        if not self.ignores_levels and ending != ".txt":
+            nowhere = ReplayOrigins("http://front.invalid", "http://replay.invalid")
+            with open_collection_replay(self.layout, self.database_url, nowhere, DEFAULT_LEVEL, clock=clock) as replay:
+                shown = replay.page(self.page_id)
+                if shown is None or shown.withheld:
+                    return None
+        with closing(open_database(self.layout, self.database_url)) as database:
+            store = PageStore(database)
+            page = store.with_ids([self.page_id])[self.page_id]
+            places = [place for kind in _STORED[ending] if (place := store.place(page, kind))]
+            data = ArtifactReader(self.layout).picture(places[0]) if places else None
+        return _as_png(data) if data and ending == ".png" else data
+
+
+def _as_png(picture: bytes) -> bytes:
+    with Image.open(io.BytesIO(picture)) as opened:
+        if opened.format == "PNG":
+            return picture
+        out = io.BytesIO()
+        opened.save(out, "PNG")
+        return out.getvalue()
+
+
+class _PageEmbedding:
+    """Copy whose parts are put into it as ``data:`` URLs; parts that playback refuses, or large ones, are left out."""
+
+    def __init__(self, client: httpx.AsyncClient, front: str) -> None:
+        self._client, self._front = client, front
+        self._urls: dict[str, str] = {}  # by path
+        self._left = _PAGE_BYTES
+
+    async def document(self, url: str) -> bytes:
+        """Return the copy as one HTML file."""
+        answer = await self._client.get(url, follow_redirects=True)
+        if answer.status_code != 200 or not answer.headers.get("content-type", "").startswith("text/html"):
+            raise UnavailableError(f"Playback shows no HTML copy of the page (status {answer.status_code}).")
+        text = answer.text
+        for tag in _TAG.finditer(text):
+            for part in (_SHEET_PART if tag[0][:6].lower() == "<style" else _PART).finditer(tag[0]):
+                await self._embed(part[0], part[1], 0)
+        text = _TAG.sub(self._with_parts, text)
+        policy = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        # Before the first element, so that it is in the head, whatever that looks like (HTML, 13.2.6.4).
+        doctype = _DOCTYPE.match(text)
+        start = doctype.end() if doctype else 0
+        return (text[:start] + policy + text[start:]).encode()
+
+    def _with_parts(self, tag: re.Match[str]) -> str:
+        """Return a tag with its parts; its links lead to the live pages, not to the playback that made this file."""
+        pattern = _SHEET_PART if tag[0][:6].lower() == "<style" else _PART
+        text = pattern.sub(lambda part: self._urls.get(part[0], _EMPTY), tag[0])
+        return re.sub(rf'"(?:{re.escape(self._front)}/page|/c)/\d{{14}}(?:[a-z]{{2}}_)?/', '"', text)
+
+    async def _embed(self, path: str, modifier: str, depth: int) -> None:
+        """Fetch a part, with those of a style sheet, and note its ``data:`` URL."""
+        if path in self._urls or depth > _NESTED_SHEETS:
+            return
+        self._urls[path] = _EMPTY
+        headers = {"Sec-Fetch-Dest": _DESTINATIONS.get(modifier, "image")}
+        data = bytearray()
+        async with self._client.stream("GET", html.unescape(path), headers=headers) as answer:
+            async for piece in answer.aiter_bytes():
+                data += piece
+                if len(data) > min(_PART_BYTES, self._left):
+                    return
+        mime = answer.headers.get("content-type", "").partition(";")[0]
+        if answer.status_code != 200:
+            return
+        if mime == "text/css":
+            sheet = data.decode("utf-8", "replace")
+            for part in _SHEET_PART.finditer(sheet):
+                await self._embed(part[0], part[1], depth + 1)
+            data = bytearray(_SHEET_PART.sub(lambda part: self._urls.get(part[0], _EMPTY), sheet).encode())
+        self._left -= len(data)
+        self._urls[path] = f"data:{mime};base64,{base64.b64encode(data).decode()}"
 
 
 def render_standalone(template: str, **values: Any) -> str:

@@ -162,8 +162,9 @@ def _check_command(words: str, collection: Path) -> None:
         command = command.get_command(context, word)
         context = click.Context(command, info_name=word, parent=context)
     final = command.get_command(context, name)
+    needed = [each.make_metavar(context) for each in final.params if each.required and isinstance(each, click.Argument)]
     try:
-        final.make_context(name, [f"--collection={collection}"], parent=context)
+        final.make_context(name, [*needed, f"--collection={collection}"], parent=context)
     except click.UsageError as error:
         table = COMMAND_TABLES[words]
         raise ConfigError(f"{collection / CONFIG_FILE} [{table}]: {error.message}") from error

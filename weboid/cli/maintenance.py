@@ -35,6 +35,7 @@ from weboid.app.setup_check import (
     check_pywb,
     check_setup,
 )
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import (
     CommandGroup,
     ExitCode,
@@ -129,8 +130,23 @@ def finding_line(finding: SetupFinding) -> str:
 @cli_command("verify")
 def verify_command(
     *,
-    folder: Path | None = argument("[COLLECTION]", type=click.Path(file_okay=False, path_type=Path)),
+    path: Path | None = argument("[FILE.wacz|COLLECTION]", type=click.Path(path_type=Path)),
     stores: CollectionStores = STORES,
+    key: Path | None = option(
+        "Public key, PEM, that the WACZ file must be signed with.",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    ),
+    trust: tuple[Path, ...] = option(
+        "Certificate authorities, PEM, that are trusted besides those of browsers.",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    ),
+    chain: str = option(
+        "Link that SHA256SUMS.chain of the collection must have, as an earlier run printed it.",
+        default="",
+        metavar="LINK",
+    ),
     quick: bool = option("Compare sizes and the index only; read no WARC."),
     jobs: int = option(
         "Files read at the same time.",
@@ -140,14 +156,19 @@ def verify_command(
     ),
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Check WARCs, checksums and index of a collection.
+    """Check a collection, or the signature of a WACZ file.
 
     Verifies every record of COLLECTION against its digests and the index, every closed file against
     archive/SHA256SUMS, every revisit against the response that it refers to. Changes nothing, and
     works while the collection is being written. Ends with 1 when there is a fault; each is reported
     with its location and the remedy.
+
+    Of a WACZ file it verifies the digest of every entry, the signature, its certificate and its time
+    stamp (docs/how-to/export.md).
     """
-    layout = read_collection(folder or stores.root)
+    if path is not None and (path.is_file() or path.suffix == ".wacz"):
+        return _verify_wacz(path, key, trust, output)
+    layout = read_collection(path or stores.root)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     progress = Progress(*columns, transient=True, disable=output.is_json or quick)
     task = progress.add_task("", total=None)
@@ -160,10 +181,31 @@ def verify_command(
         index = with_database(Settings(), stores.database_url).index
         live = is_in_use(layout) or bool(index.url and is_index_in_use(index.url))
         result = verify_collection(layout, quick=quick, live=live, jobs=jobs, progress=show, index=index)
+        result.check_link(layout, chain.lower())
     finally:
         progress.stop()
     output.show(result.to_dict(), verify_lines(result, quick=quick))
     return ExitCode.OK if result.is_sound else ExitCode.SOME_FAILED
+
+
+def _verify_wacz(path: Path, key: Path | None, trust: tuple[Path, ...], output: CommandOutput) -> int:
+    """Print the checks of a WACZ file; return the exit code."""
+    from warc.wacz_signature import WaczVerifier, read_public_key, trusted_roots
+
+    verifier = WaczVerifier(trusted_roots(trust), expected_key=None if key is None else read_public_key(key))
+    quiet = output.is_json or is_quiet()
+    with progress_bar("verifying", path.stat().st_size if path.exists() else None, quiet=quiet) as advance:
+        checks = verifier.verify(path, advance)
+    is_sound = all(each.passed is not False for each in checks)
+    marks = {True: ("ok  ", "green"), False: ("bad ", "red"), None: ("note", "cyan")}
+    lines = [
+        f"{click.style(mark, fg=colour)}  {each.name.ljust(10)}  {clean(each.text)}"
+        for each in checks
+        for mark, colour in (marks[each.passed],)
+    ]
+    facts = {"file": str(path), "sound": is_sound, "checks": [each.to_dict() for each in checks]}
+    output.show(facts, lines)
+    return ExitCode.OK if is_sound else ExitCode.SOME_FAILED
 
 
 def verify_lines(result: VerificationResult, *, quick: bool) -> list[str]:
@@ -181,6 +223,8 @@ def verify_lines(result: VerificationResult, *, quick: bool) -> list[str]:
     count = len(result.faults) + result.more
     faults = "no fault" if not count else "1 fault" if count == 1 else f"{count:,} faults"
     lines.append(f"{result.files:,} WARCs, {format_size(result.size)}, {read}: {faults}.")
+    if result.chain_head:
+        lines.append(f"Last link of SHA256SUMS.chain: {result.chain_head}")
     return lines
 
 

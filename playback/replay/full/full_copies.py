@@ -20,11 +20,11 @@ from wsgiref.types import WSGIApplication
 
 from core.captures import Capture
 from core.errors import BodyTooLargeError, PermanentError, TransientError
+from core.media_types import charset_of
 from core.timestamps import parse_timestamp14
 from playback.access.control import PageFacts, TakenDownError
 from playback.access.holds import PayloadHold
 from playback.access.levels import Level
-from playback.media_types import charset_of
 from playback.replay.archive import Payload
 from playback.replay.full.full_gate import (
     FullAnswer,

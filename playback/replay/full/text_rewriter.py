@@ -27,8 +27,8 @@ from typing import Any
 from urllib.parse import urljoin
 
 from core.errors import UnavailableError
+from core.media_types import HTML_TYPES
 from core.timestamps import parse_timestamp14
-from playback.media_types import HTML_TYPES
 from playback.replay.maker_process import run_jobs
 
 PYWB_PYTHON = "WEBOID_REPLAY_PYTHON"

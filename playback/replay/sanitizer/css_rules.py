@@ -25,7 +25,7 @@ import pyots
 import tinycss2
 from tinycss2.ast import FunctionBlock, IdentToken, LiteralToken, StringToken, URLToken
 
-from playback.media_types import FONT_TYPE
+from core.media_types import FONT_TYPE
 from playback.replay.sanitizer.allowlist import NAMES
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 

@@ -147,6 +147,44 @@ async def test_a_revalidated_resource_refers_to_its_record(take: Take, origin: O
     assert second.outcome is VisitOutcome.COMPLETE
 
 
+WRITING = """<p><script>
+document.write([name, sessionStorage.length, history.length, document.referrer].join());
+[name, sessionStorage.kept] = ["left", "left"];
+history.pushState(1, "", "#one");
+</script>"""
+
+
+async def test_a_tab_is_used_again_without_what_a_page_left_in_it(
+    take: Take, origin: Origin, layout: Layout, browser: Browser
+) -> None:
+    """The second page is in the same process, and finds what it finds in a tab of its own."""
+    origin.answers |= {f"/{name}": ok(WRITING.encode()) for name in "abc"}
+    first = await take("/a")
+    renderers = browser._process.of_kind("renderer")
+    second = await take("/b")
+
+    assert browser._process.of_kind("renderer") == renderers
+    assert first.text_digest == second.text_digest == (await take("/c", None)).text_digest
+
+
+async def test_a_tab_that_crashed_while_no_visit_had_it_is_replaced(
+    take: Take, origin: Origin, browser: Browser, contexts: SharedContextPool
+) -> None:
+    """With its context: the next visit begins with a fresh one."""
+    origin.answers |= {"/a": styled("a"), "/b": styled("b")}
+    await take("/a")
+    ((shared,),) = contexts._idle.values()
+    assert shared.context is not None
+    before = shared.context
+    for process in browser._process.of_kind("renderer"):
+        process.kill()
+    while before.reusable:
+        await asyncio.sleep(0.01)
+
+    assert (await take("/b")).outcome is VisitOutcome.COMPLETE
+    assert shared.context is not before
+
+
 async def test_a_framed_document_has_a_record_for_each_page(take: Take, origin: Origin, layout: Layout) -> None:
     """Take-downs find the pages that frame a document by the records of these pages."""
     framing = ok(b"<p>Words<iframe src=/frame></iframe>")

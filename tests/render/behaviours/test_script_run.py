@@ -38,3 +38,19 @@ async def test_a_page_that_may_react_is_scrolled(act: Act, way: str) -> None:
 
     assert acted.done["scroll"].notes != STILL
     assert acted.done["scroll"].done >= 3
+
+
+@pytest.mark.parametrize("place", ["empty", "hidden", "named", "loading"])
+async def test_a_place_that_may_be_filled_on_sight_is_scrolled_through(act: Act, place: str) -> None:
+    """However far down: a listener may load or show something there."""
+    acted = await act(f"far.html#{place}", "scroll")
+
+    assert f"seen-{place}" in acted.asked
+    assert acted.done["scroll"].done >= 12
+
+
+async def test_a_text_where_nothing_reacts_is_scrolled_to_its_end_at_once(act: Act) -> None:
+    """After the first steps its listeners get the end: each step is drawn, which takes most of a visit's CPU."""
+    acted = await act("far.html#text", "scroll")
+
+    assert 3 <= acted.done["scroll"].done <= 4

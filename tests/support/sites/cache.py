@@ -124,9 +124,10 @@ def unpack_npm(names: tuple[str, ...], into: Path) -> None:
 def copy_followed(source: Path, target: Path, tree: Path) -> None:
     """Copy a folder; a link becomes what it means inside `tree`, one to nowhere or in a circle is dropped."""
     target.mkdir(parents=True, exist_ok=True)
+    folder = source.resolve()
     for path in sorted(source.iterdir()):
         real = _followed(path, tree)
-        if real is None or not real.exists() or real.resolve() in path.parents:
+        if real is None or not real.exists() or real.resolve() in (folder, *folder.parents):
             continue  # a link to nowhere, or to a folder that holds it
         if real.is_dir():
             copy_followed(real, target / path.name, tree)

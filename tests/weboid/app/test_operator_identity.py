@@ -259,3 +259,14 @@ def test_pages_are_not_archived_again_while_they_count_as_archived() -> None:
 def test_visits_have_no_purpose_page_unless_a_run_is_unattended() -> None:
     """The setting's own default is empty: fidelity goes first for what a person archives."""
     assert VisitSettings().purpose_page == ""
+
+
+def test_warcs_name_the_operator_and_the_profile(root: Path) -> None:
+    """The archive's name and the name of the settings, unless the profile has others."""
+    write_operator(root, OperatorIdentity(contact=CONTACT, name="The Library"))
+
+    proxy = collection_settings("wiki", root).proxy
+    assert (proxy.operator, proxy.profile) == ("The Library", "wiki")
+    named = profile_in(root, '[proxy]\noperator = "Another"\n')
+    proxy = collection_settings(named, root).proxy
+    assert (proxy.operator, proxy.profile) == ("Another", "mine")

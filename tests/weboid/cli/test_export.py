@@ -1,14 +1,17 @@
 """`weboid export`: WACZ files that hold what was chosen, and nothing that readers may not see."""
 
+import base64
 import gzip
 import hashlib
 import io
 import json
+import re
+import sqlite3
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,16 @@ import pytest
 from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator
 
-from core.errors import InputError
+from core.errors import InputError, UnavailableError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
+from tests.support.http_listener import Heard, Listener, Said
 from tests.support.playback_fixtures import NOW, CollectionBuilder, png
+from tests.support.signing_authorities import SigningAuthority
+from warc.index.database import open_database
 from warc.index.sqlite import SqliteCaptureIndex
+from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection
 from weboid.cli.main import weboid
 
 ONE, OTHER = "https://a.example/one", "https://b.example/other"
@@ -51,10 +58,9 @@ def layout(builder: CollectionBuilder) -> Layout:
     return builder.layout
 
 
-def export(layout: Layout, *arguments: str) -> Any:
+def export(layout: Layout, *arguments: str, out: str = "out.wacz") -> Any:
     """Run `weboid export` of the collection; its JSON."""
-    out = str(layout.root.parent / "out.wacz")
-    words = ["export", out, *arguments, "--collection", str(layout.root), "--json", "--force"]
+    words = ["export", str(layout.root.parent / out), *arguments, "--collection", str(layout.root), "--json", "--force"]
     result = CliRunner().invoke(weboid, words, standalone_mode=False)
     if result.exception is not None:
         raise result.exception
@@ -284,3 +290,287 @@ def test_a_line_that_is_no_url_is_named(layout: Layout) -> None:
         export(layout, "--list", str(listing))
 
     assert not (layout.root.parent / "out.wacz").exists()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> SigningAuthority:
+    """A certificate and time-stamp authority of this moment."""
+    return SigningAuthority(tmp_path_factory.mktemp("pki") / "ca", datetime.now(UTC))
+
+
+def verify(*words: str) -> tuple[int, dict[str, str]]:
+    """Run `weboid verify`; return the exit code, and the verdict of each check."""
+    result = CliRunner().invoke(weboid, ["verify", *words, "--json"], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    checks = json.loads(result.stdout)["checks"]
+    return result.return_value, {each["check"]: each["verdict"] for each in checks}
+
+
+def test_a_signed_export_verifies(layout: Layout, authority: SigningAuthority) -> None:
+    """Key, certificate and authority are in weboid.toml, whose paths are relative to the collection."""
+    for name, path in zip(("key.pem", "chain.pem"), authority.issue("archive.example"), strict=True):
+        (layout.root / name).write_bytes(path.read_bytes())
+    out = str(layout.root.parent / "out.wacz")
+    with authority.serving() as url:
+        (layout.root / "weboid.toml").write_text(
+            f'[export]\nsign_key = "key.pem"\nsign_cert = "chain.pem"\ntimestamp_url = "{url}"\n'
+        )
+        export(layout, "--sign")
+        check = CliRunner().invoke(weboid, ["config", "check", "--collection", str(layout.root)])
+    assert check.exit_code == 0, check.output
+
+    code, verdicts = verify(out, "--trust", str(authority.root))
+    assert (code, set(verdicts.values())) == (0, {"ok"})
+    assert "domain" in verdicts
+    assert verify(out)[0] == 1  # a browser does not trust that authority
+
+
+def test_an_export_is_not_signed_by_chance(layout: Layout, authority: SigningAuthority) -> None:
+    """Without a key, without a time stamp for a domain, or without an answer of the authority, before anything is written."""
+    key, chain = map(str, authority.issue("archive.example"))
+    for words, text in (
+        ((), "no key"),
+        (("--sign-key", key, "--sign-cert", chain), "time stamp"),
+        (("--sign-key", key, "--timestamp-url", "http://127.0.0.1:9/"), "authority"),
+    ):
+        with pytest.raises((InputError, UnavailableError), match=text):
+            export(layout, "--sign", *words)
+    assert {each.name for each in layout.root.parent.iterdir()} == {"collection"}
+
+
+def test_verify_compares_the_expected_key(layout: Layout, authority: SigningAuthority) -> None:
+    """Of a file that is signed with a key alone."""
+    key, chain = map(str, authority.issue("one.example"))
+    export(layout, "--sign", "--sign-key", key)
+    out = str(layout.root.parent / "out.wacz")
+
+    assert verify(out)[1]["key"] == "note"
+    assert verify(out, "--key", chain)[0] == 0
+    assert verify(out, "--key", str(authority.issue("two.example")[1])) == (
+        1,
+        {"entries": "ok", "package": "ok", "signature": "ok", "key": "failed"},
+    )
+
+
+def several_warcs(builder: CollectionBuilder) -> list[str]:
+    """Add pages whose records are in WARCs of their own; return the names of all WARCs."""
+    for number in range(2, 5):
+        url = f"https://c.example/{number}"
+        page = builder.page(url, f"<p>{number}", title=f"Page {number}", at=NOW + timedelta(hours=number))
+        builder.response(
+            url, b"<p>" * 5000, page_id=page, at=NOW + timedelta(hours=number), warc=f"captures-0000{number}.warc.gz"
+        )
+    return sorted(path.name for path in builder.layout.archive.glob("*.warc.gz"))
+
+
+def test_a_combined_warc_has_the_records_of_all(builder: CollectionBuilder) -> None:
+    """In one file that other programs read, behind a `warcinfo` of its own."""
+    several_warcs(builder)
+    out = builder.layout.root.parent / "all.warc.gz"
+
+    export(builder.layout, out=out.name)
+
+    with out.open("rb") as file:
+        found = [(each.rec_type, each.rec_headers.get_header("WARC-Target-URI")) for each in ArchiveIterator(file)]
+    export(builder.layout)
+    assert found[0][0] == "warcinfo"
+    assert sorted(each for each in found if each[0] != "warcinfo") == sorted(records(entries(builder.layout)))
+
+
+def test_an_index_names_the_records_of_the_collection(layout: Layout) -> None:
+    """CDXJ, sorted, with the places of the collection's own WARCs."""
+    export(layout, out="all.cdxj")
+
+    lines = (layout.root.parent / "all.cdxj").read_text().splitlines()
+    assert lines == sorted(lines)
+    for line in lines:
+        facts = json.loads(line.split(" ", 2)[2])
+        with (layout.archive / facts["filename"]).open("rb") as file:
+            file.seek(int(facts["offset"]))
+            (record,) = ArchiveIterator(io.BytesIO(file.read(int(facts["length"]))))
+        assert record.rec_headers.get_header("WARC-Target-URI") == facts["url"]
+
+
+def test_a_large_export_is_split(builder: CollectionBuilder) -> None:
+    """Each part is a WACZ file; together they have every WARC and page once, and a list names them."""
+    names = several_warcs(builder)
+    told = export(builder.layout, "--size-limit", "1KB")
+
+    *parts, listing = map(Path, told["files"])
+    archived: list[str] = []
+    listed: list[str] = []
+    for part in parts:
+        with zipfile.ZipFile(part) as wacz:
+            archived += [name.removeprefix("archive/") for name in wacz.namelist() if name.startswith("archive/")]
+            listed += [each["url"] for each in pages({"pages/pages.jsonl": wacz.read("pages/pages.jsonl")})]
+            assert verify(str(part))[0] == 0
+    assert len(parts) > 1
+    assert sorted(archived) == names
+    assert len(listed) == len(set(listed)) == told["pages"]
+    resources = json.loads(listing.read_text())["resources"]
+    assert [(each["path"], each["bytes"]) for each in resources] == [(each.name, each.stat().st_size) for each in parts]
+
+
+@pytest.mark.parametrize("name", ["out.wacz", "out.warc.gz"])
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_an_interrupted_export_continues(builder: CollectionBuilder, name: str, limit: int) -> None:
+    """Behind the last whole WARC, with the same result; nothing else stays."""
+    several_warcs(builder)
+    folder = builder.layout.root.parent
+    left = 3
+
+    def interrupt(_count: int) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+
+    form = ExportForm.WACZ if name == "out.wacz" else ExportForm.WARC
+    request = ExportRequest(folder / name, ExportSelection(), {"title": "T"}, NOW, form=form, size_limit=limit)
+    whole = replace(request, path=folder / f"all{name[3:]}")
+    copied: list[int] = []
+    with closing(open_database(builder.layout, "")) as database:
+        with pytest.raises(KeyboardInterrupt):
+            CollectionExport(builder.layout, database, None, interrupt).write(request)
+        later = replace(request, moment=NOW + timedelta(days=1))
+        count = CollectionExport(builder.layout, database, None, copied.append).write(later)
+        other = CollectionExport(builder.layout, database, None).write(whole)
+    assert count.is_resumed
+    assert 0 < sum(copied) < other.stored_bytes
+    assert len(count.files) == len(other.files) > (1 if limit else 0)
+    for mine, its in zip(count.files, other.files, strict=True):
+        if mine.suffix == ".wacz":
+            assert mine.read_bytes() == its.read_bytes()
+        elif mine.suffix == ".gz":  # but for the `warcinfo`
+            assert mine.read_bytes()[-200:] == its.read_bytes()[-200:]
+    assert not [each.name for each in folder.iterdir() if each.name.startswith(".")]
+
+
+def test_a_take_down_begins_an_interrupted_export_again(layout: Layout, authority: SigningAuthority) -> None:
+    """What was chosen before the take-down is not exported after it."""
+    key = str(authority.issue("archive.example")[0])
+    asked = []
+
+    def stamp_once(heard: Heard) -> Said:
+        asked.append(heard)
+        return Said(200, authority.stamp(heard.body)) if len(asked) in (1, 3, 4) else Said(500)
+
+    with Listener.running(stamp_once) as listener:
+        words = ("--sign", "--sign-key", key, "--timestamp-url", listener.address)
+        with pytest.raises(UnavailableError, match="authority"):
+            export(layout, *words)
+        take_down(layout, ONE)
+        told = export(layout, *words)
+
+    assert (told["resumed"], told["withheld_pages"]) == (False, 1)
+    assert ("response", ONE) not in records(entries(layout))
+
+
+def test_one_export_writes_a_file(layout: Layout) -> None:
+    """Another process that writes the same file is named."""
+    plan = layout.root.parent / ".out.wacz.plan"
+    with closing(sqlite3.connect(plan, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InputError, match="another export"):
+            export(layout)
+
+
+def test_a_folder_that_does_not_exist_is_named(layout: Layout) -> None:
+    """And a file that `weboid verify` does not find."""
+    with pytest.raises(InputError, match="nowhere"):
+        export(layout, out="nowhere/out.wacz")
+    with pytest.raises(InputError, match="nowhere"):
+        verify(str(layout.root.parent / "nowhere.wacz"))
+
+
+def test_an_unknown_form_is_refused(layout: Layout) -> None:
+    """The error names the forms."""
+    with pytest.raises(InputError, match=r"\.warc\.gz"):
+        export(layout, out="out.zip")
+
+
+@pytest.fixture
+def page_builder(tmp_path: Path) -> Iterator[CollectionBuilder]:
+    """A page with an image, a style sheet with another, and a link."""
+    with closing(CollectionBuilder(tmp_path / "collection")) as builder:
+        builder.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
+        dom = (
+            '<html><head><title>One</title><link rel="stylesheet" href="/s.css"></head><body><script>alert(1)</script>'
+            '<p>First words <img src="/i.png"><img src="/missing.png"><a href="/other?a=1&amp;b=2">x</a>'
+        )
+        page = builder.page(ONE, dom, title="One", text="First words", shot=png())
+        builder.response(ONE, b"<p>One", page_id=page)
+        builder.response(PICTURE, png(), mime="image/png", page_id=page)
+        builder.response(SHEET, b"@import 'd/t.css'; p{background:url(i.png)}", mime="text/css", page_id=page)
+        builder.response("https://a.example/d/t.css", b"p{color:red}", mime="text/css", page_id=page)
+        yield builder
+
+
+def test_a_page_is_one_html_file(page_builder: CollectionBuilder) -> None:
+    """Sanitised, with its image and style sheets in it; nothing is loaded, and links lead to the web."""
+    told = export(page_builder.layout, ONE, out="one.html")
+    text = (page_builder.layout.root.parent / "one.html").read_text()
+    sheet = base64.b64decode(re.findall(r'href="data:text/css;base64,([^"]*)"', text)[0]).decode()
+
+    assert told["url"] == ONE
+    assert f"data:image/png;base64,{base64.b64encode(png()).decode()[:40]}" in text
+    assert 'src="data:,"' in text
+    assert "data:text/css" in sheet
+    assert "data:image/png" in sheet
+    assert 'href="https://a.example/other?a=1&amp;b=2"' in text
+    for word in ("/c/2", "127.0.0.1", "alert"):
+        assert word not in text
+    assert "default-src 'none'" in text
+
+
+def test_stored_text_and_picture_are_those_of_the_capture(page_builder: CollectionBuilder) -> None:
+    """Nothing is rendered for them."""
+    folder = page_builder.layout.root.parent
+    for name in ("one.txt", "one.png"):
+        export(page_builder.layout, ONE, out=name)
+
+    assert (folder / "one.txt").read_text() == "First words"
+    assert (folder / "one.png").read_bytes() == png()
+
+
+@pytest.mark.browser
+def test_what_is_not_stored_is_made_of_the_copy(page_builder: CollectionBuilder) -> None:
+    """The PDF; and the text, once anything is taken down, as the stored one may have words of that."""
+    export(page_builder.layout, ONE, out="one.pdf")
+    take_down(page_builder.layout, PICTURE)
+    export(page_builder.layout, ONE, out="one.txt")
+
+    folder = page_builder.layout.root.parent
+    assert (folder / "one.pdf").read_bytes().startswith(b"%PDF-")
+    assert "First words" in (folder / "one.txt").read_text()
+
+
+@pytest.mark.parametrize("name", ["one.html", "one.png", "one.txt"])
+def test_a_page_that_was_taken_down_is_in_no_file(page_builder: CollectionBuilder, name: str) -> None:
+    """As if it had not been archived; the stored ones with --withheld."""
+    take_down(page_builder.layout, ONE)
+    with pytest.raises(InputError, match="Nothing to export"):
+        export(page_builder.layout, ONE, out=name)
+    out = page_builder.layout.root.parent / name
+    assert not out.exists()
+    if name != "one.html":  # which playback makes
+        export(page_builder.layout, ONE, "--withheld", out=name)
+        assert out.exists()
+
+
+def test_a_page_is_exported_at_its_level(page_builder: CollectionBuilder) -> None:
+    """As readers see it: no images at the level html; with --withheld the stored picture is given out."""
+    words = ["level", "set", "html", "--link", ONE, "--reason", "test", "--collection", str(page_builder.layout.root)]
+    assert CliRunner().invoke(weboid, words).exit_code == 0
+
+    export(page_builder.layout, ONE, out="one.html")
+    assert "data:image" not in (page_builder.layout.root.parent / "one.html").read_text()
+    export(page_builder.layout, ONE, "--withheld", out="one.png")
+    assert (page_builder.layout.root.parent / "one.png").read_bytes() == png()
+
+
+def test_a_file_of_one_page_needs_its_url(layout: Layout) -> None:
+    """The error says so."""
+    with pytest.raises(InputError, match="one page"):
+        export(layout, out="one.html")

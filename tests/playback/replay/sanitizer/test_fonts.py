@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core.media_types import FONT_TYPE
 from core.timestamps import timestamp14
 from playback.access import takedowns
 from playback.access.decision_store import open_decisions
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from playback.media_types import FONT_TYPE
 from playback.replay.sanitizer.css_rules import sanitise_font
 from tests.playback.font_making import SERIF, sfnt, tables_of, woff, woff2
 from tests.playback.web.test_page_renderer import GOLDEN, HTML_POLICY

@@ -75,7 +75,7 @@ def test_a_misspelt_command_is_answered_with_its_name(words: tuple[str, ...], hi
     [
         (
             "archive veriffi",
-            "veriffi is neither a URL nor a file. Did you mean `weboid collection verify`?",
+            "veriffi is neither a URL nor a file. Did you mean `weboid verify`?",
         ),
         ("crawl statsu", "statsu is neither a URL nor a file. Did you mean `weboid status`?"),
         ("crawl add rezume", "Did you mean `weboid crawl resume`?"),
