@@ -37,7 +37,7 @@ serve:  ## serve a collection to readers: make serve [COLLECTION=folder] [ARGS=â
 
 test:  ## install what is missing and run every test: make test [TESTS=path]
 	@scripts/setup test
-	@$(PYTHON) -m scripts.suite $(SIDE_BY_SIDE) $(TESTS)
+	@$(PYTHON) -m pytest --cache-clear $(SIDE_BY_SIDE) $(TESTS)
 
 check:  ## everything that needs neither browser nor network: style, types, contracts, fast tests
 	@scripts/setup dev

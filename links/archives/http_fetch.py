@@ -4,15 +4,15 @@ An archive's address comes from a setting or a page, and its redirects are untru
 local network (SSRF). A key is sent only to its own host and never with a redirect.
 """
 
+from __future__ import annotations
+
 import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urljoin
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from core.config.settings import EgressSettings
@@ -30,6 +30,10 @@ from links.checker.dns_resolver import DnsResolver
 from links.checker.fetch_errors import FetchFailure, NoAnswerError
 from net.address_policy import Address, literal_address
 from net.tls_client import strict_context
+
+if TYPE_CHECKING:
+    import aiohttp
+    from aiohttp.abc import ResolveResult
 
 _PRIVATE = frozenset(("authorization", "cookie"))
 _LITTLE_BYTES: Final = 65_536
@@ -58,19 +62,29 @@ class HttpFetch:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(
-            resolver=self._judge, ssl=self._context, limit=_CONNECTIONS, use_dns_cache=False
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=self._limit_s, sock_connect=_CONNECT_S),
-            headers={"User-Agent": self._user_agent, "Accept-Encoding": "gzip, deflate"},
-            trust_env=False,
-            max_line_size=65_536,
-            max_field_size=65_536,  # Memento's Link headers are long
-        )
         return self
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """Return the session; the first request opens it, since many runs ask no archive."""
+        if self._session is None:
+            import aiohttp  # a fifth of a second
+
+            connector = aiohttp.TCPConnector(
+                resolver=self._judge,  # type: ignore[arg-type]  # has the methods of AbstractResolver
+                ssl=self._context,
+                limit=_CONNECTIONS,
+                use_dns_cache=False,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=self._limit_s, sock_connect=_CONNECT_S),
+                headers={"User-Agent": self._user_agent, "Accept-Encoding": "gzip, deflate"},
+                trust_env=False,
+                max_line_size=65_536,
+                max_field_size=65_536,  # Memento's Link headers are long
+            )
+        return self._session
 
     async def __aexit__(self, *_: object) -> None:
         session, self._session = self._session, None
@@ -107,9 +121,10 @@ class HttpFetch:
         headers: Mapping[str, str],
         body: bytes,
     ) -> ArchiveResponse:
-        session = self._session
-        assert session is not None, "it is not open"
+        from aiohttp import ClientError
+
         target = self._judge.check(url)
+        session = self._opened()
         try:
             async with session.request(
                 method, target, headers=headers, data=body or None, allow_redirects=False
@@ -125,7 +140,7 @@ class HttpFetch:
             raise
         except TimeoutError as error:
             raise NoReplyError(ArchiveFailure.UNREACHABLE, "it took too long") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (ClientError, OSError, ValueError) as error:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise NoReplyError(ArchiveFailure.UNREACHABLE, reason.rstrip(".")) from error
 
@@ -143,8 +158,8 @@ async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> byte
     return bytes(body)
 
 
-class _CheckedResolver(AbstractResolver):
-    """Resolver that returns only permitted addresses."""
+class _CheckedResolver:
+    """Resolver of aiohttp that returns only permitted addresses."""
 
     def __init__(
         self,
@@ -196,14 +211,14 @@ class _CheckedResolver(AbstractResolver):
             text = error.detail if is_refused else f"{host} has no address: {error}"
             raise OSError(text) from error
         return [
-            ResolveResult(
-                hostname=host,
-                host=str(address),
-                port=port,
-                family=socket.AF_INET if address.version == 4 else socket.AF_INET6,
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST,
-            )
+            {
+                "hostname": host,
+                "host": str(address),
+                "port": port,
+                "family": socket.AF_INET if address.version == 4 else socket.AF_INET6,
+                "proto": socket.IPPROTO_TCP,
+                "flags": socket.AI_NUMERICHOST,
+            }
             for address in addresses
         ]
 

@@ -6,7 +6,6 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Never
 
 import click
@@ -72,6 +71,8 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     """Print the versions of the program, its libraries and the browser, and end."""
     if not value:
         return
+    from importlib.metadata import version
+
     from render.chromium import find_browser
 
     click.echo(f"weboid, version {version('weboid')}")

@@ -8,6 +8,7 @@ def pause_command(*, reason: str = option("What `status` shows.", default="pause
 A parameter's name is the option's name, and its annotation tells flags, numbers and repeated options.
 """
 
+import gc
 import inspect
 import logging
 import os
@@ -286,6 +287,10 @@ class LazyGroup(CommandGroup):
         command = getattr(import_module(module), attribute or "command")
         assert isinstance(command, click.Command)
         command.hidden = name in self._rare
+        is_group = isinstance(command, LazyGroup) and not isinstance(command, GroupWithDefault)
+        if not is_group and not gc.isenabled():  # as `weboid.__main__` leaves it
+            gc.freeze()
+            gc.enable()
         return command
 
     def _hidden_names(self) -> list[str]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from sqlalchemy import Connection
@@ -28,7 +28,6 @@ from links.registry.link_search import STATES
 from links.registry.sync_state import LEASE, FeedCursor, feeds_of
 from links.registry.wikis import Wiki, all_farms, all_wikis, change_wiki
 from playback.access.control import AccessControl
-from playback.access.decision_store import copy_decisions
 from playback.web.cached_links.cached_answer import AnswerOrigins, CopyState, answer_link
 from playback.web.cached_links.cached_lookup import LinkEvidenceReader
 from playback.web.cached_links.cached_request import CachedQuestion, asked_url
@@ -36,24 +35,21 @@ from playback.web.copy_lookup import CopyLookup
 from playback.web.page_store import PageStore
 from playback.web.registry.registry_service import RegistrySource
 from playback.web.registry.registry_values import Group
-from weboid.app.collection_snapshot import make_trial_copy
 from weboid.app.reader_queue_status import ReaderQueueStatus
-from weboid.app.registry_trial import LinkForecast, RegistryTrial
-from weboid.app.setup_check import SetupHealth
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.app.wiki_intake import read_note
-from weboid.app.wiki_setup_check import WikiSetupCheck
-from weboid.cli.maintenance import finding_line
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
 from weboid.cli.support.stores import STORES, CollectionStores
 from weboid.cli.wiki.bot_setup import choose_wiki
-from weboid.cli.wiki.wiki_watch import lease_holder_name
 from wiki.settings import WikiSettings, replace_settings
 from wiki.sync.feed_context import CHANGES, SWEEP
 from wiki.sync.sweep import SweepCursor, late_warning
+
+if TYPE_CHECKING:
+    from weboid.app.registry_trial import LinkForecast
 
 COUNTED_MOST: Final = 1_000_000
 JUDGED_MOST: Final = 10_000
@@ -250,6 +246,10 @@ def check_command(
     Nothing is changed: the webhook gets a signed test request. Addresses are those of the last
     `weboid wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
     """
+    from weboid.app.setup_check import SetupHealth  # with the clients of all that is checked: a second
+    from weboid.app.wiki_setup_check import WikiSetupCheck
+    from weboid.cli.maintenance import finding_line
+
     note = read_note(where.layout).changed(front, replay, webhook, secret_file)
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
@@ -290,6 +290,11 @@ def trial_command(
     assumed to have the same result. --gone simulates the loss of a host. All happens on a copy of the
     registry: neither the real one nor the wiki is changed.
     """
+    from playback.access.decision_store import copy_decisions
+    from weboid.app.collection_snapshot import make_trial_copy  # with the link checker: half a second
+    from weboid.app.registry_trial import RegistryTrial
+    from weboid.cli.wiki.wiki_watch import lease_holder_name
+
     with ExitStack() as stack:
         root = keep or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "trial"
         url = where.settings.index.url
@@ -317,7 +322,7 @@ def trial_command(
     return ExitCode.OK
 
 
-def _lines(forecasts: Sequence[LinkForecast], days: int) -> list[str]:
+def _lines(forecasts: Sequence["LinkForecast"], days: int) -> list[str]:
     lines = []
     same = 0
     for each in forecasts:
