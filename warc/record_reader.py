@@ -15,7 +15,7 @@ from pathlib import Path
 from isal import isal_zlib
 
 from core.captures import Capture
-from core.digests import Digest
+from core.digests import TRUSTED_DIGESTS, Digest
 from core.errors import InputError, PermanentError
 from core.layout import OPEN_SUFFIX, is_warc_name
 
@@ -282,9 +282,6 @@ class _ChunkedBody:
 FindTwins = Callable[[str], Sequence[Capture]]
 """Captures that the index files under that digest, a few of them, which may be shown."""
 
-# MD5 collisions can be constructed.
-_TRUSTED = frozenset({"sha1", "sha256", "sha512"})
-
 
 def holds_payload(record: Record, digest: str, by_turns: Callable[[Iterator[bytes]], Iterable[bytes]]) -> bool:
     """Check whether the payload, chunked or not, has that digest by reading it; or PermanentError."""
@@ -292,7 +289,7 @@ def holds_payload(record: Record, digest: str, by_turns: Callable[[Iterator[byte
         wanted = Digest.parse(digest)
     except InputError:
         return False
-    if wanted.algorithm not in _TRUSTED:
+    if wanted.algorithm not in TRUSTED_DIGESTS:
         return False
     stored = hashlib.new(wanted.algorithm, usedforsecurity=False)
     if record.http is None or record.http.get("transfer-encoding").lower() != "chunked":
