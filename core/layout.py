@@ -56,7 +56,7 @@ class Layout:
     checksums = _CollectionPath("archive/SHA256SUMS")  # checksums of closed WARCs, for ``sha256sum -c``
     damaged = _CollectionPath("archive/damaged")  # data that recovery could not use
     databases = _CollectionPath("db")  # SQLite files, one per store
-    captures_db = _CollectionPath("db/captures.sqlite")  # captures index (`warc.index.schema`)
+    captures_db = _CollectionPath("db/captures.sqlite")  # captures index (`warc.index.protocol`)
     owners = _CollectionPath("db/owners")  # lock files of processes with claims in a shared dedup index
     proxies = _CollectionPath("db/proxies")  # lock files of a cluster's proxies (`proxy.presence`)
     frontier_db = _CollectionPath("db/frontier.sqlite")

@@ -147,7 +147,7 @@ class PlayerMedia:
 class PageImport:
     """Origin of a page that was imported. Its manifest is ours; what it states of the page, the file states."""
 
-    source: str  # file, WACZ or address that was imported
+    source: str  # name of the file, or its address; of an entry of a WACZ ``FILE!ENTRY``
     sha256: str  # of the file, in hexadecimal
     software: str = ""  # program that made the file, as its `warcinfo` states
     imported_at: str = ""  # WARC-Date of the import

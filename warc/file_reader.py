@@ -310,7 +310,8 @@ class _BlockCheck:
         self._after = b""
         self._body: BodyParser | None = None
         self._content: Any = None
-        self._hash_block = self._hash_payload = self._hash_plain = None  # plain: without chunks
+        self._hash_block = self._hash_payload = None
+        self._hash_plain: Any = None  # of the payload without chunks
         self._head: bytearray | None = None  # of HTTP, until it is whole
         is_looked_into = reading is not Reading.FOREIGN or member.kind != "request"
         if is_looked_into and headers.get("content-type", "").lower().startswith("application/http"):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -42,7 +43,8 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
 _VERSION, _BLANK_LINE = b"WARC/", b"\r\n\r\n"
 _GZIP_MAGIC, _ZSTD_MAGIC, _ZSTD_DICTIONARY = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"
-_DAMAGED = (EOFError, gzip.BadGzipFile, isal_zlib.IsalError)
+# The stub makes IsalError an instance.
+_DAMAGED: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, isal_zlib.IsalError)  # type: ignore[assignment]
 
 
 class ForeignFormat(StrEnum):
@@ -100,7 +102,7 @@ def sniff(data: bytes) -> ForeignFormat | None:
     plain = data
     if data.startswith(_GZIP_MAGIC):
         plain = b""
-        with suppress(isal_zlib.IsalError):
+        with suppress(*_DAMAGED):
             plain = isal_zlib.decompressobj(31).decompress(data, 64)
     is_packed = plain is not data
     if plain.startswith(_VERSION):
@@ -261,9 +263,8 @@ def _stated_digests(package: zipfile.ZipFile, archive: ForeignArchive) -> dict[s
     """Return the SHA-256 of entries that ``datapackage.json`` states, by name."""
     try:
         entry = package.getinfo("datapackage.json")
-        if entry.file_size > _JSON_LIMIT_BYTES:
-            raise InputError("it is too large")
-        document = _json_object(package.read(entry), "datapackage.json")
+        data = package.read(entry) if entry.file_size <= _JSON_LIMIT_BYTES else b"too large"
+        document = _json_object(data, "datapackage.json")
     except KeyError:
         archive.problems.append(f"{archive.source} has no datapackage.json, so no checksums to compare.")
         return {}
@@ -408,7 +409,7 @@ def _is_cut_by_record(path: Path) -> bool:
                     return True
                 try:
                     piece = inflater.decompress(stored, _READ_BYTES)
-                except isal_zlib.IsalError:  # type: ignore[misc] # the stub makes it an instance
+                except _DAMAGED:
                     return True  # its reader reports the damage
                 seen += len(piece)
                 if end < 0:
@@ -428,9 +429,10 @@ def _pack_records(
     file: IO[bytes], form: ForeignFormat, target: IO[bytes], problems: list[str], reserve: DiskReserve
 ) -> None:
     """Write each record of the file as a gzip member; add what is no record to the problems."""
-    stream, errors = file, _DAMAGED
+    stream: Any = file
+    errors = _DAMAGED
     if form in (ForeignFormat.WARC_GZ, ForeignFormat.ARC_GZ):
-        stream = igzip.open(file, "rb")
+        stream = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
     elif form is ForeignFormat.WARC_ZST:
         import zstandard  # of few imports
 
@@ -564,7 +566,7 @@ def _convert_arc(read: Callable[[int], bytes], target: IO[bytes], problems: list
             if record.rec_type == "warcinfo":  # the ARC's own head, which is consumed by now
                 continue
             head = record.rec_headers.to_bytes()
-            block = iter(lambda record=record: record.raw_stream.read(_READ_BYTES), b"")
+            block = iter(partial(record.raw_stream.read, _READ_BYTES), b"")
             for piece in compress_pieces(chain([head], block, [RECORD_END])):
                 target.write(piece)
     except (ArchiveLoadFailed, ValueError, IndexError, UnicodeError) as error:

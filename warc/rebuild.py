@@ -26,8 +26,7 @@ from warc.dedup.payloads import PayloadIndex, PayloadKey
 from warc.index.database import covered_by_file, not_covered, schema_version
 from warc.index.indexer import IndexingResult, index_file
 from warc.index.opener import open_index, open_payloads
-from warc.index.protocol import CaptureIndex
-from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
+from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION, CaptureIndex
 from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex
 from warc.local_storage import closed_warcs, open_warcs, sync_folder
 from warc.recovery import os_error_text, recover_file, recovery_lock
@@ -228,7 +227,7 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and where to r
         _recover_interrupted(layout, fresh, covered, report)
         for path in sorted((*closed_warcs(layout), *open_warcs(layout))):
             filename = path.name.removesuffix(OPEN_SUFFIX)
-            indexed = _index_whole(path, filename, fresh, bucket, min_bytes, report, shared)
+            indexed = _index_whole(path, filename, fresh, bucket, min_bytes, report, shared=shared)
             if progress is not None:
                 progress(filename, indexed.rows)
         fresh.settle()
@@ -265,13 +264,14 @@ def _recover_interrupted(
             report(recovered.text)
 
 
-def _index_whole(
+def _index_whole(  # noqa: PLR0913 a file, an index, and what a profile says of dedup
     path: Path,
     filename: str,
     index: CaptureIndex,
     bucket: str,
     min_bytes: int,
     report: Callable[[str], None],
+    *,
     shared: PayloadIndex | None = None,
 ) -> IndexingResult:
     """Add the readable records of the file to the index; report the rest."""

@@ -31,7 +31,7 @@ from warc.file_check import (
 )
 from warc.file_reader import FaultKind
 from warc.index.postgres import is_indexed, take_snapshot
-from warc.index.schema import SCHEMA_VERSION
+from warc.index.protocol import SCHEMA_VERSION
 from warc.local_storage import ScratchKind, closed_warcs, open_warcs, scratch_folder
 from warc.recovery import os_error_text
 

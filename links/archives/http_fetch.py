@@ -113,7 +113,7 @@ class HttpFetch:
         validator_file = target.with_suffix(".validator")
         for _ in range(hops + 1):
             headers = {"Accept-Encoding": "identity"}
-            start = target.stat().st_size if target.exists() else 0
+            start = target.stat().st_size if target.exists() else 0  # noqa: ASYNC240 a local disk
             if start and validator_file.exists():
                 headers |= {"Range": f"bytes={start}-", "If-Range": validator_file.read_text(encoding="latin-1")}
             try:
@@ -127,7 +127,7 @@ class HttpFetch:
                     if answer.status not in {200, 206}:
                         is_passing = answer.status >= 500 or answer.status in {408, 416, 429}
                         if answer.status == 416:
-                            target.unlink(missing_ok=True)
+                            target.unlink(missing_ok=True)  # noqa: ASYNC240
                         raise (TransientError if is_passing else InputError)(f"{url} answers {answer.status}.")
                     start = start if answer.status == 206 else 0
                     if start and not answer.headers.get("content-range", "").startswith(f"bytes {start}-"):

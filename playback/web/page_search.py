@@ -19,7 +19,7 @@ from core.url_keys import replay_key
 from playback.web.page_store import COLUMNS, CapturedPage, PageStore
 from warc.index.database import IndexDatabase, escape_like
 from warc.index.page_choice import other_scheme
-from warc.index.schema import KEY_CHARACTERS
+from warc.index.protocol import KEY_CHARACTERS
 
 PAGE_SIZE = 50
 MOST_READ = 100_000  # pages that one question looks at

@@ -8,7 +8,7 @@ from typing import Any
 from core.layout import Layout
 from core.page_manifest import PageScreen
 from tests.support.playback_fixtures import CollectionBuilder
-from warc.index.schema import SCHEMA_VERSION
+from warc.index.protocol import SCHEMA_VERSION
 from warc.rebuild import upgrade_index
 
 PHONE = PageScreen(width=390, height=844, mobile=True, language="de-DE,de;q=0.9")

@@ -22,7 +22,7 @@ from tests.support.warc_damage import (
 )
 from tests.warc.test_file_check import fetch
 from warc.checksums import read_sums
-from warc.index.schema import SCHEMA_VERSION
+from warc.index.protocol import SCHEMA_VERSION
 from warc.rebuild import rebuild_index
 from warc.record_builder import warcinfo_member
 from warc.verification import VerificationResult, verify_collection

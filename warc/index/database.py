@@ -15,7 +15,7 @@ from core.captures import IMPORT_PREFIX
 from core.errors import TransientError
 from core.layout import Layout, is_frozen, read_only_uri
 from core.page_manifest import VisitOutcome
-from warc.index.schema import KEY_CHARACTERS, SCHEMA_VERSION
+from warc.index.protocol import KEY_CHARACTERS, SCHEMA_VERSION
 from warc.local_storage import closed_warcs
 
 _BUSY_TIMEOUT_S = 2.0
@@ -29,7 +29,7 @@ class IndexDatabase(Protocol):
 
     shared: bool  # whether it is a server, so that queries may have to wait
     has_key: str  # SQL condition: the row's urlkey is `key`; see `key_values`
-    key: str  # SQL for the indexed prefix of the urlkey (`warc.index.schema.KEY_CHARACTERS`)
+    key: str  # SQL for the indexed prefix of the urlkey (`warc.index.protocol.KEY_CHARACTERS`)
     contains: str  # LIKE operator that ignores the case of ASCII letters
     in_range: str  # SQL condition: `low` <= urlkey < `high`; see `warc.index.queries`
     by_key: tuple[str, ...]  # ORDER BY terms for urlkey order that an index supports

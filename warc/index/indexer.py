@@ -165,9 +165,9 @@ class _RowBatch:
                 filename=at.filename,
                 offset=at.offset,
                 length=at.length,
-                orig_filename=original and original.filename,
-                orig_offset=original and original.offset,
-                orig_length=original and original.length,
+                orig_filename=None if original is None else original.filename,
+                orig_offset=None if original is None else original.offset,
+                orig_length=None if original is None else original.length,
                 page_id=indexed_page_id(member, self._filename),
                 # A revisit always has it: its payload is in the record that it refers to (6.7.2).
                 truncated=None if is_revisit else truncated,

@@ -18,7 +18,11 @@ from core.page_manifest import VisitOutcome
 from net.postgres_client import LOCK_NAME, PostgresConnection
 from warc.dedup.payloads import OriginalRecord
 from warc.index.protocol import (
+    CAPTURES_DDL,
+    MARK_LOGINS,
+    POSTGRES_DDL,
     ROW_TYPES,
+    SCHEMA_VERSION,
     CaptureIndex,
     CaptureRow,
     PageIndexRow,
@@ -27,7 +31,6 @@ from warc.index.protocol import (
     RowType,
     columns,
 )
-from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, POSTGRES_DDL, SCHEMA_VERSION
 
 
 def _insertion(table: str, row: RowType) -> str:

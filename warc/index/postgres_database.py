@@ -16,7 +16,7 @@ from core.config.database_urls import IndexAddress, error_words
 from core.errors import TransientError
 from net.postgres_client import hang_up
 from warc.index.database import LOOKUP_COLUMNS, OTHER_VERSION
-from warc.index.schema import KEY_CHARACTERS
+from warc.index.protocol import KEY_CHARACTERS
 
 MOST_CONNECTIONS = 16
 ANSWER_LIMIT_S = 10.0
@@ -52,7 +52,7 @@ class PostgresDatabase:
     """Read-only index in a PostgreSQL database. Thread-safe; `close` it."""
 
     shared = True
-    # The index is of the key's beginning (`warc.index.schema`).
+    # The index is of the key's beginning (`warc.index.protocol`).
     has_key = f"left(urlkey, {KEY_CHARACTERS}) = :key_start AND urlkey = :key"
     key = f"left(urlkey, {KEY_CHARACTERS})"
     contains = "ILIKE"

@@ -1,4 +1,4 @@
-"""Rows of a captures index, and what its two databases have in common for writers.
+"""Schema (``schema.sql``) and rows of a captures index, and what its two databases have in common for writers.
 
 A batch is one transaction, and idempotent: a record is identified by file and offset, and a WARC's name is never used
 twice on any machine. `tests/warc/index/test_sqlite.py` tests every implementation against these rules.
@@ -6,9 +6,11 @@ twice on any machine. `tests/warc/index/test_sqlite.py` tests every implementati
 
 # ruff: noqa: S608 only names of ours and marks go into the statements
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from core.captures import Capture, RecordLocation
@@ -18,6 +20,54 @@ from core.playback_check import PlaybackCheck, choice_penalty, validate_check_id
 from core.timestamps import parse_warc_date, timestamp14_at, unix_milliseconds
 from core.url_keys import replay_key
 from warc.dedup.payloads import OriginalRecord, PayloadKey
+
+SCHEMA_VERSION = 5
+
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+CAPTURES_DDL = _COMMENT.sub("", Path(__file__).with_name("schema.sql").read_text())
+
+# An entry of a B-tree is at most 2,704 bytes, and a URL may be longer: its first characters are
+# looked up, then all of it is compared. A character has at most four bytes.
+KEY_CHARACTERS = 500
+
+# What PostgreSQL spells differently. Its integers and texts are as wide and as ordered as SQLite's.
+_POSTGRES = (
+    (" IF NOT EXISTS", ""),
+    (" WITHOUT ROWID", ""),
+    ("id INTEGER PRIMARY KEY", "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+    ("INTEGER", "BIGINT"),
+    ("REAL", "DOUBLE PRECISION"),
+    (" TEXT", ' TEXT COLLATE "C"'),
+    (" offset ", ' "offset" '),
+    ("(filename, offset)", '(filename, "offset")'),
+    ("(urlkey, captured_ms)", f"(left(urlkey, {KEY_CHARACTERS}), captured_ms)"),
+)
+
+
+def _postgres_ddl() -> str:
+    text = CAPTURES_DDL
+    for sqlite, postgres in _POSTGRES:
+        text = text.replace(sqlite, postgres)
+    return (
+        f"{text}CREATE INDEX captures_orphaned ON captures (digest)\n"
+        "    WHERE record_type = 'revisit' AND orig_filename IS NULL;\n"
+        "CREATE INDEX payloads_by_file ON payloads (filename);\n"
+        "CREATE TABLE version (number BIGINT NOT NULL);\n"
+        f"INSERT INTO version (number) VALUES ({SCHEMA_VERSION});\n"
+    )
+
+
+POSTGRES_DDL = _postgres_ddl()
+
+# Artifacts of earlier releases do not name their visit's login; its page or one of its exchanges does.
+MARK_LOGINS = """
+UPDATE captures SET login = coalesce(
+    (SELECT min(login) FROM pages WHERE pages.page_id = captures.page_id AND login <> ''),
+    (SELECT min(same.login) FROM captures AS same
+        WHERE same.page_id = captures.page_id AND same.login IS NOT NULL))
+WHERE login IS NULL AND page_id IN (SELECT page_id FROM pages WHERE login <> ''
+    UNION SELECT page_id FROM captures WHERE login IS NOT NULL)
+"""
 
 
 class CaptureRow(NamedTuple):

@@ -18,8 +18,7 @@ from core.errors import CollectionVersionError
 from core.layout import is_frozen, read_only_uri
 from core.page_manifest import VisitOutcome
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
-from warc.index.protocol import ROW_TYPES, CaptureIndex, columns
-from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
+from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, ROW_TYPES, SCHEMA_VERSION, CaptureIndex, columns
 
 BUSY_TIMEOUT_MS = 60_000
 

@@ -31,7 +31,6 @@ from playback.replay.capture_lookup import CAPTURE_COLUMNS
 from qa.holdings import text_digest
 from warc.artifact_reader import MANIFEST_LIMIT, ArtifactReader, RecordPlace
 from warc.checksums import add_missing_sums, add_sums
-from warc.content_decoder import decode_blocks
 from warc.dedup.payloads import PayloadIndex
 from warc.file_reader import Reading, WarcMember, walk_records
 from warc.foreign_archives import ForeignArchive, ForeignFile, ImportStorage
@@ -39,7 +38,7 @@ from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.indexer import IndexingResult, index_file
 from warc.index.protocol import CaptureIndex
 from warc.record_builder import artifact_member, warcinfo_facts
-from warc.record_reader import dechunked, open_record
+from warc.record_reader import dechunked, decode_blocks, open_record
 from warc.writer import WarcFile
 
 _LINE_LIMIT_BYTES = 16 << 20  # of a list of pages, with their text
@@ -337,7 +336,10 @@ class CollectionImport:
         first = self._database.rows(_FIRST_OF_PAGE, {"page": page_id})[0]["first"]
         captured_ms = row["captured_ms"] if first is None else first  # later ones would be an interrupted attempt's
         file = files[final["filename"]]
-        origin = PageImport(file.source, file.sha256, file.software, warc_date(self._now()), candidate.listed_in)
+        package, mark, entry = file.source.partition("!")
+        is_address = package.startswith(("http://", "https://"))
+        source = (package if is_address else Path(package).name) + mark + entry  # no folders of this machine
+        origin = PageImport(source, file.sha256, file.software, warc_date(self._now()), candidate.listed_in)
         own = [each for each in rows if not each["url"].startswith("urn:")]
         kinds = {named[0]: each for each in rows if (named := parse_artifact_uri(each["url"])) is not None}
         artifacts = list(self._copied_artifacts(candidate, row["url"], captured_ms, files, kinds))
@@ -436,15 +438,14 @@ class CollectionImport:
         """Return the title of an HTML document; empty for a revisit, whose payload is elsewhere."""
         if "html" not in row["mime"] or row["record_type"] != "response":
             return ""
-        with suppress(PermanentError):
-            with open_record(self._layout.archive, row["filename"], row["offset"], row["length"]) as record:
-                if record.http is None:
-                    return ""
-                chunked = "chunked" in record.http.get("transfer-encoding").lower()
-                content = dechunked(record.content) if chunked else record.content
-                coding = record.http.get("content-encoding")
-                body = decode_blocks(content, coding, limit=_DOCUMENT_LIMIT_BYTES)
-                return parse_page_excerpt(body[:LOOKED_AT], record.http.get("content-type")).title
+        place = (row["filename"], row["offset"], row["length"])
+        with suppress(PermanentError), open_record(self._layout.archive, *place) as record:
+            if record.http is None:
+                return ""
+            chunked = "chunked" in record.http.get("transfer-encoding").lower()
+            content = dechunked(record.content) if chunked else record.content
+            body = decode_blocks(content, record.http.get("content-encoding"), limit=_DOCUMENT_LIMIT_BYTES)
+            return parse_page_excerpt(body[:LOOKED_AT], record.http.get("content-type")).title
         return ""
 
 

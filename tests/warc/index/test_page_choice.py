@@ -32,7 +32,7 @@ from warc.index.page_choice import (
     best_pages,
     other_scheme,
 )
-from warc.index.schema import CAPTURES_DDL
+from warc.index.protocol import CAPTURES_DDL
 
 URL = "https://a.example/page"
 SHOWN = f"{OFFERED} AND NOT {WITHHELD}"

@@ -156,7 +156,7 @@ def test_an_export_comes_back_as_it_was(own: Path, tmp_path: Path) -> None:
     assert rows(root, captures) == rows(own, captures)
     found = manifest(root, ONE)
     assert found.imported is not None
-    assert found.imported.source.startswith(f"{out}!archive/")
+    assert found.imported.source.startswith("out.wacz!archive/")
     assert found.imported.listed_in == "manifest"
     assert found.page_id != rows(own, "SELECT page_id FROM pages")[0][0]
     assert verify_collection(Layout(root)).is_sound
@@ -223,12 +223,11 @@ def test_an_arc_file_has_its_pages(tmp_path: Path, is_packed: bool) -> None:
 
 def browsertrix(folder: Path) -> Path:
     """A WACZ as browsertrix writes it: lists, page ids in captures, artifacts that name only the URL."""
-    ids = {"WARC_Page_ID": "b1"}
     redirect = record("https://a.example/old", b"", head="301 Moved\r\nLocation: /one", WARC_Page_ID="b2")
     info = {"pageid": "b1", "url": ONE, "ts": DATE, "urls": {ONE: {"status": 200}}}
     records = [
-        record(ONE, b"<title>In the page</title>", **ids),
-        record(PICTURE, png(), "image/png", **ids),
+        record(ONE, b"<title>In the page</title>", WARC_Page_ID="b1"),
+        record(PICTURE, png(), "image/png", WARC_Page_ID="b1"),
         record(artifact_uri(ArtifactKind.VIEW, ONE), png("blue"), "image/png", kind="resource"),
         record(
             artifact_uri(ArtifactKind.PAGEINFO, ONE), json.dumps(info).encode(), "application/json", kind="resource"
@@ -300,25 +299,24 @@ def test_no_file_forges_a_manifest_or_a_page_of_ours(own: Path, tmp_path: Path) 
     before = rows(own, "SELECT * FROM pages"), rows(own, f"SELECT * FROM captures WHERE page_id = '{page_id}'")
     later = warc_date(NOW.replace(year=NOW.year + 1))
     forged = PageInfo(page_id, ONE, ONE, later, VisitOutcome.SKIPPED, title="Forged")
-    ids = {"WARC_Page_ID": page_id}
     uri = artifact_uri(ArtifactKind.PAGEINFO, ONE)
     false = "sha256:" + hashlib.sha256(b"what a site sends tomorrow").hexdigest()
     payload = record("https://a.example/app.js", b"evil()", "text/javascript", WARC_Payload_Digest=false)
     file = warc(
-        tmp_path, record(uri, forged.to_json(), "application/json", kind="resource", **ids),
-        record(ONE, b"<title>Theirs</title>", **ids), payload,
+        tmp_path, record(uri, forged.to_json(), "application/json", kind="resource", WARC_Page_ID=page_id),
+        record(ONE, b"<title>Theirs</title>", WARC_Page_ID=page_id), payload,
     )  # fmt: skip
 
     done = run(own, file)
 
     assert "WARC-Payload-Digest" in done["files"][0]["problems"][0]
-    ours = rows(own, f"SELECT * FROM captures WHERE page_id = '{page_id}'")  # noqa: S608
-    assert (rows(own, f"SELECT * FROM pages WHERE page_id = '{page_id}'"), ours) == before  # noqa: S608
-    assert rows(own, f"SELECT * FROM payloads WHERE digest = '{false}' OR spelled = '{false}'") == []  # noqa: S608
+    ours = rows(own, f"SELECT * FROM captures WHERE page_id = '{page_id}'")
+    assert (rows(own, f"SELECT * FROM pages WHERE page_id = '{page_id}'"), ours) == before
+    assert rows(own, f"SELECT * FROM payloads WHERE digest = '{false}' OR spelled = '{false}'") == []
     CliRunner().invoke(weboid, ["collection", "rebuild", "--collection", str(own)], standalone_mode=False)
-    files = rows(own, f"SELECT DISTINCT filename FROM captures WHERE page_id = '{page_id}'")  # noqa: S608
+    files = rows(own, f"SELECT DISTINCT filename FROM captures WHERE page_id = '{page_id}'")
     assert not [name for (name,) in files if name.startswith("imported-")]
-    assert rows(own, f"SELECT title, outcome FROM pages WHERE page_id = '{page_id}'") == [("Ours", "complete")]  # noqa: S608
+    assert rows(own, f"SELECT title, outcome FROM pages WHERE page_id = '{page_id}'") == [("Ours", "complete")]
 
 
 def test_dedup_knows_what_was_imported(tmp_path: Path) -> None:

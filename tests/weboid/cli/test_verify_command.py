@@ -11,7 +11,7 @@ import pytest
 from tests.support.commands import Weboid, profile_for
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import RULES
-from warc.index.schema import SCHEMA_VERSION
+from warc.index.protocol import SCHEMA_VERSION
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
