@@ -153,12 +153,13 @@ def import_command(
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Import WARC, ARC and WACZ files of other tools: their pages are listed, searched and replayed.
+    """Import WARC, ARC and WACZ files with their pages.
 
-    Reads WARC (gzip, Zstandard, uncompressed), ARC, WACZ, packages of WACZ files, and folders of them
-    such as collections of pywb and browsertrix. Damaged records are reported. Files that are there
-    already are known by their SHA-256: the same command continues an interrupted import. Ends with 1
-    when something could not be read. See docs/how-to/import.md.
+    The pages are listed, searched and replayed. Reads WARC (gzip, Zstandard, uncompressed), ARC, WACZ,
+    packages of WACZ files, and folders of them such as collections of pywb and browsertrix. Damaged
+    records are reported. Files that are there already are known by their SHA-256: the same command
+    continues an interrupted import. Ends with 1 when something could not be read. See
+    docs/how-to/import.md.
     """
     settings = with_database(load_profile(profile), stores.database_url)
     if dedup_url:

@@ -349,7 +349,7 @@ def test_damage_is_reported_and_the_rest_is_imported(tmp_path: Path) -> None:
     assert stored.read_bytes() == file.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["../../evil.warc.gz", "/tmp/evil.warc.gz", "C:\\evil.warc.gz"])
+@pytest.mark.parametrize("name", ["../../evil.warc.gz", "/evil.warc.gz", "C:\\evil.warc.gz"])
 def test_a_path_that_leaves_the_file_is_left_out(tmp_path: Path, name: str) -> None:
     """It is reported; the other entries are imported, and nothing is written elsewhere."""
     root = tmp_path / "deep" / "collection"
