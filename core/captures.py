@@ -3,6 +3,7 @@
 Responses to a visit with a login are personal, and share no payload with other visits.
 """
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -52,6 +53,23 @@ def parse_artifact_uri(uri: str) -> tuple[ArtifactKind, str] | None:
     if len(parts) != 3 or parts[0] != "urn" or parts[1] not in set(ArtifactKind):
         return None
     return ArtifactKind(parts[1]), parts[2]
+
+
+IMPORT_PREFIX = "imported-"  # of files that came from elsewhere: ``imported-IMPORT-SHA256-NAME.warc.gz``
+
+
+def imported_page_id(filename: str, name: str) -> str | None:
+    """Return the id of a page in an imported file, None for one of ours; no file can name a page of another import.
+
+    >>> imported_page_id("imported-0f3c-91ab-crawl.warc.gz", "page-1")
+    '0eb236e50de35c59c03b6362-0f3c'
+    >>> imported_page_id("weboid-1.warc.gz", "page-1") is None
+    True
+    """
+    if not filename.startswith(IMPORT_PREFIX):
+        return None
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
+    return f"{digest[:24]}-{filename.split('-', 2)[1]}"
 
 
 LOGIN_HEADER = "WARC-Login"  # in each record of such a visit, so that an index that was rebuilt knows

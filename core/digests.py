@@ -9,8 +9,8 @@
 """
 
 import base64
-import binascii
 import hashlib
+import re
 import string
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -18,7 +18,13 @@ from typing import Protocol, Self
 from core.errors import InputError
 
 _SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}  # bytes
+_BASE32 = re.compile(r"[A-Za-z2-7]+")
+_TO_DIGITS = str.maketrans(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz234567",
+    "0123456789abcdefghijklmnop0123456789abcdefghijklmnopqrstuv",
+)
 _HEX = frozenset(string.hexdigits)
+TRUSTED_DIGESTS = frozenset({"sha1", "sha256", "sha512"})  # MD5 collisions can be constructed
 
 
 class HashObject(Protocol):
@@ -106,8 +112,8 @@ def _hexadecimal(spelled: str, algorithm: str) -> str:
     unpadded = spelled.rstrip("=")
     if len(unpadded) != base32:
         return spelled
-    try:
-        padded = unpadded + "=" * (-len(unpadded) % 8)
-        return base64.b32decode(padded, casefold=True).hex()
-    except (binascii.Error, ValueError) as error:
-        raise InputError(f"{spelled!r} is no base32: {error}.") from error
+    if not _BASE32.fullmatch(unpadded):
+        raise InputError(f"{spelled!r} is no base32.")
+    # Five bits a character; what is left over at the end is padding. Several times faster than base64.b32decode.
+    number = int(unpadded.translate(_TO_DIGITS), 32) >> (5 * base32 - 4 * hexadecimal)
+    return f"{number:0{hexadecimal}x}"

@@ -13,6 +13,7 @@ BINARY = "application/octet-stream"
 ZIP = "application/zip"
 OLE = "application/x-ole-storage"
 XML = "application/xml"
+DOCUMENT_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})  # of captures that may be pages
 
 _TEXTUAL = re.compile(
     r"text/.*|application/(?:(?:x-)?(?:java|ecma)script|json|(?:x-)?yaml|xml|xml-dtd|x-sh|x-tex|sql"

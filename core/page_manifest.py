@@ -144,6 +144,17 @@ class PlayerMedia:
 
 
 @dataclass(frozen=True, slots=True)
+class PageImport:
+    """Origin of a page that was imported. Its manifest is ours; what it states of the page, the file states."""
+
+    source: str  # name of the file, or its address; of an entry of a WACZ ``FILE!ENTRY``
+    sha256: str  # of the file, in hexadecimal
+    software: str = ""  # program that made the file, as its `warcinfo` states
+    imported_at: str = ""  # WARC-Date of the import
+    listed_in: str = ""  # ``manifest``, ``list``, ``pageinfo``, or ``document``: a response that looks like a page
+
+
+@dataclass(frozen=True, slots=True)
 class PageInfo:
     """Manifest of one page."""
 
@@ -205,6 +216,7 @@ class PageInfo:
     screen: PageScreen | None = None
     stored: str = str(DEFAULT_STORED_LEVEL)  # the stored level (`core.config.stored_level`)
     left_out: int = 0  # number of requests not recorded because of that; they are not missing
+    imported: PageImport | None = None  # its origin, when another archive captured it
 
     @property
     def device(self) -> str:
@@ -270,7 +282,7 @@ _ENTRIES: dict[str, type[Any]] = {
     "refetched": MissingResource,
     "missing": MissingResource,
 }
-_SINGLE: dict[str, type[Any]] = {"media": PlayerMedia, "screen": PageScreen}
+_SINGLE: dict[str, type[Any]] = {"media": PlayerMedia, "screen": PageScreen, "imported": PageImport}
 
 
 def _each(kind: type[Any], entries: Any) -> tuple[Any, ...]:

@@ -100,6 +100,7 @@ def warc_date(when: datetime) -> str:
     return _utc(when).isoformat(timespec="milliseconds")[:23] + "Z"
 
 
+@lru_cache(maxsize=1024)
 def parse_warc_date(text: str) -> datetime:
     """Parse a WARC-Date in UTC, with whole seconds or a fraction (WARC/1.0, 1.1), or InputError."""
     match = _WARC_DATE.fullmatch(text)

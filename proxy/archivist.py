@@ -21,7 +21,7 @@ from core.errors import DedupUnavailableError, IndexUnavailableError
 from core.layout import Layout
 from core.page_manifest import PageInfo
 from core.playback_check import PlaybackCheck, parse_manifest
-from core.timestamps import timestamp14_at
+from core.timestamps import timestamp14_at, warc_date
 from proxy.archivist_jobs import (
     FlushBarrier,
     IndexBacklog,
@@ -31,7 +31,6 @@ from proxy.archivist_jobs import (
     PostponedJobs,
     SortedBatch,
     WriteJob,
-    artifact_member,
     artifact_row,
 )
 from proxy.exchange import RecordedExchange
@@ -42,6 +41,7 @@ from warc.dedup.payloads import Claim, LostClaimsError, OriginalRecord, PayloadK
 from warc.index.protocol import CaptureRow, key_or_empty, quality_row
 from warc.index.sqlite import open_index, open_payloads
 from warc.local_storage import failed_component, log_failure, to_weboid_error
+from warc.record_builder import artifact_member
 from warc.writer import WarcFile
 
 RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run has written
@@ -420,7 +420,15 @@ class Archivist:
         return entry, RequestOutcome.REVISIT if is_revisit else RequestOutcome.RESPONSE, location
 
     def _write_artifact(self, artifact: PendingArtifact, changes: IndexBatch) -> RecordLocation:
-        digest, record = artifact_member(artifact)
+        digest, record = artifact_member(
+            artifact.uri,
+            artifact.data,
+            date=warc_date(artifact.date),
+            page_id=artifact.visit.page_id,
+            content_type=artifact.content_type,
+            login=artifact.visit.login,
+            concurrent=artifact.visit.records_of(artifact.document)[-1:],
+        )
         location = self._artifacts.append((record,))
         named = parse_artifact_uri(artifact.uri)
         manifest: PageInfo | PlaybackCheck | None = None

@@ -13,17 +13,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from core.captures import LOGIN_HEADER, Capture, RecordLocation, RecordType
-from core.digests import sha256_digest
+from core.captures import Capture, RecordLocation, RecordType
 from core.errors import IndexUnavailableError, TransientError
 from core.page_manifest import PageInfo
-from core.timestamps import truncate_to_milliseconds, warc_date
+from core.timestamps import truncate_to_milliseconds
 from net.backoff import ExponentialBackoff
 from proxy.exchange import RecordedExchange
 from proxy.visit_registry import VisitSession
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadKey
 from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow, capture_row, key_or_empty
-from warc.record_builder import Headers, new_record_id, record_member
 
 # A batch takes milliseconds; a living process that needs longer has a stuck disk.
 BUSY_LIMIT_S = 60.0
@@ -125,30 +123,6 @@ class PostponedJobs:
             f"Another machine has been writing the same payload for over {self._limit_s:.0f} s:"
             " see whether its disk answers. The page is tried again."
         )
-
-
-def artifact_member(artifact: PendingArtifact) -> tuple[str, bytes]:
-    """Return the artifact's digest, and its `resource` record as a gzip member.
-
-    WARC-Refers-To headers are not for `resource` records (WARC/1.1, 5.9 and 5.10): WARC-Page-ID names its page.
-    """
-    digest = sha256_digest(artifact.data)
-    date = warc_date(artifact.date)
-    concurrent = artifact.visit.records_of(artifact.document)
-    headers: Headers = [
-        ("WARC-Type", str(RecordType.RESOURCE)),
-        ("WARC-Record-ID", new_record_id()),
-        ("WARC-Date", date),
-        ("WARC-Target-URI", artifact.uri),
-        ("WARC-Page-ID", artifact.visit.page_id),
-        *(((LOGIN_HEADER, artifact.visit.login),) if artifact.visit.login else ()),
-        *(("WARC-Concurrent-To", each) for each in concurrent[-1:]),
-        ("Content-Type", artifact.content_type),
-        ("WARC-Payload-Digest", digest),
-        ("WARC-Block-Digest", digest),
-        ("Content-Length", str(len(artifact.data))),
-    ]
-    return digest, record_member(headers, artifact.data)
 
 
 def artifact_row(artifact: PendingArtifact, digest: str, at: RecordLocation) -> CaptureRow:

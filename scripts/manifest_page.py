@@ -14,7 +14,7 @@ Made from `core/page_manifest.py` by `python -m scripts.reference`.
 
 ## WARC files
 
-WARC/1.1, one gzip member a record. `weboid-*.warc.gz` hold captures, `artifacts-*.warc.gz` what was derived from pages; `archive/SHA256SUMS` has the checksums of closed files.
+WARC/1.1, one gzip member a record. `weboid-*.warc.gz` hold captures, `artifacts-*.warc.gz` what was derived from pages, `imported-*.warc.gz` captures of other tools ([import](../how-to/import.md)), whose manifests and page ids are not trusted; `archive/SHA256SUMS` has the checksums of closed files.
 
 | record | convention |
 |---|---|
@@ -45,6 +45,7 @@ _CLASSES = {
     "MissingResource": "refetched, missing",
     "PageScreen": "screen",
     "PlayerMedia": "media",
+    "PageImport": "imported",
 }
 
 

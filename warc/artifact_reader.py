@@ -12,9 +12,8 @@ from core.digests import Digest
 from core.errors import InputError, PermanentError
 from core.layout import Layout
 from core.page_manifest import PageInfo, parse_pageinfo
-from warc.content_decoder import decode_blocks
 from warc.index.database import IndexDatabase
-from warc.record_reader import open_record
+from warc.record_reader import decode_blocks, open_record
 
 MANIFEST_LIMIT_BYTES = 64 << 20  # ten thousand links and resources take a few MB
 

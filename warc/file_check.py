@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from core.captures import IMPORT_PREFIX
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_manifest import VisitOutcome
@@ -16,9 +17,11 @@ from warc.file_reader import (
     DamagedSpan,
     FaultKind,
     FileDigest,
+    Reading,
     WarcMember,
     walk_records,
 )
+from warc.index.indexer import indexed_page_id
 
 _RESTORE = "Restore the file from a copy, then run `weboid collection rebuild`."
 _REBUILD = "Run `weboid collection rebuild`."
@@ -170,7 +173,8 @@ class _FileCheck:
             whole = None if is_open or not task.sha256 else FileDigest()
             report.size = path.stat().st_size
             end = covered if is_open else None
-            for each in walk_records(path, end=end, whole=whole):
+            reading = Reading.FOREIGN if task.filename.startswith(IMPORT_PREFIX) else Reading.DIGESTS
+            for each in walk_records(path, end=end, reading=reading, whole=whole):
                 if isinstance(each, WarcMember):
                     self._member(each)
                 else:
@@ -253,7 +257,7 @@ class _FileCheck:
             ("length", member.length, row.length),
             ("digest", headers.get("warc-payload-digest") or "-", row.digest or "-"),
             ("status", member.status, row.status),
-            ("page", headers.get("warc-page-id"), row.page_id),
+            ("page", indexed_page_id(member, self._task.filename), row.page_id),
         )
         if member.kind != "revisit":  # one always lacks its payload (WARC/1.1, 6.7.2)
             pairs += (("truncation", headers.get("warc-truncated"), row.truncated),)
@@ -288,7 +292,7 @@ class _FileCheck:
         """Return True if the record needs no row: it is not replayable, or `CaptureIndex.add_page` removed its row."""
         if member.status == 304:
             return True
-        page_id, at = member.headers.get("warc-page-id"), _ms(member.headers.get("warc-date", ""))
+        page_id, at = indexed_page_id(member, self._task.filename), _ms(member.headers.get("warc-date", ""))
         if page_id is None or at is None or self._index is None:
             return False
         query = "SELECT captured_ms, outcome FROM pages WHERE page_id = ?"

@@ -226,9 +226,7 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and where to r
         _recover_interrupted(layout, fresh, covered, report)
         for path in sorted((*closed_warcs(layout), *open_warcs(layout))):
             filename = path.name.removesuffix(OPEN_SUFFIX)
-            indexed = _index_whole(path, filename, fresh, bucket, min_bytes, report)
-            if shared is not None:
-                shared.add(indexed.payloads)
+            indexed = _index_whole(path, filename, fresh, bucket, min_bytes, report, shared=shared)
             if progress is not None:
                 progress(filename, indexed.rows)
         fresh.settle()
@@ -265,24 +263,27 @@ def _recover_interrupted(
             report(recovered.text)
 
 
-def _index_whole(
+def _index_whole(  # noqa: PLR0913 a file, an index, and what a profile says of dedup
     path: Path,
     filename: str,
     index: CaptureIndex,
     bucket: str,
     min_bytes: int,
     report: Callable[[str], None],
+    *,
+    shared: PayloadIndex | None = None,
 ) -> IndexingResult:
     """Add the readable records of the file to the index; report the rest."""
     try:
-        indexed = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes)
+        add = None if shared is None else shared.add
+        indexed = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, on_payloads=add)
     except InputError as error:
         report(str(error))
     except OSError as error:
         report(f"{filename} was passed over, for it cannot be read: {os_error_text(error)}.")
     else:
         if indexed.damaged:
-            places = ", ".join(map(str, indexed.damaged[:5])) + (", …" if indexed.damaged[5:] else "")
+            places = ", ".join(map(str, [*indexed.faults][:5])) + (", …" if indexed.damaged > 5 else "")
             report(
                 f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
                 " verify` has details; restore the file from a copy, then rebuild again."

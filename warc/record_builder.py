@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from isal import isal_zlib
 
-from core.captures import RecordType
+from core.captures import LOGIN_HEADER, RecordType
 from core.config.settings import Settings
 from core.digests import sha256_digest
 
@@ -112,6 +112,37 @@ def header_block(headers: Headers) -> bytes:
 def record_member(headers: Headers, block: bytes) -> bytes:
     """Return the whole record as one gzip member."""
     return compress(b"".join((header_block(headers), block, RECORD_END)))
+
+
+def artifact_member(  # noqa: PLR0913 headers
+    uri: str,
+    data: bytes,
+    *,
+    date: str,
+    page_id: str,
+    content_type: str,
+    login: str = "",
+    concurrent: Iterable[str] = (),
+) -> tuple[str, bytes]:
+    """Return the digest of a page's artifact, and its `resource` record as a gzip member.
+
+    WARC-Refers-To headers are not for `resource` records (WARC/1.1, 5.9 and 5.10): WARC-Page-ID names its page.
+    """
+    digest = sha256_digest(data)
+    headers: Headers = [
+        ("WARC-Type", str(RecordType.RESOURCE)),
+        ("WARC-Record-ID", new_record_id()),
+        ("WARC-Date", date),
+        ("WARC-Target-URI", uri),
+        ("WARC-Page-ID", page_id),
+        *(((LOGIN_HEADER, login),) if login else ()),
+        *(("WARC-Concurrent-To", each) for each in concurrent),
+        ("Content-Type", content_type),
+        ("WARC-Payload-Digest", digest),
+        ("WARC-Block-Digest", digest),
+        ("Content-Length", str(len(data))),
+    ]
+    return digest, record_member(headers, data)
 
 
 def warcinfo_facts(settings: Settings) -> dict[str, str]:

@@ -10,13 +10,14 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urljoin
 
 from yarl import URL
 
 from core.config.settings import EgressSettings
-from core.errors import BadUrlError
+from core.errors import BadUrlError, InputError, TransientError
 from core.urls import authority_of, fetch_key, host_of
 from links.archives.archive_client import (
     REDIRECTS,
@@ -112,6 +113,61 @@ class HttpFetch:
                 method, body = "GET", b""
             url = following
         raise NoReplyError(ArchiveFailure.NONSENSE, "it leads on and on")
+
+    async def download(
+        self, url: str, target: Path, *, limit_bytes: int, on_progress: Callable[[int, int | None], None], hops: int = 5
+    ) -> None:
+        """Download to the file; one of an earlier attempt is continued if the server confirms that it is the same.
+
+        `on_progress` gets the bytes so far and, if known, in all; what it raises ends the download. Raises InputError,
+        or TransientError: try again.
+        """
+        session = self._session
+        assert session is not None, "it is not open"
+        validator_file = target.with_suffix(".validator")
+        for _ in range(hops + 1):
+            headers = {"Accept-Encoding": "identity"}
+            start = target.stat().st_size if target.exists() else 0  # noqa: ASYNC240 a local disk
+            if start and validator_file.exists():
+                headers |= {"Range": f"bytes={start}-", "If-Range": validator_file.read_text(encoding="latin-1")}
+            try:
+                checked = self._judge.check(url)
+                timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=self._limit_s)
+                async with session.get(checked, headers=headers, allow_redirects=False, timeout=timeout) as answer:
+                    location = answer.headers.get("location", "")
+                    if answer.status in REDIRECTS and location:
+                        url = fetch_key(urljoin(url, location), allow_single_label=True)
+                        continue
+                    if answer.status not in {200, 206}:
+                        is_passing = answer.status >= 500 or answer.status in {408, 416, 429}
+                        if answer.status == 416:
+                            target.unlink(missing_ok=True)  # noqa: ASYNC240
+                        raise (TransientError if is_passing else InputError)(f"{url} answers {answer.status}.")
+                    start = start if answer.status == 206 else 0
+                    if start and not answer.headers.get("content-range", "").startswith(f"bytes {start}-"):
+                        raise TransientError(f"{url} continues at another place than it was asked for.")
+                    total = start + answer.content_length if answer.content_length is not None else None
+                    if (total or 0) > limit_bytes:
+                        raise InputError(f"{url} has {total:,} bytes; the limit is {limit_bytes:,}.")
+                    etag = answer.headers.get("etag", "")
+                    validator = etag if not etag.startswith("W/") else ""
+                    validator_file.write_text(validator or answer.headers.get("last-modified", ""), encoding="latin-1")
+                    with target.open("ab" if start else "wb") as file:
+                        async for piece in answer.content.iter_chunked(1 << 20):
+                            start += file.write(piece)
+                            on_progress(start, total)
+                            if start > limit_bytes:
+                                raise InputError(f"{url} sends more than {limit_bytes:,} bytes.")
+                    validator_file.unlink()
+                    return
+            except NoReplyError as error:
+                raise InputError(f"{url} cannot be downloaded: {error}.") from error
+            except BadUrlError as error:
+                raise InputError(f"{url} leads to what is no address: {error}") from error
+            except (TimeoutError, aiohttp.ClientError) as error:
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                raise TransientError(f"{url} broke off: {reason}. Import it again; it continues.") from error
+        raise InputError(f"{url} redirects more than {hops} times.")
 
     async def _once(
         self,

@@ -16,13 +16,14 @@ from core.captures import LOGIN_HEADER, Capture, RecordLocation, RecordType
 from core.errors import BodyTooLargeError, PermanentError
 from core.layout import Layout
 from playback.access.control import AccessControl, TakenDownError, digests_of
-from warc.content_decoder import codings_of, decode_blocks
 from warc.record_reader import (
     LONGEST_HEAD,
     FindTwins,
     HeaderFields,
     Record,
+    codings_of,
     dechunked,
+    decode_blocks,
     holds_payload,
     open_record,
 )

@@ -269,7 +269,7 @@ def maker_version() -> str:
     """Return a part of cache keys that changes with the code and libraries that make copies."""
     code = hashlib.sha256()
     warc = resources.files("warc")
-    readers = [warc / "record_reader.py", warc / "content_decoder.py"]
+    readers = [warc / "record_reader.py"]
     own = sorted(Path(__file__).parent.rglob("*.*"))
     for path in (*(each for each in own if each.suffix in {".py", ".js", ".toml"}), *readers):
         code.update(path.read_bytes())

@@ -81,6 +81,8 @@ class CaptureRepresentation:
     language: str  # the browser's first Accept-Language; empty when not recorded
     is_logged_in: bool  # the page was visited with a login
     stored: str = str(DEFAULT_STORED_LEVEL)  # stored level (`core.config.stored_level`)
+    imported_from: str = ""  # name of the file that another program made; empty when we captured it
+    software: str = ""  # that program, as the file states it
 
     @property
     def has_screen(self) -> bool:
@@ -89,13 +91,14 @@ class CaptureRepresentation:
 
 
 def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
-    """Parse a manifest; None when it names no viewport and everything was stored."""
-    screen, stored = manifest.screen, manifest.stored
+    """Parse a manifest; None when it names no viewport, everything was stored, and it is no import."""
+    screen, stored, origin = manifest.screen, manifest.stored, manifest.imported
+    imported = (origin.source.partition("!")[0], origin.software) if origin is not None else ("", "")
     if screen is None:
-        is_whole = stored == DEFAULT_STORED_LEVEL
-        return None if is_whole else CaptureRepresentation(False, 0, 0, "", False, stored)  # noqa: FBT003
+        is_plain = stored == DEFAULT_STORED_LEVEL and origin is None
+        return None if is_plain else CaptureRepresentation(False, 0, 0, "", False, stored, *imported)  # noqa: FBT003
     return CaptureRepresentation(
-        screen.mobile, screen.width, screen.height, manifest.language, bool(manifest.login), stored
+        screen.mobile, screen.width, screen.height, manifest.language, bool(manifest.login), stored, *imported
     )
 
 

@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from core.captures import IMPORT_PREFIX
 from core.errors import TransientError
 from core.layout import Layout, is_frozen, read_only_uri
 from core.page_manifest import VisitOutcome
@@ -261,7 +262,7 @@ def _require_new(path: Path) -> None:
         )
 
 
-OWN_PREFIXES = ("weboid-", "artifacts-")  # of the WARCs that our recorder names
+OWN_PREFIXES = ("weboid-", "artifacts-", IMPORT_PREFIX)  # of the WARCs that our recorder names, or that we imported
 
 
 def covered_by_file(database: Path) -> dict[str, int]:

@@ -9,7 +9,7 @@ and import maps are rewritten by patterns, as in pywb.
 
 pywb has an environment of its own, because it pins old versions of libraries that the main one has in
 newer ones (redis, brotlipy). `run_rewriter` runs there, where only pywb's own libraries are installed:
-this module must not import others, nor `warc.content_decoder`, which needs a newer Brotli.
+this module must not import others, nor `warc.record_reader`, which needs a newer Brotli.
 """
 
 import io

@@ -7,7 +7,7 @@ import brotlicffi
 import pytest
 
 from core.errors import BodyTooLargeError, PermanentError
-from warc.content_decoder import codings_of, decode_blocks
+from warc.record_reader import codings_of, decode_blocks
 
 BODY = b"The words of a page. " * 400
 RAW_DEFLATE = zlib.compressobj(wbits=-zlib.MAX_WBITS)

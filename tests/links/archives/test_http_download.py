@@ -1,0 +1,97 @@
+"""Downloads of files that are imported: continued where they broke off, and never from this machine's network."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from core.config.settings import EgressSettings
+from core.errors import InputError, TransientError
+from links.archives.http_fetch import HttpFetch
+from net.address_policy import is_own
+
+DATA = bytes(range(256)) * 2_000
+LIMIT = 1_000_000
+
+
+class _Files(BaseHTTPRequestHandler):
+    """One file with an entity tag; the first answer breaks off in its midst."""
+
+    asked: list[str | None]
+    tag = '"one"'
+
+    def do_GET(self) -> None:
+        start = 0
+        wanted = self.headers["Range"]
+        self.asked.append(wanted)
+        if wanted and self.headers["If-Range"] == self.tag:
+            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{len(DATA) - 1}/{len(DATA)}")
+        else:
+            self.send_response(200)
+        self.send_header("ETag", self.tag)
+        self.send_header("Content-Length", str(len(DATA) - start))
+        self.end_headers()
+        self.wfile.write(DATA[start:] if len(self.asked) > 1 else DATA[:100_000])
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def address() -> Iterator[tuple[str, type[_Files]]]:
+    """The server's origin, and its handler."""
+    handler = type("Handler", (_Files,), {"asked": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", handler
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def download(origin: str, target: Path, *, limit: int = LIMIT, is_trusted: bool = True) -> None:
+    """Download the file of the origin."""
+    origins = [origin] if is_trusted else []
+    async with HttpFetch(EgressSettings(), is_own=is_own, user_agent="test", origins=origins) as fetch:
+        await fetch.download(f"{origin}/a.warc.gz", target, limit_bytes=limit, on_progress=lambda *_: None)
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_a_broken_download_is_continued(
+    address: tuple[str, type[_Files]],
+    tmp_path: Path,
+    is_changed: bool,
+) -> None:
+    """From its last byte on; from the beginning when the file is another one by now."""
+    origin, files = address
+    with pytest.raises(TransientError):
+        await download(origin, tmp_path / "a.part")
+    assert 0 < (tmp_path / "a.part").stat().st_size < len(DATA)
+    if is_changed:
+        files.tag = '"two"'
+
+    await download(origin, tmp_path / "a.part")
+
+    assert (tmp_path / "a.part").read_bytes() == DATA
+    assert files.asked == [None, "bytes=100000-"]
+    assert [each.name for each in tmp_path.iterdir()] == ["a.part"]
+
+
+async def test_a_file_over_the_limit_is_refused(address: tuple[str, type[_Files]], tmp_path: Path) -> None:
+    """By its length, before a byte is stored."""
+    with pytest.raises(InputError, match="limit"):
+        await download(address[0], tmp_path / "a.part", limit=1_000)
+    assert not list(tmp_path.iterdir())
+
+
+async def test_an_address_of_this_machine_is_refused(address: tuple[str, type[_Files]], tmp_path: Path) -> None:
+    """It is not asked."""
+    with pytest.raises(InputError, match="cannot be downloaded"):
+        await download(address[0], tmp_path / "a.part", is_trusted=False)
+    assert address[1].asked == []
