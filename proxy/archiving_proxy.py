@@ -1,14 +1,15 @@
-"""Proxy server that browsers connect to, on warcprox."""
+"""Proxy server that browsers connect to."""
 
+import errno
+import logging
 import socket
+import socketserver
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from http.server import HTTPServer
 from pathlib import Path
-
-import warcprox
-from warcprox.mitmproxy import PooledMitmProxy
-from warcprox.warcproxy import WarcProxy
+from typing import Any
 
 from core.config.settings import Settings
 from core.errors import PermanentError, TransientError, UnavailableError
@@ -31,6 +32,7 @@ from warc.record_builder import warcinfo_facts
 # One thread a browser connection; idle ones cost a stack. Chromium opens at most 32 to a proxy
 # from one context.
 MAX_CONNECTIONS = 1024
+ACCEPT_WAIT_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,72 @@ class ListenAddress:
 
 
 LOOPBACK = ListenAddress()
+log = logging.getLogger(__name__)
 
 
-class ArchivingProxy(WarcProxy):  # type: ignore[misc]
+class RecorderServer(socketserver.TCPServer):
+    """Server of recorder connections, a pooled thread each; at its limit no more are accepted.
+
+    Run `serve_forever` in a thread, then `shutdown` and `end_connections`.
+    """
+
+    # What handlers use, set before `__init__`.
+    visits: VisitRegistry
+    limits: ReceiveLimits
+    ca: RecorderAuthority
+    secrets: TlsSecrets  # of connections that browsers make themselves
+    exchanges: ExchangeContext
+
+    allow_reuse_address = True
+    request_queue_size = 4096  # connections wait in the backlog while all threads are taken
+
+    def __init__(self, listen: ListenAddress, handler: type[ArchivingHandler]) -> None:
+        """Listen, or raise UnavailableError."""
+        self._handler = handler
+        self._threads = ThreadPoolExecutor(MAX_CONNECTIONS)
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.open_handlers: set[ArchivingHandler] = set()
+        self.address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+        try:
+            super().__init__((listen.host, listen.port), handler)
+        except OSError as error:
+            raise UnavailableError(f"The proxy cannot listen on {listen.host} port {listen.port}: {error}.") from error
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept the next connection when a thread is free."""
+        if not self._free.acquire(timeout=ACCEPT_WAIT_S):
+            raise OSError(errno.EAGAIN, "All threads are taken.")  # the server looks whether it is to end
+        try:
+            return super().get_request()
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve the connection in a thread."""
+        self._threads.submit(self._serve, request, client_address)
+
+    def _serve(self, request: Any, client_address: Any) -> None:
+        try:
+            # A tunnel's socket takes the place of the one that was accepted.
+            request = self._handler(request, client_address, self).request
+        except Exception:  # the connection ends, the server does not
+            log.warning("connection.failed", exc_info=True)
+        finally:
+            self._free.release()
+            self.shutdown_request(request)
+
+    def end_connections(self) -> None:
+        """Close the listening socket and all connections."""
+        self.socket.close()
+        for handler in list(self.open_handlers):
+            handler.abort()  # an idle connection must not hold up the end
+        self._threads.shutdown()
+
+
+class ArchivingProxy(RecorderServer):
     """Proxy server for browsers. Run `serve_forever` in a thread, then `shutdown` and `close`."""
 
-    daemon_threads = True
     server_address: tuple[str, int]
 
     def __init__(  # noqa: PLR0913 each is a dependency owned by the caller
@@ -63,17 +125,11 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         listen: ListenAddress = LOOPBACK,
     ) -> None:
         """Open the stores and listen, or raise UnavailableError; `spool_folder`: for bodies beyond the memory."""
-        # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
-        # that only the pooled server is wanted.
-        self.options = warcprox.Options(max_threads=MAX_CONNECTIONS)
-        self.stats_db = None
-        PooledMitmProxy.__init__(self, self.options)
         self.visits = VisitRegistry()
         self.secrets = TlsSecrets()  # of connections that browsers make themselves
         layout.archive.mkdir(parents=True, exist_ok=True)
         self.disk = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
         self.limits = ReceiveLimits(settings.proxy, tally, self.disk)
-        self.open_handlers: set[ArchivingHandler] = set()
         self.ca = RecorderAuthority(layout.ca)
         self.archivist = Archivist(
             layout,
@@ -97,11 +153,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
             now_ms=now_ms,
         )
         self.leaving = False  # event; once set, no new visit is opened
-        self.address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-        try:
-            HTTPServer.__init__(self, (listen.host, listen.port), ArchivingHandler)
-        except OSError as error:
-            raise UnavailableError(f"The proxy cannot listen on {listen.host} port {listen.port}: {error}.") from error
+        super().__init__(listen, ArchivingHandler)
         # Host and port at which browsers reach it.
         self.reached_at = (listen.advertise or self.server_address[0], self.server_address[1])
         self.keep_from(self.server_address)
@@ -109,13 +161,6 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
     def keep_from(self, listener: tuple[str, int]) -> None:
         """Block connections to that listener of this process, regardless of the settings (C-01)."""
         self._egress.refuse_listener(*listener[:2])
-
-    def server_bind(self) -> None:
-        """Set up the listening socket without HTTPServer's DNS look-up of its own name."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = self.server_address[:2]
 
     def reaches(self, host: str, port: int) -> bool:
         """Return whether a connection to the host can be opened; it is closed at once."""
@@ -127,10 +172,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
 
     def close(self) -> None:
         """Write what is pending and release all resources; call after `shutdown`."""
-        self.socket.close()
-        for handler in list(self.open_handlers):
-            handler.abort()  # an idle connection must not hold up the end
-        self.pool.shutdown()
+        self.end_connections()
         self.archivist.close()
         self._upstream.close()
         self._captures.close()

@@ -31,7 +31,7 @@ BUSY_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PendingArtifact:
-    """Artifact that the worker derived from a page, to be written as `resource`."""
+    """Artifact that the worker derived from a page, to be written as a record of that kind."""
 
     uri: str  # ``urn:KIND:URL``
     content_type: str
@@ -39,6 +39,7 @@ class PendingArtifact:
     document: str  # the URL of the source document, for WARC-Concurrent-To
     visit: VisitSession
     data: bytes
+    kind: RecordType = RecordType.RESOURCE
 
 
 @dataclass(slots=True)
@@ -128,7 +129,7 @@ class PostponedJobs:
 
 
 def artifact_member(artifact: PendingArtifact) -> tuple[str, bytes]:
-    """Return the artifact's digest, and its `resource` record as a gzip member.
+    """Return the artifact's digest, and its record as a gzip member.
 
     WARC-Refers-To headers are not for `resource` records (WARC/1.1, 5.9 and 5.10): WARC-Page-ID names its page.
     """
@@ -136,11 +137,11 @@ def artifact_member(artifact: PendingArtifact) -> tuple[str, bytes]:
     date = warc_date(artifact.date)
     concurrent = artifact.visit.records_of(artifact.document)
     headers: Headers = [
-        ("WARC-Type", str(RecordType.RESOURCE)),
+        ("WARC-Type", str(artifact.kind)),
         ("WARC-Record-ID", new_record_id()),
         ("WARC-Date", date),
         ("WARC-Target-URI", artifact.uri),
-        ("WARC-Page-ID", artifact.visit.page_id),
+        *((("WARC-Page-ID", artifact.visit.page_id),) if artifact.visit.page_id else ()),
         *(((LOGIN_HEADER, artifact.visit.login),) if artifact.visit.login else ()),
         *(("WARC-Concurrent-To", each) for each in concurrent[-1:]),
         ("Content-Type", artifact.content_type),
@@ -158,12 +159,12 @@ def artifact_row(artifact: PendingArtifact, digest: str, at: RecordLocation) -> 
             url=artifact.uri,
             urlkey=key_or_empty(artifact.uri),
             captured_at=truncate_to_milliseconds(artifact.date),
-            record_type=RecordType.RESOURCE,
+            record_type=artifact.kind,
             mime=artifact.content_type.partition(";")[0].strip(),
             status=None,
             digest=digest,
             location=at,
-            page_id=artifact.visit.page_id,
+            page_id=artifact.visit.page_id or None,
             login=artifact.visit.login or None,
         )
     )

@@ -16,8 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from warcprox.certauth import CertificateAuthority
 
+from core.errors import ConfigError
+from core.layout import CA_FILE
 from net.tls_client import public_key_pin
 from warc.local_storage import replace_file
 
@@ -26,7 +27,7 @@ LEAF_DAYS = 390  # Chromium refuses leaves valid for longer than 398 days
 _CLOCK_SKEW = timedelta(days=1)  # clocks differ
 
 
-class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
+class RecorderAuthority:
     """Certificate authority whose key file, in the folder ``ca``, is readable by the owner only."""
 
     def __init__(self, folder: Path) -> None:
@@ -34,38 +35,13 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
         folder.chmod(0o700)
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # proxies that start together make one authority
-            super().__init__(
-                ca_file=str(folder / "weboid-ca.pem"),
-                certs_dir=str(folder),
-                ca_name="Weboid archiving proxy",
-            )
+            self.cert, self.key = _authority(folder / CA_FILE)
             self._leaf_key = _leaf_key(folder / "weboid-leaf.pem")
         self.spki = public_key_pin(self._leaf_key.public_key())
         self.certificate = self.cert.public_bytes(serialization.Encoding.PEM).decode()
+        self.folder = folder
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._making = threading.Lock()
-
-    def generate_ca_root(
-        self, ca_file: str, ca_name: str, hash_func: hashes.SHA256 | None = None
-    ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """Create a root and write it to `ca_file`, readable by the owner only."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, ca_name)])
-        now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _CLOCK_SKEW)
-            .not_valid_after(now + timedelta(days=3650))
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .sign(key, hash_func or hashes.SHA256())
-        )
-        text = _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
-        replace_file(Path(ca_file), text, mode=0o600)
-        return certificate, key
 
     def context_for(self, host: str) -> ssl.SSLContext:
         """Return the TLS context for `host`, made once; for its parent domain and children, as warcprox's."""
@@ -89,7 +65,7 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
         context.set_alpn_protocols(["http/1.1"])
         certificate = self._leaf(domain).public_bytes(serialization.Encoding.PEM)
         # OpenSSL's binding loads keys from files only; this one is removed before the first connection.
-        with tempfile.NamedTemporaryFile(dir=self.certs_dir) as file:
+        with tempfile.NamedTemporaryFile(dir=self.folder) as file:
             file.write(_pem(self._leaf_key) + certificate)
             file.flush()
             context.load_cert_chain(file.name)
@@ -113,6 +89,32 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self.key, hashes.SHA256())
         )
+
+
+def _authority(path: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Load or create the root certificate and its key, in a file readable by the owner only."""
+    if path.exists():
+        text = path.read_bytes()
+        key = serialization.load_pem_private_key(text, password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ConfigError(f"{path} holds no P-256 key: move it away, and the next start makes a new authority.")
+        return x509.load_pem_x509_certificate(text), key
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Weboid archiving proxy")])
+    now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    replace_file(path, _pem(key) + certificate.public_bytes(serialization.Encoding.PEM), mode=0o600)
+    return certificate, key
 
 
 def _leaf_key(path: Path) -> ec.EllipticCurvePrivateKey:

@@ -21,8 +21,8 @@ from weboid.cli.support.commands import (
     LazyGroup,
     cli_command,
     exit_code_for,
+    with_current_name,
 )
-from weboid.cli.support.former_names import with_current_name
 
 
 class _RootGroup(LazyGroup):
@@ -62,7 +62,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
         click.echo(f"browser {browser.version} ({browser.path})")
     except WeboidError:
         click.echo("browser: none found; see `weboid doctor`")
-    libraries = ("warcio", "warcprox", "nh3", "pillow", "sqlalchemy", "redis", "click")
+    libraries = ("warcio", "nh3", "pillow", "sqlalchemy", "redis", "click")
     click.echo(", ".join(f"{name} {version(name)}" for name in libraries))
     click.echo(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     context.exit()

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from weboid.cli.main import weboid
-from weboid.cli.support.former_names import FORMER_NAMES, with_current_name
+from weboid.cli.support.commands import FORMER_NAMES, with_current_name
 
 
 def call(*arguments: str) -> Result:
