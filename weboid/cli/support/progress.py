@@ -36,3 +36,12 @@ def progress_bar(title: str, total: int | None, *, quiet: bool) -> Iterator[Call
     with terminal_progress(*columns, quiet=quiet) as progress:
         task = progress.add_task(title, total=total)
         yield lambda count: progress.advance(task, count)
+
+
+@contextmanager
+def session_progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows the present state of a session in one line."""
+    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with terminal_progress(*columns, quiet=quiet) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda text: progress.update(task, description=text)
