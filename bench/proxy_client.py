@@ -31,10 +31,10 @@ class Client:
         self._tls: ssl.SSLSocket | None = None
         self._buffer = bytearray(BLOCK)
 
-    def get(self, path: str) -> int:
+    def get(self, path: str, headers: str = "") -> int:
         """Fetch the path; how many bytes its body had."""
         tls = self._tls or self._open()
-        tls.sendall(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+        tls.sendall(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n{headers}\r\n".encode())
         data = b""
         while b"\r\n\r\n" not in data:
             piece = tls.recv(BLOCK)

@@ -1,7 +1,8 @@
 """Stock warcprox, as its own command runs it, but allowed to reach this machine's origin.
 
-``python -m bench.stock_warcprox FOLDER``: warcprox's defaults in FOLDER, on a free port, which it
-prints with its process id; ends with standard input.
+``python -m bench.stock_warcprox FOLDER [SECONDS]``: warcprox's defaults in FOLDER, on a free port, which it
+prints with its process id; ends with standard input. It counts what it has archived every SECONDS, by default
+every 30 to 60.
 """
 
 import os
@@ -18,6 +19,9 @@ def main() -> None:
     folder = sys.argv[1]
     os.chdir(folder)
     WarcProxyHandler.allow_localhost = True
+    if len(sys.argv) > 2:
+        processor = warcprox.BaseBatchPostfetchProcessor
+        processor.MIN_BATCH_SEC = processor.MAX_BATCH_SEC = float(sys.argv[2])
     answer = os.dup(1)  # warcprox logs to its standard output
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     activate = warcprox.warcproxy.WarcProxy.server_activate

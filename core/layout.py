@@ -59,7 +59,7 @@ class Layout:
     databases = _CollectionPath("db")  # SQLite files, one per store
     captures_db = _CollectionPath("db/captures.sqlite")  # captures index (`warc.index.database`)
     owners = _CollectionPath("db/owners")  # lock files of processes with claims in a shared dedup index
-    proxies = _CollectionPath("db/proxies")  # lock files of a cluster's proxies (`proxy.presence`)
+    proxies = _CollectionPath("db/proxies")  # lock files of a cluster's proxies (`proxy.process`)
     frontier_db = _CollectionPath("db/frontier.sqlite")
     decisions_db = _CollectionPath("db/decisions.sqlite")  # take-downs, levels and verdicts
     links_db = _CollectionPath("db/links.sqlite")  # link registry (`links.store`)

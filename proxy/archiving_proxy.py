@@ -1,33 +1,33 @@
-"""Proxy server that browsers connect to, on warcprox; its certificate authority, and TLS contexts of hosts.
+"""Proxy server that browsers connect to; its certificate authority, and TLS contexts of hosts.
 
 Keys are on P-256 (a signature costs a tenth of RSA's), one leaf key serves all hosts so that the browser can trust
 exactly that key (`spki`), and each host's TLS context is cached, so that browser sessions can be resumed.
 """
 
+import errno
 import fcntl
 import ipaddress
+import logging
 import socket
+import socketserver
 import ssl
 import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from http.server import HTTPServer
 from pathlib import Path
+from typing import Any
 
-import warcprox
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from warcprox.certauth import CertificateAuthority
-from warcprox.mitmproxy import PooledMitmProxy
-from warcprox.warcproxy import WarcProxy
 
 from core.config.settings import Settings
-from core.errors import PermanentError, TransientError, UnavailableError
-from core.layout import Layout
+from core.errors import ConfigError, PermanentError, TransientError, UnavailableError
+from core.layout import CA_FILE, Layout
 from core.timestamps import from_unix_milliseconds
 from net.egress import Egress
 from net.tls_client import public_key_pin
@@ -43,12 +43,31 @@ from warc.index.database import open_database
 from warc.local_storage import DiskReserve, replace_file
 from warc.record_builder import warcinfo_facts
 
+# One thread a browser connection; idle ones cost a stack. Chromium opens at most 32 to a proxy
+# from one context.
+MAX_CONNECTIONS = 1024
+ACCEPT_WAIT_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """Listening address for browsers."""
+
+    host: str = "127.0.0.1"
+    port: int = 0  # the TCP port; 0 selects a free one
+    advertise: str = ""  # the host that browsers are given; empty: the address listened on
+
+
+LOOPBACK = ListenAddress()
+log = logging.getLogger(__name__)
+
+
 CONTEXT_LIMIT = 2000
 LEAF_DAYS = 390  # Chromium refuses leaves valid for longer than 398 days
 _CLOCK_SKEW = timedelta(days=1)  # clocks differ
 
 
-class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
+class RecorderAuthority:
     """Certificate authority whose key file, in the folder ``ca``, is readable by the owner only."""
 
     def __init__(self, folder: Path) -> None:
@@ -56,38 +75,13 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
         folder.chmod(0o700)
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # proxies that start together make one authority
-            super().__init__(
-                ca_file=str(folder / "weboid-ca.pem"),
-                certs_dir=str(folder),
-                ca_name="Weboid archiving proxy",
-            )
+            self.cert, self.key = _authority(folder / CA_FILE)
             self._leaf_key = _leaf_key(folder / "weboid-leaf.pem")
         self.spki = public_key_pin(self._leaf_key.public_key())
         self.certificate = self.cert.public_bytes(serialization.Encoding.PEM).decode()
+        self.folder = folder
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._making = threading.Lock()
-
-    def generate_ca_root(
-        self, ca_file: str, ca_name: str, hash_func: hashes.SHA256 | None = None
-    ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """Create a root and write it to `ca_file`, readable by the owner only."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, ca_name)])
-        now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _CLOCK_SKEW)
-            .not_valid_after(now + timedelta(days=3650))
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .sign(key, hash_func or hashes.SHA256())
-        )
-        text = _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
-        replace_file(Path(ca_file), text, mode=0o600)
-        return certificate, key
 
     def context_for(self, host: str) -> ssl.SSLContext:
         """Return the TLS context for `host`, made once; for its parent domain and children, as warcprox's."""
@@ -111,7 +105,7 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
         context.set_alpn_protocols(["http/1.1"])
         certificate = self._leaf(domain).public_bytes(serialization.Encoding.PEM)
         # OpenSSL's binding loads keys from files only; this one is removed before the first connection.
-        with tempfile.NamedTemporaryFile(dir=self.certs_dir) as file:
+        with tempfile.NamedTemporaryFile(dir=self.folder) as file:
             file.write(_pem(self._leaf_key) + certificate)
             file.flush()
             context.load_cert_chain(file.name)
@@ -137,6 +131,32 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
         )
 
 
+def _authority(path: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Load or create the root certificate and its key, in a file readable by the owner only."""
+    if path.exists():
+        text = path.read_bytes()
+        key = serialization.load_pem_private_key(text, password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ConfigError(f"{path} holds no P-256 key: move it away, and the next start makes a new authority.")
+        return x509.load_pem_x509_certificate(text), key
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Weboid archiving proxy")])
+    now = datetime.now(UTC)  # noqa: TID251 validity is the one thing here that is about time
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    replace_file(path, _pem(key) + certificate.public_bytes(serialization.Encoding.PEM), mode=0o600)
+    return certificate, key
+
+
 def _leaf_key(path: Path) -> ec.EllipticCurvePrivateKey:
     """Load or create the key of all host certificates, so that browsers need one pin only."""
     if path.exists():
@@ -154,27 +174,69 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-# One thread a browser connection; idle ones cost a stack. Chromium opens at most 32 to a proxy
-# from one context.
-MAX_CONNECTIONS = 1024
+class RecorderServer(socketserver.TCPServer):
+    """Server of recorder connections, a pooled thread each; at its limit no more are accepted.
+
+    Run `serve_forever` in a thread, then `shutdown` and `end_connections`.
+    """
+
+    # What handlers use, set before `__init__`.
+    visits: VisitRegistry
+    limits: ReceiveLimits
+    ca: RecorderAuthority
+    secrets: TlsSecrets  # of connections that browsers make themselves
+    exchanges: ExchangeContext
+
+    allow_reuse_address = True
+    request_queue_size = 4096  # connections wait in the backlog while all threads are taken
+
+    def __init__(self, listen: ListenAddress, handler: type[ArchivingHandler]) -> None:
+        """Listen, or raise UnavailableError."""
+        self._handler = handler
+        self._threads = ThreadPoolExecutor(MAX_CONNECTIONS)
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.open_handlers: set[ArchivingHandler] = set()
+        self.address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+        try:
+            super().__init__((listen.host, listen.port), handler)
+        except OSError as error:
+            raise UnavailableError(f"The proxy cannot listen on {listen.host} port {listen.port}: {error}.") from error
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept the next connection when a thread is free."""
+        if not self._free.acquire(timeout=ACCEPT_WAIT_S):
+            raise OSError(errno.EAGAIN, "All threads are taken.")  # the server looks whether it is to end
+        try:
+            return super().get_request()
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve the connection in a thread."""
+        self._threads.submit(self._serve, request, client_address)
+
+    def _serve(self, request: Any, client_address: Any) -> None:
+        try:
+            # A tunnel's socket takes the place of the one that was accepted.
+            request = self._handler(request, client_address, self).request
+        except Exception:  # the connection ends, the server does not
+            log.warning("connection.failed", exc_info=True)
+        finally:
+            self._free.release()
+            self.shutdown_request(request)
+
+    def end_connections(self) -> None:
+        """Close the listening socket and all connections."""
+        self.socket.close()
+        for handler in list(self.open_handlers):
+            handler.abort()  # an idle connection must not hold up the end
+        self._threads.shutdown()
 
 
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
-    """Listening address for browsers."""
-
-    host: str = "127.0.0.1"
-    port: int = 0  # the TCP port; 0 selects a free one
-    advertise: str = ""  # the host that browsers are given; empty: the address listened on
-
-
-LOOPBACK = ListenAddress()
-
-
-class ArchivingProxy(WarcProxy):  # type: ignore[misc]
+class ArchivingProxy(RecorderServer):
     """Proxy server for browsers. Run `serve_forever` in a thread, then `shutdown` and `close`."""
 
-    daemon_threads = True
     server_address: tuple[str, int]
 
     def __init__(  # noqa: PLR0913 each is a dependency owned by the caller
@@ -189,17 +251,11 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         listen: ListenAddress = LOOPBACK,
     ) -> None:
         """Open the stores and listen, or raise UnavailableError; `spool_folder`: for bodies beyond the memory."""
-        # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
-        # that only the pooled server is wanted.
-        self.options = warcprox.Options(max_threads=MAX_CONNECTIONS)
-        self.stats_db = None
-        PooledMitmProxy.__init__(self, self.options)
         self.visits = VisitRegistry()
         self.secrets = TlsSecrets()  # of connections that browsers make themselves
         layout.archive.mkdir(parents=True, exist_ok=True)
         self.disk = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
         self.limits = ReceiveLimits(settings.proxy, tally, self.disk)
-        self.open_handlers: set[ArchivingHandler] = set()
         self.ca = RecorderAuthority(layout.ca)
         self.archivist = Archivist(
             layout,
@@ -223,11 +279,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
             now_ms=now_ms,
         )
         self.leaving = False  # event; once set, no new visit is opened
-        self.address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-        try:
-            HTTPServer.__init__(self, (listen.host, listen.port), ArchivingHandler)
-        except OSError as error:
-            raise UnavailableError(f"The proxy cannot listen on {listen.host} port {listen.port}: {error}.") from error
+        super().__init__(listen, ArchivingHandler)
         # Host and port at which browsers reach it.
         self.reached_at = (listen.advertise or self.server_address[0], self.server_address[1])
         self.keep_from(self.server_address)
@@ -235,13 +287,6 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
     def keep_from(self, listener: tuple[str, int]) -> None:
         """Block connections to that listener of this process, regardless of the settings (C-01)."""
         self._egress.refuse_listener(*listener[:2])
-
-    def server_bind(self) -> None:
-        """Set up the listening socket without HTTPServer's DNS look-up of its own name."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = self.server_address[:2]
 
     def reaches(self, host: str, port: int) -> bool:
         """Return whether a connection to the host can be opened; it is closed at once."""
@@ -253,10 +298,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
 
     def close(self) -> None:
         """Write what is pending and release all resources; call after `shutdown`."""
-        self.socket.close()
-        for handler in list(self.open_handlers):
-            handler.abort()  # an idle connection must not hold up the end
-        self.pool.shutdown()
+        self.end_connections()
         self.archivist.close()
         self._upstream.close()
         self._captures.close()

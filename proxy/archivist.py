@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 
 from core.captures import ArtifactKind, RecordLocation, RecordType, parse_artifact_uri
 from core.config.settings import IndexSettings, ProxySettings
@@ -79,6 +80,8 @@ BATCH_BYTES = 16 << 20  # a larger batch is written at once
 BACKLOG_BYTES = 96 << 20
 BACKLOG_RECORDS = 5_000
 _RESPONSE, _REVISIT = RecordType.RESPONSE.value, RecordType.REVISIT.value
+_CAPTURES, _ARTIFACTS = _PREFIXES = ("weboid", "artifacts")
+FILES_LIMIT = 64  # open WARCs, each of a prefix that a client named
 _NO_FACTS: Mapping[str, str] = {}
 EXIT_DISK = 74  # sysexits.h: EX_IOERR
 
@@ -104,17 +107,15 @@ class Archivist:
         self._payloads = open_payloads(layout, settings, self._index)
         self._put_off = PostponedJobs()
         self._checksums = ChecksumWorker(layout, lambda: open_index(layout, index))
-        self._captures, self._artifacts = (
-            WarcFile(
-                layout.archive,
-                prefix,
-                settings=settings,
-                now=now,
-                closed=self._checksums.put,
-                facts=lambda: self._facts,
-            )
-            for prefix in ("weboid", "artifacts")
+        self._new_file = partial(
+            WarcFile,
+            layout.archive,
+            settings=settings,
+            now=now,
+            closed=self._checksums.put,
+            facts=lambda: self._facts,
         )
+        self._files = {prefix: self._new_file(prefix=prefix) for prefix in _PREFIXES}
         self._jobs: deque[Job] = deque()
         self._backlog = 0  # bytes
         self.taken = 0  # number of exchanges accepted so far
@@ -151,6 +152,11 @@ class Archivist:
         barrier = FlushBarrier()
         self._enqueue(barrier)
         barrier.done.result()
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of jobs that the writer has not taken yet."""
+        return len(self._jobs)
 
     def _enqueue(self, job: Job) -> None:
         with self._lock:
@@ -199,7 +205,7 @@ class Archivist:
             if closing:
                 self._arrived.set()
         self._reach.look()
-        for file in (self._captures, self._artifacts):
+        for file in self._files.values():
             file.leave() if self._reach.is_owing else file.close()
         self._payloads.close()
         self._index.close()
@@ -256,6 +262,8 @@ class Archivist:
         for job in done.ready:
             if isinstance(job, RecordedExchange):
                 job.spool.close()
+                if job.visit.rules is not None:
+                    job.visit.rules.note(job.entry)
             elif isinstance(job, WriteJob):
                 job.done.set_result(locations[id(job)])
             else:
@@ -266,7 +274,16 @@ class Archivist:
         locations: dict[int, list[RecordLocation]] = {}
         written: list[tuple[RequestLogEntry, RequestOutcome, RecordLocation]] = []
         keys = {id(job): self._payload_key(job) for job in batch if isinstance(job, RecordedExchange)}
-        wanted = {key for key in keys.values() if key is not None}
+        # Keys by the buckets whose payloads they may refer to; of two jobs with one payload the first decides.
+        wanted: dict[tuple[str, ...], set[PayloadKey]] = {}
+        sought = set[PayloadKey]()
+        for job in batch:
+            key = keys.get(id(job))
+            if isinstance(job, RecordedExchange) and key is not None and key not in sought:
+                sought.add(key)
+                rules = job.visit.rules
+                also = self._settings.dedup_also if rules is None else rules.also
+                wanted.setdefault(tuple(also), set()).add(key)
         with self._certainly(), self._claimed(wanted) as answers:
             originals = {key: each for key, each in answers.items() if isinstance(each, OriginalRecord)}
             known = set(originals)
@@ -276,10 +293,10 @@ class Archivist:
                     written.append(self._write_exchange(job, keys[id(job)], originals, changes.rows))
                 elif isinstance(job, WriteJob):
                     locations[id(job)] = [self._write_artifact(a, changes) for a in job.artifacts]
-            self._captures.sync()
-            self._artifacts.sync()
+            for file in self._files.values():
+                file.sync()
             new = {k: o for k, o in originals.items() if k not in known}
-            for file in (self._captures, self._artifacts):
+            for file in self._files.values():
                 if file.finalname is not None and file.end:  # a closed one is covered already
                     changes.ends[file.finalname] = file.end
             if self._payloads.shared:
@@ -315,26 +332,48 @@ class Archivist:
                 raise
             self._reach.pay_patiently()
 
+    def _file(self, prefix: str) -> WarcFile:
+        """Return the file with that prefix that is being written."""
+        file = self._files.get(prefix)
+        if file is None:
+            file = self._files[prefix] = self._new_file(prefix=prefix)
+        return file
+
     def _roll_over(self) -> None:
-        for file in (self._captures, self._artifacts):
+        surplus = len(self._files) - FILES_LIMIT
+        for prefix, file in list(self._files.items()):
             try:
+                if prefix not in _PREFIXES and (surplus > 0 or file.path is None):
+                    file.close()
+                    del self._files[prefix]
+                    surplus -= 1
+                    continue
                 file.roll_over()
             except OSError as error:  # it stays open, whole, and is tried again
                 log_failure(log, "archivist.not_closed", error)
 
     @contextmanager
-    def _claimed(self, keys: Collection[PayloadKey]) -> Iterator[dict[PayloadKey, OriginalRecord | Claim]]:
-        """Claim the payloads and yield the answers; release the claims when the batch fails."""
-        answers = self._payloads.claim(keys, self._settings.dedup_also)
+    def _claimed(
+        self, wanted: Mapping[tuple[str, ...], Collection[PayloadKey]]
+    ) -> Iterator[dict[PayloadKey, OriginalRecord | Claim]]:
+        """Claim the payloads, given by the buckets to search as well, and yield the answers.
+
+        Without a bucket of their own they are looked up only. The claims are released when the batch fails.
+        """
+        answers: dict[PayloadKey, OriginalRecord | Claim] = {}
         try:
+            for also, keys in wanted.items():
+                answers |= self._payloads.claim([key for key in keys if key.bucket], also)
+                if unowned := [key for key in keys if not key.bucket]:
+                    answers |= self._payloads.find(unowned, also)
             yield answers
         except BaseException:
             self._payloads.release([key for key, each in answers.items() if each is Claim.YOURS])
             raise
 
     def _keep(self) -> None:
-        self._captures.keep()
-        self._artifacts.keep()
+        for file in self._files.values():
+            file.keep()
 
     def _payload_key(self, recorded: RecordedExchange) -> PayloadKey | None:
         """Return the dedup key of the payload; None when it must not be shared."""
@@ -379,11 +418,13 @@ class Archivist:
         else:
             entry.digest = original.digest
             principal, request = revisit_members(recorded, original, self._ids.find(original))
-        if not self._captures.end:  # the file that begins now names who asks
+        prefix = _CAPTURES if recorded.visit.rules is None else recorded.visit.rules.prefix
+        file = self._file(prefix)
+        if not file.end:  # the file that begins now names who asks
             self._facts["http-header-user-agent"] = user_agent_of(recorded.request)
-        location = self._captures.append(principal)
-        self._captures.append((request,))
-        if original is None and key is not None:
+        location = file.append(principal)
+        file.append((request,))
+        if original is None and key is not None and key.bucket:
             self._ids.note(location, entry.record_id)
             originals[key] = OriginalRecord(
                 entry.digest,
@@ -428,8 +469,10 @@ class Archivist:
             content_type=artifact.content_type,
             login=artifact.visit.login,
             concurrent=artifact.visit.records_of(artifact.document)[-1:],
+            kind=artifact.kind,
         )
-        location = self._artifacts.append((record,))
+        rules = artifact.visit.rules
+        location = self._file(_ARTIFACTS if rules is None else rules.prefix).append((record,))
         named = parse_artifact_uri(artifact.uri)
         manifest: PageInfo | PlaybackCheck | None = None
         if named is not None and named[0] is ArtifactKind.PAGEINFO:
@@ -446,8 +489,8 @@ class Archivist:
     def _roll_back(self) -> None:
         self._ids.clear()
         try:
-            self._captures.take_back()
-            self._artifacts.take_back()
+            for file in self._files.values():
+                file.take_back()
         except OSError:
             # Nothing can be trusted now. The next process cuts the file at its last whole record.
             log.critical("archivist.lost", exc_info=True)

@@ -29,7 +29,7 @@ BUSY_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PendingArtifact:
-    """Artifact that the worker derived from a page, to be written as `resource`."""
+    """Artifact that the worker derived from a page, to be written as a record of that kind."""
 
     uri: str  # ``urn:KIND:URL``
     content_type: str
@@ -37,6 +37,7 @@ class PendingArtifact:
     document: str  # the URL of the source document, for WARC-Concurrent-To
     visit: VisitSession
     data: bytes
+    kind: RecordType = RecordType.RESOURCE
 
 
 @dataclass(slots=True)
@@ -132,12 +133,12 @@ def artifact_row(artifact: PendingArtifact, digest: str, at: RecordLocation) -> 
             url=artifact.uri,
             urlkey=key_or_empty(artifact.uri),
             captured_at=truncate_to_milliseconds(artifact.date),
-            record_type=RecordType.RESOURCE,
+            record_type=artifact.kind,
             mime=artifact.content_type.partition(";")[0].strip(),
             status=None,
             digest=digest,
             location=at,
-            page_id=artifact.visit.page_id,
+            page_id=artifact.visit.page_id or None,
             login=artifact.visit.login or None,
         )
     )

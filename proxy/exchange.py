@@ -213,7 +213,7 @@ class Exchange:
         self.count(len(confirmation.raw))
         self._free(answer)
         head = updated_head(stored.head, confirmation, size=payload.size)
-        held = _browser_head(head, keep_alive=keep_alive, ranged=self.ranged)
+        held = _browser_head(head, self, keep_alive=keep_alive)
         beginning, browser, is_whole = b"", self._browser, False
         try:
             for piece in payload.pieces:
@@ -540,7 +540,7 @@ class ResponseRelay:
         """Begin with the head, and its form for the record."""
         self._head = head
         self.block = hashlib.sha256(stored.raw)
-        self._held = _browser_head(head, keep_alive=keep_alive, ranged=self._exchange.ranged)
+        self._held = _browser_head(head, self._exchange, keep_alive=keep_alive)
         self._exchange.count(len(head.raw))
 
     def body(self, body: BodyParser, piece: Bytes, connection: OriginConnection) -> None:
@@ -619,24 +619,27 @@ class ResponseRelay:
                 self.browser_listens = False
 
 
-def _browser_head(head: ResponseHead, *, keep_alive: bool, ranged: bool) -> bytes:
+def _browser_head(head: ResponseHead, exchange: Exchange, *, keep_alive: bool) -> bytes:
     """Return the response's head as sent to the browser.
 
-    The browser would attribute an origin's 407 to this proxy, so it fails here (RFC 9110, 15.5.8; C-01). With `ranged`
-    a whole response becomes the partial one requested, ``bytes=0-`` (RFC 9110, 14.2).
+    The browser would attribute an origin's 407 to this proxy, so it fails here (RFC 9110, 15.5.8; C-01). If it asked
+    for a range that is the whole, a whole response becomes the partial one requested, ``bytes=0-`` (RFC 9110, 14.2).
     """
     forwarded = forwarded_response_head(head, keep_alive=keep_alive)
     first = b""
     if head.status == 407:
         first = b"HTTP/1.1 502 Bad Gateway\r\nWeboid-Proxy-Error: origin: 407"
-    elif ranged and head.status == 200:
+    elif exchange.ranged and head.status == 200:
         length = head.get(b"content-length") or b""
         gives_parts = (head.get(b"accept-ranges") or b"").strip().lower() == b"bytes"
         plain = head.get(b"content-encoding") is None and head.get(b"transfer-encoding") is None
         if gives_parts and plain and length.isdigit() and (size := int(length)):
             first = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-%d/%d"
             first %= (size - 1, size)
-    return first + forwarded[forwarded.index(b"\r\n") :] if first else forwarded
+    if first:
+        forwarded = first + forwarded[forwarded.index(b"\r\n") :]
+    added = exchange.visit.added_head
+    return forwarded[:-2] + added + b"\r\n" if added else forwarded
 
 
 def now_ms() -> int:

@@ -1,18 +1,18 @@
 """Handler of one browser connection: authorisation, tunnels, any number of requests.
 
 The proxy credentials (RFC 7617) identify the visit, and nothing else in a request controls the proxy:
-`WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary traffic (C-01, C-02).
+`WARCPROX_WRITE_RECORD`, `Warcprox-Meta` and ``/status`` are ordinary traffic here (C-01, C-02);
+`proxy.warcprox_api` has a listener of its own for them.
 """
 
 import logging
 import socket
+import socketserver
 import ssl
 from dataclasses import replace
 from http import HTTPStatus
 from threading import Thread
 from typing import TYPE_CHECKING
-
-from warcprox.warcproxy import WarcProxyHandler
 
 from net.http1 import (
     BodyFraming,
@@ -42,7 +42,7 @@ from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_reque
 from warc.local_storage import log_failure, to_weboid_error
 
 if TYPE_CHECKING:
-    from proxy.archiving_proxy import ArchivingProxy
+    from proxy.archiving_proxy import RecorderServer
 
 log = logging.getLogger(__name__)
 
@@ -60,19 +60,19 @@ class RequestRefusedError(Exception):
         self.close = close
 
 
-class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
+class ArchivingHandler(socketserver.BaseRequestHandler):
     """Handler of one browser connection, until either side closes it."""
 
-    server: "ArchivingProxy"
+    server: "RecorderServer"
     request: socket.socket
 
     def setup(self) -> None:
-        """Use the bare socket, without the file objects of the base class."""
-        sock: socket.socket = self.request
+        """Set up the reader of the socket."""
+        sock = self.request
         sock.settimeout(IDLE_TIMEOUT_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._wire = BrowserConnection(sock)
-        self._tunnel: Origin | None = None
+        self.wire = BrowserConnection(sock)
+        self.tunnel: Origin | None = None
         self._authorization: bytes | None = None  # of its CONNECT, once there is a tunnel
         self._borrowed = 0
         self.server.open_handlers.add(self)
@@ -83,7 +83,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
 
     def abort(self) -> None:
         """Close the connection from another thread; never raises."""
-        self._wire.abort()
+        self.wire.abort()
 
     def handle(self) -> None:
         """Serve requests until the connection is closed."""
@@ -94,53 +94,60 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             log.debug("connection.lost %s", error)
         except MalformedMessageError as error:
             status = 414 if isinstance(error, TargetTooLongError) else 400
-            self._answer_error(status, f"malformed: {error}", keep_alive=False)
+            self.answer_error(status, f"malformed: {error}", keep_alive=False)
 
     def _serve_one(self) -> bool:
         """Serve one request; return whether another may follow."""
-        raw = self._wire.read_head()
+        raw = self.wire.read_head()
         if raw is None:
             return False
         head = parse_request_head(raw)
         connection = head.get(b"proxy-connection") or head.get(b"connection")
         keep_alive = keeps_alive(head.version, connection)
-        # Identify the visit. Inside a tunnel the CONNECT has named the context; its visits take turns.
-        if self._tunnel is None:
-            self._authorization = head.get(b"proxy-authorization")
-        visit = self.server.visits.authorised(self._authorization)
+        visit = self.visit_of(head)
         if visit is None:
             between = self.server.visits.is_between_visits(self._authorization)
-            if between or self._tunnel is not None:
+            if between or self.tunnel is not None:
                 # A 407 would make the browser forget the credentials of its next visit.
-                self._answer_error(403, "visit: over", keep_alive=False)
+                self.answer_error(403, "visit: over", keep_alive=False)
                 return False
             try:
-                self._read_body(head)
+                self.read_body(head)
             except RequestRefusedError as error:
                 raise ConnectionLostError("An unread request body was too long.") from error
             finally:
-                self._return_what_was_borrowed()
-            self._send(407, b'Proxy-Authenticate: Basic realm="weboid"\r\n', keep_alive=keep_alive)
+                self.return_borrowed()
+            self.send(407, b'Proxy-Authenticate: Basic realm="weboid"\r\n', keep_alive=keep_alive)
             return keep_alive
         if head.method == "CONNECT":
-            if self._tunnel is not None:
+            if self.tunnel is not None:
                 raise MalformedMessageError("CONNECT inside a tunnel.")
             host, port = parse_authority(head.target, 443)
-            self._send(200, b"", keep_alive=True, length=False)
-            self._tunnel = (host, port, self._wire.speaks_tls())
-            if not self._tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
+            self.send(200, b"", keep_alive=True, body=None)
+            self.tunnel = (host, port, self.wire.speaks_tls())
+            if not self.tunnel[2]:  # browsers ask for a tunnel for ws:// too (RFC 6455, 4.1)
                 return True
             if visit.is_observed(host) and self._observe(visit, host, port):
                 return False
             context = self.server.ca.context_for(host)
             try:
-                secured = context.wrap_socket(self._wire.sock, server_side=True)
+                secured = context.wrap_socket(self.wire.sock, server_side=True)
             except (OSError, ValueError) as error:
                 raise ConnectionLostError(f"The browser ended the handshake: {error}.") from error
-            self.request = self.connection = secured
-            self._wire = BrowserConnection(secured)
+            self.request = secured
+            self.wire = BrowserConnection(secured)
             return True
-        return self._forward(head, visit, keep_alive=keep_alive)
+        return self.forward(head, visit, keep_alive=keep_alive)
+
+    def visit_of(self, head: RequestHead) -> VisitSession | None:
+        """Return the visit of a request, None without valid credentials; in a tunnel those of its CONNECT count."""
+        if self.tunnel is None:  # the CONNECT has named the context; its visits take turns
+            self._authorization = head.get(b"proxy-authorization")
+        return self.server.visits.authorised(self._authorization)
+
+    def is_answered(self, _head: RequestHead, _visit: VisitSession, _url: str, *, keep_alive: bool) -> bool:  # noqa: ARG002
+        """Answer a request that must not reach its origin; return whether it was one."""
+        return False
 
     def _observe(self, visit: VisitSession, host: str, port: int) -> bool:
         """Relay and record the browser's own TLS connection; return False when there is none to the host."""
@@ -152,31 +159,34 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             visit,
             (host, port, True),
             connection,
-            self._wire,
+            self.wire,
             self.server.secrets,
         ).run()
         return True
 
-    def _forward(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
+    def forward(self, head: RequestHead, visit: VisitSession, *, keep_alive: bool) -> bool:
+        """Run the exchange of a request; return whether another may follow."""
         # (origin, request target in origin form, URL) of a request.
-        if self._tunnel is None:
+        if self.tunnel is None:
             origin, target, url = parse_absolute(head.target)
         else:
-            origin, target, url = self._tunnel, *parse_tunnelled(head.target, self._tunnel)
+            origin, target, url = self.tunnel, *parse_tunnelled(head.target, self.tunnel)
         token = (head.get(TOKEN_HEADER) or b"").decode("latin-1")
         if visit.token:
             # Without one it is a straggler of a tab that is being closed, perhaps of an earlier page.
             if token != visit.token and (token or not _may_lack_token(head)):
-                self._answer_error(403, "visit: over", keep_alive=False)
+                self.answer_error(403, "visit: over", keep_alive=False)
                 return False
             kept = tuple(each for each in head.headers if each[0] != TOKEN_HEADER)
             head = replace(head, headers=kept)
         head = with_headers(head, visit.headers)
+        if self.is_answered(head, visit, url, keep_alive=keep_alive):
+            return keep_alive
         kind = WebSocketExchange if asks_for_websocket(head) else Exchange
         exchange = kind(self.server.exchanges, visit, url, head.method)
         refused = visit.begin(exchange, exchange.entry)
         if refused:
-            self._answer_error(403, refused, keep_alive=False)
+            self.answer_error(403, refused, keep_alive=False)
             return False
         if head.method == "GET":
             visit.first_headers = visit.first_headers or head.headers
@@ -188,7 +198,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
                 self._fetch_whole(exchange.entry, visit, head, origin, target)
             return keep_alive
         finally:
-            self._return_what_was_borrowed()
+            self.return_borrowed()
             visit.remember(exchange.entry, exchange.sent_to)
             visit.end(exchange)
 
@@ -234,16 +244,16 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         refusal = self.server.limits.refusal(exchange.visit)
         if refusal:
             entry.kept, entry.reason = RequestOutcome.BLOCKED, refusal
-            self._answer_error(403, refusal, keep_alive=False)
+            self.answer_error(403, refusal, keep_alive=False)
             return False
         if exchange.switches and not self.server.exchanges.settings.websockets:
             entry.kept, entry.reason = RequestOutcome.BLOCKED, "websocket"
-            self._answer_error(501, entry.reason, keep_alive=False)
+            self.answer_error(501, entry.reason, keep_alive=False)
             return False
         try:
             if exchange.switches:
                 _check_handshake(exchange, head)
-            body = self._read_body(head)
+            body = self.read_body(head)
             _check_level(exchange, head)
             length = None if body is None else len(body)
             request = forwarded_request(head, target=target, host=host_header(origin), length=length)
@@ -261,14 +271,14 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
                     request = forwarded_request(asking, target=target, host=host_header(origin), length=length)
             if exchange.switches:
                 request = upgrade_request(head, target=target, host=host_header(origin))
-            return exchange.run(origin, request + (body or b""), self._wire, keep_alive=keep_alive)
+            return exchange.run(origin, request + (body or b""), self.wire, keep_alive=keep_alive)
         except NoResponseError as error:
             entry.reason = error.reason
-            self._answer_error(error.status, error.reason, keep_alive=keep_alive)
+            self.answer_error(error.status, error.reason, keep_alive=keep_alive)
             return keep_alive
         except RequestRefusedError as error:
             entry.reason = error.reason
-            self._answer_error(error.status, error.reason, keep_alive=not error.close)
+            self.answer_error(error.status, error.reason, keep_alive=not error.close)
             return keep_alive and not error.close
         except (ConnectionLostError, MalformedMessageError) as error:
             entry.reason = entry.reason or f"request: {error}"
@@ -277,20 +287,20 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             _fail_visit(exchange, error)
             return False
 
-    def _read_body(self, head: RequestHead) -> bytes | None:
+    def read_body(self, head: RequestHead) -> bytes | None:
         """Read the request's body without its transfer coding; None without; RequestRefusedError: long."""
         framing, length = request_framing(head)
         if framing is BodyFraming.NONE:
             return None
         if (head.get(b"expect") or b"").lower() == b"100-continue":
-            self._wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         body, pieces, size = BodyParser(framing, length), [], 0
         while not body.done:
-            piece = self._wire.read_piece()
+            piece = self.wire.read_piece()
             if not piece or body.malformed:
                 raise ConnectionLostError("The browser left in the midst of a body.")
             taken, payload = body.feed(piece)
-            self._wire.unread(piece[taken:])
+            self.wire.unread(piece[taken:])
             pieces.append(payload)
             size += len(payload)
             # Take memory for it from the shared allowance.
@@ -300,22 +310,33 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             self._borrowed += len(payload)
         return b"".join(pieces)
 
-    def _return_what_was_borrowed(self) -> None:
+    def return_borrowed(self) -> None:
+        """Return the memory of request bodies to the shared allowance."""
         self.server.exchanges.space.give_back(self._borrowed)
         self._borrowed = 0
 
-    def _answer_error(self, status: int, reason: str, *, keep_alive: bool) -> None:
+    def answer_error(self, status: int, reason: str, *, keep_alive: bool) -> None:
         """Send an error of the proxy, marked to distinguish it from origin responses."""
         marked = " ".join(reason.split()).encode("ascii", "replace").decode()[:500]
         header = f"{ERROR_HEADER}: {marked}\r\nContent-Type: text/plain\r\n".encode()
-        self._send(status, header, keep_alive=keep_alive)
+        self.send(status, header, keep_alive=keep_alive)
 
-    def _send(self, status: int, headers: bytes, *, keep_alive: bool, length: bool = True) -> None:
-        lines = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
-        if length:
-            lines += b"Content-Length: 0\r\nCache-Control: no-store\r\n"
+    def send(
+        self,
+        status: int,
+        headers: bytes,
+        *,
+        keep_alive: bool,
+        body: bytes | None = b"",
+        phrase: str = "",
+        head_only: bool = False,
+    ) -> None:
+        """Send a response of the proxy's own; `body` None: one without a length (204, CONNECT)."""
+        lines = b"HTTP/1.1 %d %s\r\n" % (status, (phrase or HTTPStatus(status).phrase).encode())
+        if body is not None:
+            lines += b"Content-Length: %d\r\nCache-Control: no-store\r\n" % len(body)
             lines += b"Connection: keep-alive\r\n" if keep_alive else b"Connection: close\r\n"
-        self._wire.send(lines + headers + b"\r\n")
+        self.wire.send(lines + headers + b"\r\n" + (b"" if head_only else body or b""))
 
 
 def _may_lack_token(head: RequestHead) -> bool:

@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import ClassVar, Protocol
@@ -42,6 +43,24 @@ class AbortableRequest(Protocol):
         ...
 
 
+class CaptureRules(Protocol):
+    """Rules of a client for its captures (`proxy.warcprox_api`)."""
+
+    @property
+    def prefix(self) -> str:
+        """Return the prefix of the WARC that has them."""
+        ...
+
+    @property
+    def also(self) -> Sequence[str]:
+        """Return the dedup buckets whose payloads are referred to, after the own one."""
+        ...
+
+    def note(self, entry: RequestLogEntry) -> None:
+        """Count a capture whose records are on disk."""
+        ...
+
+
 @dataclass(eq=False, repr=False)
 class VisitSession:
     """Visit of one page on the proxy's side. Thread-safe; `begin` and `end` frame exchanges, `seal` waits."""
@@ -59,6 +78,8 @@ class VisitSession:
     stored: StoredLevel = DEFAULT_STORED_LEVEL
     # Captures no older may be confirmed by their origins instead of being fetched again; 0: none.
     confirm_within_ms: int = 0
+    rules: CaptureRules | None = None  # None: those of the settings
+    added_head: bytes = b""  # lines for the client in the head of each response
     # Hosts that the browser connects to itself, "*" for all: their tunnels are observed, not intercepted.
     browser_hosts: frozenset[str] = frozenset()
     received: int = field(default=0, init=False)  # bytes received from origins

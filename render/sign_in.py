@@ -1,20 +1,28 @@
-"""Visible browser in which a person logs in.
+"""Visible browsers: one in which a person logs in, one whose session is recorded.
 
-It has a fresh folder, runs without a proxy, and is queried for nothing but cookies and the local storage
-of the tabs' origins: it is the person's own session, and nothing of it is archived. It is polled once a
+That of a login has a fresh folder, runs without a proxy, and is queried for nothing but cookies and the local
+storage of the tabs' origins: it is the person's own session, and nothing of it is archived. It is polled once a
 second, so that closing the last window, which ends a browser, loses nothing.
+
+That of a recorded session reaches the web by the recorder only. Each page that a tab shows is noted, with a
+picture of it as it was last seen.
 """
 
 import asyncio
 import os
+from base64 import b64decode
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urldefrag, urlsplit
 
+from core.clock import Clock
 from core.errors import BrowserUnavailableError
+from core.hosts import ProxyEndpoint
 from render.browser_process import (
     NOBODY,
     BrowserHome,
@@ -57,9 +65,8 @@ def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
     screen = {name: environment[name] for name in SCREEN_VARIABLES if environment.get(name)}
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & screen.keys():
         raise BrowserUnavailableError(
-            "Logging in needs a browser window, and there is no screen here (DISPLAY is not set): "
-            "make the login on a machine with one, in a collection of its own, and copy its "
-            "file from logins/."
+            "This needs a browser window, and there is no screen here (DISPLAY is not set). A login can be "
+            "made on a machine with one, in a collection of its own: copy its file from logins/."
         )
     # The browser has another home than its person, so what was left to be found is named.
     ticket = Path(environment.get("HOME", "")) / ".Xauthority"
@@ -158,6 +165,112 @@ class SignIn:
                 self.over.set()
 
 
+@dataclass(slots=True)
+class ShownPage:
+    """Page that a tab of a recorded session has shown."""
+
+    url: str
+    started_at: datetime
+    title: str = ""
+    picture: bytes = b""  # PNG of the viewport; empty when none could be made
+
+
+class RecordedWindow(SignIn):
+    """Open browser of a recorded session, created by `open_recorded_window`."""
+
+    def __init__(self, connection: CdpConnection, url: str, proxy: ProxyEndpoint, clock: Clock) -> None:
+        super().__init__(connection, url)
+        self._proxy = proxy
+        self._clock = clock
+        self._attaching = asyncio.Lock()  # a tab is attached once
+        self._work: set[asyncio.Task[None]] = set()
+        self._current: dict[str, ShownPage] = {}  # by target id
+        self.pages: list[ShownPage] = []  # in the order of their beginning
+
+    async def look(self) -> None:
+        """Update the title and picture of each tab's page; closed tabs keep their last."""
+        for tab, page in list(self._current.items()):
+            with suppress(BrowserUnavailableError, CommandError, TimeoutError, KeyError):
+                async with asyncio.timeout(ANSWER_LIMIT_S):
+                    session = self._tabs[tab]
+                    history = await self._connection.send("Page.getNavigationHistory", None, session)
+                    entry = history["entries"][history["currentIndex"]]
+                    if urldefrag(entry["url"]).url == page.url:
+                        answer = await self._connection.send("Page.captureScreenshot", {"format": "png"}, session)
+                        if self._current.get(tab) is page:  # no other page came meanwhile
+                            page.title, page.picture = str(entry["title"])[:1000], b64decode(answer["data"])
+
+    async def _attach(self, tab: str) -> str:
+        async with self._attaching:
+            if self._tabs.get(tab):
+                return self._tabs[tab]
+            session = await super()._attach(tab)
+
+            def handle(method: str, params: dict[str, Any]) -> None:
+                self._handle_tab_event(tab, session, method, params)
+
+            self._connection.listen(session, handle)
+            await self._connection.send("Page.enable", None, session)
+            requests = {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]}
+            await self._connection.send("Fetch.enable", requests, session)
+            return session
+
+    def _handle_event(self, method: str, params: dict[str, Any]) -> None:
+        super()._handle_event(method, params)
+        if method == "Target.targetCreated" and params["targetInfo"]["type"] == "page":
+            work = asyncio.create_task(self._attach_new(params["targetInfo"]["targetId"]))
+            self._work.add(work)
+            work.add_done_callback(self._work.discard)
+
+    async def _attach_new(self, tab: str) -> None:
+        with suppress(BrowserUnavailableError, CommandError, TimeoutError):
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                await self._attach(tab)
+
+    def _handle_tab_event(self, tab: str, session: str, method: str, params: dict[str, Any]) -> None:
+        if method == "Fetch.requestPaused":
+            self._connection.post("Fetch.continueRequest", {"requestId": params["requestId"]}, session)
+        elif method == "Fetch.authRequired":
+            # Those of sites are the person's to give.
+            is_ours = params["authChallenge"].get("source") == "Proxy"
+            answer = {"response": "Default"}
+            if is_ours:
+                given = {"username": self._proxy.username, "password": self._proxy.password}
+                answer = {"response": "ProvideCredentials", **given}
+            wanted = {"requestId": params["requestId"], "authChallengeResponse": answer}
+            self._connection.post("Fetch.continueWithAuth", wanted, session)
+        elif method == "Page.frameNavigated" and "parentId" not in params["frame"]:
+            url = urldefrag(params["frame"]["url"]).url
+            if urlsplit(url).scheme in ("http", "https") and "unreachableUrl" not in params["frame"]:
+                self._current[tab] = ShownPage(url, self._clock.now())
+                self.pages.append(self._current[tab])
+
+
+@asynccontextmanager
+async def open_recorded_window(
+    url: str,
+    executable: BrowserExecutable,
+    *,
+    screen: Mapping[str, str] | None,
+    proxy: ProxyEndpoint,
+    spki: str,
+    clock: Clock,
+) -> AsyncIterator[RecordedWindow]:
+    """Open a browser at the URL whose only way is the proxy; as `open_sign_in`. `spki`: of the proxy's authority."""
+    switches = (
+        f"--proxy-server={proxy.server}",
+        "--proxy-bypass-list=<-loopback>",
+        f"--ignore-certificate-errors-spki-list={spki}",
+        "--disable-quic",
+        "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+        "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+    )
+    async with _open_browser(executable, screen, switches) as (connection, process):
+        opened = RecordedWindow(connection, url, proxy, clock)
+        await _start(opened, process)
+        yield opened
+
+
 @asynccontextmanager
 async def open_sign_in(
     url: str, executable: BrowserExecutable, *, screen: Mapping[str, str] | None
@@ -168,16 +281,35 @@ async def open_sign_in(
 
     Raises BrowserUnavailableError: it does not start, or has no window.
     """
+    async with _open_browser(executable, screen, ()) as (connection, process):
+        opened = SignIn(connection, url)
+        await _start(opened, process)
+        yield opened
+
+
+async def _start(opened: SignIn, process: BrowserProcess) -> None:
+    try:
+        await opened.start()
+    except (TimeoutError, BrowserUnavailableError) as error:
+        raise BrowserUnavailableError(
+            f"The browser's window does not open. Its error output: {process.errors or 'none'}"
+        ) from error
+
+
+@asynccontextmanager
+async def _open_browser(
+    executable: BrowserExecutable, screen: Mapping[str, str] | None, switches: Sequence[str]
+) -> AsyncIterator[tuple[CdpConnection, BrowserProcess]]:
     if screen is not None and executable.kind is BrowserKind.HEADLESS_SHELL:
         raise BrowserUnavailableError(
-            "Logging in needs a browser with windows, and only the headless shell is here: "
+            "This needs a browser with windows, and only the headless shell is here: "
             "apt-get install chromium, or name one in the profile as [browser] executable."
         )
     root = os.geteuid() == 0
     prefix = privilege_prefix(root=root, executable=executable.path)
     home = BrowserHome(owner=NOBODY if root else None)
     try:
-        line = [str(executable.path), f"--user-data-dir={home.profile}", *_SWITCHES]
+        line = [str(executable.path), f"--user-data-dir={home.profile}", *_SWITCHES, *switches]
         if screen is None and executable.kind is not BrowserKind.HEADLESS_SHELL:
             line.append("--headless=new")
         if not shared_memory_suffices():
@@ -187,14 +319,7 @@ async def open_sign_in(
         process = BrowserProcess([*prefix, *line], home=home.inside, more=more)
         connection = CdpConnection(process.read_fd, process.write_fd)
         try:
-            opened = SignIn(connection, url)
-            try:
-                await opened.start()
-            except (TimeoutError, BrowserUnavailableError) as error:
-                raise BrowserUnavailableError(
-                    f"The browser's window does not open. Its error output: {process.errors or 'none'}"
-                ) from error
-            yield opened
+            yield connection, process
         finally:
             connection.close()
             await asyncio.shield(process.close())

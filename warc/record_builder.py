@@ -123,18 +123,19 @@ def artifact_member(  # noqa: PLR0913 headers
     content_type: str,
     login: str = "",
     concurrent: Iterable[str] = (),
+    kind: RecordType = RecordType.RESOURCE,
 ) -> tuple[str, bytes]:
-    """Return the digest of a page's artifact, and its `resource` record as a gzip member.
+    """Return the digest of an artifact, and its record as a gzip member; `page_id` may be empty.
 
     WARC-Refers-To headers are not for `resource` records (WARC/1.1, 5.9 and 5.10): WARC-Page-ID names its page.
     """
     digest = sha256_digest(data)
     headers: Headers = [
-        ("WARC-Type", str(RecordType.RESOURCE)),
+        ("WARC-Type", str(kind)),
         ("WARC-Record-ID", new_record_id()),
         ("WARC-Date", date),
         ("WARC-Target-URI", uri),
-        ("WARC-Page-ID", page_id),
+        *((("WARC-Page-ID", page_id),) if page_id else ()),
         *(((LOGIN_HEADER, login),) if login else ()),
         *(("WARC-Concurrent-To", each) for each in concurrent),
         ("Content-Type", content_type),

@@ -5,15 +5,13 @@ A batch is on disk before it is acknowledged, else rolled back: the file always 
 
 import fcntl
 import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
-
-import warcprox
-from warcprox.writer import WarcWriter
 
 from core.captures import RecordLocation
 from core.config.settings import ProxySettings
@@ -25,18 +23,14 @@ from warc.record_builder import Part, warcinfo_member
 # Gathered before they are written; the system takes at most 1,024 pieces in one call (IOV_MAX).
 BUFFER_BYTES = 4 << 20
 BUFFER_PIECES = 1000
-SOFTWARE = f"Weboid {version('weboid')} on warcprox {warcprox.__version__}"
+SOFTWARE = f"Weboid {version('weboid')}"
 
 
-class WarcFile(WarcWriter):  # type: ignore[misc]
+class WarcFile:
     """Writer of ``PREFIX-*.warc.gz.open``; the suffix is removed at the end. For use from one thread.
 
     Call `append`, then `sync`, then `keep`; `take_back` discards records that were not kept, also after OSError.
     """
-
-    f: BinaryIO | None  # warcprox's names
-    path: str | None
-    finalname: str | None
 
     def __init__(
         self,
@@ -48,14 +42,14 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         closed: Callable[[str], None] = lambda _name: None,
         facts: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        super().__init__(
-            warcprox.Options(
-                directory=str(folder),
-                prefix=prefix,
-                gzip=True,
-                rollover_size=settings.warc_limit_bytes,
-            )
-        )
+        self.f: BinaryIO | None = None
+        self.path: Path | None = None  # while it is open
+        self.finalname: str | None = None  # its name once it is closed
+        self._folder = folder
+        self._prefix = prefix
+        self._limit_bytes = settings.warc_limit_bytes
+        self._token = secrets.token_hex(4)  # of this writer's files, so that no two processes have the same name
+        self._serial = 0
         self._limit = timedelta(seconds=settings.warc_limit_s)
         self._since = now()
         self._now = now
@@ -100,13 +94,15 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
     def roll_over(self) -> None:
         """Close the file when it has reached its size or its age; the next append opens another."""
         of_age = bool(self._limit) and self._now() - self._since >= self._limit
-        if self._end >= self.rollover_size or (self.f is not None and of_age):
+        if self._end >= self._limit_bytes or (self.f is not None and of_age):
             self.close()
 
-    def filename(self, serial: int) -> str:
-        """Return the file's final name, without the DNS look-up that warcprox makes for it."""
-        moment = timestamp14(self._now())
-        return f"{self.prefix}-{moment}-{self.randomtoken}-{serial:05d}.warc.gz"
+    def open(self, serial: int) -> BinaryIO:
+        """Create the file of that number and return it, not locked yet."""
+        self.finalname = f"{self._prefix}-{timestamp14(self._now())}-{self._token}-{serial:05d}.warc.gz"
+        self.path = self._folder / f"{self.finalname}{OPEN_SUFFIX}"
+        self.f = self.path.open("wb")
+        return self.f
 
     def take_back(self) -> None:
         """Remove data that was not kept, so that the file ends with a whole record."""
@@ -125,7 +121,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         if self.f is None or self.path is None:
             return
         self.sync()
-        path = Path(self.path)
+        path = self.path
         if self._end == 0:
             path.unlink()
         else:
@@ -148,9 +144,8 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
 
     def _opened(self) -> BinaryIO:
         while self.f is None:
-            serial = self.serial
-            self.serial += 1
-            file = self.open(serial)
+            file = self.open(self._serial)
+            self._serial += 1
             # Lock it against recovery, which may have removed it already.
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -161,7 +156,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
                 file.close()
                 self.f = None
                 continue
-            sync_folder(Path(self.directory))
+            sync_folder(self._folder)
             self._since = self._now()
             self._synced = self._kept = 0
             self._begin()

@@ -195,7 +195,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
         if login:
             check_login_name(login)
             bucket = dedup_bucket(bucket, login)
-        shared = {}
+        shared: dict[str, Any] = {}
         if "username" in message:  # of a context whose visits take turns
             shared = {name: _text(message, name) for name in ("username", "password")}
             if not all(_CREDENTIAL.fullmatch(each) for each in shared.values()):

@@ -69,7 +69,7 @@ def layout(tmp_path: Path, ca: RecorderAuthority) -> Layout:
     """An empty collection with the module's authority."""
     layout = Layout(tmp_path / "collection")
     layout.root.mkdir()
-    shutil.copytree(ca.ca_file.rpartition("/")[0], layout.ca)
+    shutil.copytree(ca.folder, layout.ca)
     return layout
 
 

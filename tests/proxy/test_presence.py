@@ -13,7 +13,7 @@ import pytest
 from core.errors import UnavailableError
 from core.layout import Layout
 from proxy.archiving_proxy import RecorderAuthority
-from proxy.presence import ProxyPresence, join_collection
+from proxy.process import ProxyPresence, join_collection
 from warc.recovery import abandoned
 
 pytestmark = pytest.mark.proxy
@@ -82,7 +82,7 @@ def test_a_living_one_whose_lock_is_not_seen_refuses_the_folder(tmp_path: Path) 
 
 def test_the_number_grows_while_a_proxy_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is what another machine looks at."""
-    monkeypatch.setattr("proxy.presence.BEAT_S", 0.01)
+    monkeypatch.setattr("proxy.process.BEAT_S", 0.01)
     pause = threading.Event()
     with closing(ProxyPresence(tmp_path / "one", "here")):
         first = json.loads((tmp_path / "one").read_bytes())["beat"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -147,11 +147,6 @@ SPARE_MEMORY_BYTES = 1_000_000_000  # a browser with four pages
 def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
     """Check everything that archiving and serving need."""
     python = f"{platform.python_version()}, weboid {version('weboid')}, {platform.system()}"
-    try:
-        proxy = good("proxy", f"warcprox {version('warcprox')}")
-    except PackageNotFoundError:
-        remedy = "Install Weboid again; in a checkout, run `make setup`."
-        proxy = bad("proxy", "warcprox is missing", remedy)
     free = psutil.virtual_memory().available
     text = f"{free / 1e9:.1f} GB free, {psutil.cpu_count()} cores"
     remedy = "Free some, or use fewer --workers."
@@ -159,7 +154,6 @@ def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
     return [
         good("python", python),
         *asyncio.run(check_browser(settings)),
-        proxy,
         *_check_shared_stores(settings),
         check_pywb(),
         check_fonts(),

@@ -81,7 +81,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
         click.echo(f"browser {browser.version} ({browser.path})")
     except WeboidError:
         click.echo("browser: none found; see `weboid doctor`")
-    libraries = ("warcio", "warcprox", "nh3", "pillow", "sqlalchemy", "redis", "click")
+    libraries = ("warcio", "nh3", "pillow", "sqlalchemy", "redis", "click")
     click.echo(", ".join(f"{name} {version(name)}" for name in libraries))
     click.echo(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     context.exit()

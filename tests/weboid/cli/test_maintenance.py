@@ -87,7 +87,7 @@ def test_the_doctor_starts_what_it_reports(copied: Weboid, monkeypatch: pytest.M
     findings = {each["subject"]: each for each in json.loads(ran.out)}
 
     assert ran.code == 0
-    parts = {"python", "browser", "sandbox", "proxy", "level full", "memory", "disk"}
+    parts = {"python", "browser", "sandbox", "level full", "memory", "disk"}
     assert parts | {"fonts", "limits", "clock", "scanner"} <= set(findings)
     assert findings["sandbox"]["health"] == "good"
     assert "privacy" not in findings

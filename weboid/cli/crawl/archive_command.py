@@ -1,15 +1,20 @@
-"""`weboid archive`: a run over a list of URLs."""
+"""`weboid archive`: a run over a list of URLs. `weboid record`: a session of a command or a person."""
 
 import asyncio
+import os
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from core.clock import SystemClock
 from core.errors import InputError
 from core.layout import Layout
+from core.page_manifest import VisitOutcome
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.crawl_run import RunConfig, archive_urls
 from weboid.app.operator_identity import collection_settings
@@ -17,6 +22,7 @@ from weboid.cli.support.commands import (
     ExitCode,
     argument,
     cli_command,
+    is_quiet,
     option,
 )
 from weboid.cli.support.options import (
@@ -40,6 +46,10 @@ from weboid.cli.support.run_options import (
     with_store,
 )
 from weboid.cli.support.run_output import run_exit_code, run_reporter
+
+if TYPE_CHECKING:
+    from render.sign_in import ShownPage
+    from weboid.app.recorded_session import SessionAccess, SessionCounts, SessionResult
 
 
 @cli_command("archive")
@@ -121,3 +131,117 @@ def archive_command(
         if scan and not stay and not settings.frontier.url:
             scan_once(collection, settings.index.url)
         return run_exit_code(summary, bad=bad)
+
+
+@cli_command("record")
+def record_command(
+    *,
+    words: tuple[str, ...] = argument("[URL | -- COMMAND...]"),
+    collection: Path = COLLECTION,
+    profile: str = PROFILE,
+    no_window: bool = option("Open no browser: print the proxy's address and certificate, for any client."),
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Record what you do in a browser, or what a command requests.
+
+    Without COMMAND a browser window opens at URL. All that it loads is archived, each page with its
+    picture, until you close it or press Ctrl-C. Without a screen the address of the proxy is
+    printed, for a browser or program of yours. COMMAND (curl, wget, yt-dlp, a script) is run with
+    proxy and certificate in its environment; its requests are one page, and its exit status is that
+    of `weboid record`. See docs/how-to/record.md.
+    """
+    from net.stop_signals import StopSignals
+    from weboid.app.recorded_session import record_session, run_command, show_window
+    from weboid.cli.support.progress import session_progress
+
+    is_url = len(words) == 1 and words[0].lower().startswith(("http://", "https://"))
+    command = () if is_url else words
+    settings = collection_settings(profile, collection)
+    has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    ended = 0
+
+    async def record() -> "SessionResult":
+        with StopSignals(lambda: None) as stop, session_progress(quiet=is_quiet()) as show:
+
+            async def clients(access: "SessionAccess") -> "Sequence[ShownPage]":
+                nonlocal ended
+                if command:
+                    ended = await run_command(command, access, stop.event)
+                    return ()
+                if no_window or not has_screen:
+                    click.echo(_access_text(access), err=True)
+                    await _until_enter(stop.event)
+                    return ()
+                from render.chromium import find_browser, find_window_browser
+                from render.sign_in import display_variables
+
+                named = settings.browser.executable
+                executable = find_browser(named) if named else find_window_browser()
+                click.echo("Recording. Close the window, or press Ctrl-C, to end.", err=True)
+                return await show_window(
+                    words[0] if is_url else "about:blank",
+                    executable,
+                    access,
+                    stop.event,
+                    screen=display_variables(os.environ),
+                    clock=SystemClock(),
+                )
+
+            return await record_session(
+                collection, settings, clients, clock=SystemClock(), on_counts=lambda each: show(_counts_text(each))
+            )
+
+    result = asyncio.run(record())
+    pages = [
+        {
+            "url": each.url,
+            "page_id": each.page_id,
+            "outcome": str(each.outcome),
+            "status": each.status,
+            "title": each.title,
+        }
+        for each in result.pages
+    ]
+    facts = {
+        "pages": pages,
+        "requests": result.counts.requests,
+        "failed": result.counts.failed,
+        "records": result.records,
+        "stored_bytes": result.stored_bytes,
+        "exit_status": ended,
+    }
+    listed = [f"  {each.url}" for each in result.pages]
+    text = f"Recorded {_counts_text(result.counts)}, {result.stored_bytes / 1e6:.1f} MB; pages: {len(pages)}"
+    if not output.json(facts):
+        click.echo("\n".join((text, *listed)), err=True)  # standard output is the command's
+    is_whole = bool(pages) and all(each.outcome is VisitOutcome.COMPLETE for each in result.pages)
+    if ended < 0:  # by a signal, as shells report it
+        return 128 - ended
+    return ended or (ExitCode.OK if is_whole else ExitCode.SOME_FAILED)
+
+
+def _counts_text(counts: "SessionCounts") -> str:
+    text = f"{counts.requests} requests to {counts.hosts} hosts"
+    text += f", {counts.failed} failed" if counts.failed else ""
+    return text + (f", {counts.in_flight} in progress" if counts.in_flight else "")
+
+
+def _access_text(access: "SessionAccess") -> str:
+    endpoint = access.endpoint
+    return (
+        f"Recording what comes by the proxy {endpoint.server}\n  user name    {endpoint.username}\n"
+        f"  password     {endpoint.password}\n  certificate  {access.authority}\n"
+        "Let the client trust the certificate. Ctrl-C or Enter ends the session."
+    )
+
+
+async def _until_enter(stop: asyncio.Event) -> None:
+    """Wait for the stop signal, or for Enter where there is a terminal."""
+    has_terminal = sys.stdin.isatty()
+    if has_terminal:
+        asyncio.get_running_loop().add_reader(sys.stdin, stop.set)
+    try:
+        await stop.wait()
+    finally:
+        if has_terminal:
+            asyncio.get_running_loop().remove_reader(sys.stdin)

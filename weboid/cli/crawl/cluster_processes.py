@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
+from secrets import token_hex
 from typing import Any
 
 import click
@@ -25,6 +26,7 @@ from core.errors import (
     ConfigError,
     DedupUnavailableError,
     IndexUnavailableError,
+    InputError,
     TransientError,
     WeboidError,
 )
@@ -42,14 +44,21 @@ from net.backoff import StoreRetry, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals
 from proxy.archiving_proxy import ListenAddress
 from proxy.control.handshake import ClusterSecret
-from proxy.presence import join_collection
-from proxy.process import RunningProxy, TcpControl, run_proxy, tune_interpreter
+from proxy.process import RunningProxy, TcpControl, join_collection, run_proxy, tune_interpreter
 from warc.rebuild import complete_index
 from warc.recovery import abandoned, recover_collection
 from weboid.app.operator_identity import collection_settings
-from weboid.cli.support.command_target import SECRET
+from weboid.cli.support.command_target import CLUSTER_SECRET, SECRET
 from weboid.cli.support.commands import cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, SHARED, WORKERS, CommandOutput, SharedStores
+from weboid.cli.support.options import (
+    COLLECTION,
+    OUTPUT,
+    PROFILE,
+    SHARED,
+    WORKERS,
+    CommandOutput,
+    SharedStores,
+)
 from weboid.cli.support.run_options import open_stored_levels, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
@@ -71,8 +80,9 @@ class ProxyServiceOptions:
     # host by which others reach it; empty: the listening host, or this machine's name when that is
     # every address
     advertise: str
-    secret: ClusterSecret
+    secret: ClusterSecret | None  # None: no workers, only clients of warcprox
     drain_s: float  # time limit for visits in progress at shutdown, in seconds
+    warcprox_api: tuple[str, int] | None = None  # listening address for clients of warcprox
 
     @property
     def host(self) -> str:
@@ -105,13 +115,16 @@ async def serve_proxy(
             layout, patience = collection.layout, StoreRetry(clock, report)
             with ExitStack() as stack:
                 stack.enter_context(closing(await asyncio.to_thread(join_collection, layout.proxies)))
-                frontier = stack.enter_context(
-                    await patience.ask(lambda: open_frontier(layout, settings.frontier, settings.politeness))
-                )
+                frontier = None
+                if options.secret is not None:
+                    frontier = stack.enter_context(
+                        await patience.ask(lambda: open_frontier(layout, settings.frontier, settings.politeness))
+                    )
                 tune_interpreter()
                 started = await patience.ask(lambda: _open_proxy(options, layout, stack))
                 service = _ProxyService(options, layout, started, frontier, clock, report)
-                await patience.ask(service.check)
+                if frontier is not None:
+                    await patience.ask(service.check)
                 await service.serve(stop, ready)
 
 
@@ -122,8 +135,9 @@ def _open_proxy(options: ProxyServiceOptions, layout: Layout, stack: ExitStack) 
             run_proxy(
                 layout,
                 options.settings,
-                control=TcpControl(*options.control, options.secret),
+                control=TcpControl(*options.control, options.secret or ClusterSecret.of(token_hex(32))),
                 listen=ListenAddress(*options.listen, advertise=options.host),
+                warcprox_api=ListenAddress(*options.warcprox_api) if options.warcprox_api else None,
             )
         )
     except (DedupUnavailableError, IndexUnavailableError) as error:
@@ -137,7 +151,7 @@ class _ProxyService:
     options: ProxyServiceOptions
     layout: Layout
     started: RunningProxy
-    frontier: Frontier
+    frontier: Frontier | None  # None: no worker will ask for this proxy
     clock: Clock
     report: Callable[[FileRecovered | WaitStarted | WaitEnded], None]
 
@@ -149,6 +163,8 @@ class _ProxyService:
     def check(self) -> None:
         """Check that all proxies share one collection; raises as `check_same_collection`."""
         spki, secret = self.started.proxy.ca.spki, self.options.secret
+        assert self.frontier is not None
+        assert secret is not None
         check_same_collection(self.frontier, spki, self.name, self.clock, secret)
 
     async def serve(self, stop: StopSignals, ready: Callable[[dict[str, Any]], None]) -> None:
@@ -156,14 +172,19 @@ class _ProxyService:
             self.report(FileRecovered.of(each.to_dict()))
         proxy = self.started.proxy
         about = ProxyDescription(self.started, self.name, self.clock)
-        announcer = ServiceAnnouncer(self.frontier, PROXY_SERVICE, self.name, about, self.clock, self.options.secret)
+        announcer = None
+        if self.frontier is not None and self.options.secret is not None:
+            announcer = ServiceAnnouncer(
+                self.frontier, PROXY_SERVICE, self.name, about, self.clock, self.options.secret
+            )
+        leave = announcer.close if announcer is not None else lambda: None
         recovery = asyncio.create_task(self._recover_abandoned())
         try:
             with stop.cut_short():
                 ready(about())
                 await stop.event.wait()
                 proxy.leaving = True
-                await asyncio.to_thread(announcer.close)
+                await asyncio.to_thread(leave)
                 async with asyncio.timeout(self.options.drain_s):
                     while len(proxy.visits):  # noqa: ASYNC110 they end in other threads
                         await asyncio.sleep(DRAIN_POLL_S)
@@ -171,7 +192,7 @@ class _ProxyService:
             log.warning("proxy.drained visits=%d", len(proxy.visits))
         finally:
             recovery.cancel()
-            await asyncio.to_thread(announcer.close)
+            await asyncio.to_thread(leave)
 
     async def _recover_abandoned(self) -> None:
         """Recover files of dead proxies until cancelled; only files seen in two scans."""
@@ -218,7 +239,7 @@ class ProxyDescription:
 
     def __call__(self) -> dict[str, Any]:
         """Return the current facts."""
-        proxy = self._started.proxy
+        proxy, api = self._started.proxy, self._started.warcprox_api
         now, taken = self._clock.monotonic(), proxy.archivist.taken
         before, had = self._then
         self._then = now, taken
@@ -235,6 +256,7 @@ class ProxyDescription:
             "reserve_bytes": proxy.disk.reserve_bytes,
             "spki": proxy.ca.spki,
             "authority": proxy.ca.certificate,
+            **({"warcprox_api": join_host_port(*api.reached_at)} if api is not None else {}),
         }
 
 
@@ -300,7 +322,7 @@ def proxy_command(
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     shared: SharedStores = SHARED,
-    secret: ClusterSecret = SECRET,
+    secret: ClusterSecret | None = CLUSTER_SECRET,
     listen: str = option("Where browsers come; port 0: a free one.", default="127.0.0.1:8000", metavar="HOST:PORT"),
     control: str = option(
         "Where workers give orders; port 0: a free one.",
@@ -311,6 +333,12 @@ def proxy_command(
         "The name or address by which workers reach this machine, if not the one listened on.",
         default="",
         metavar="HOST",
+    ),
+    warcprox_api: str = option(
+        "Speak warcprox's protocol there, to clients such as brozzler, which need no secret: let nobody else reach"
+        " it. Without a secret there are no workers. Port 0: a free one.",
+        default="",
+        metavar="HOST:PORT",
     ),
     drain: float = option(
         "Seconds that visits in progress may take after a stop signal.",
@@ -325,7 +353,14 @@ def proxy_command(
     control connections with the shared secret. Browser and control traffic is not encrypted: allow
     only the cluster's machines to reach these ports. SIGTERM ends it when the visits in progress
     are done.
+
+    With --warcprox-api it takes the place of warcprox. See docs/how-to/record.md.
     """
+    if secret is None and not warcprox_api:
+        raise InputError(
+            "A secret is needed for workers: name its file with --secret-file, or put it into WEBOID_SECRET;"
+            " `openssl rand -hex 32` makes one. Clients of warcprox need none: --warcprox-api."
+        )
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared.applied_to(load_profile(profile))
     options = ProxyServiceOptions(
@@ -336,6 +371,7 @@ def proxy_command(
         advertise=advertise,
         secret=secret,
         drain_s=drain,
+        warcprox_api=_address(warcprox_api, "--warcprox-api") if warcprox_api else None,
     )
     reporter = _ProxyReporter(output)
     asyncio.run(
@@ -366,7 +402,8 @@ class _ProxyReporter:
         shown = {name: value for name, value in about.items() if name != "authority"}
         self._show(
             {"event": "ready", **shown},
-            f"The proxy serves browsers at {about['browsers']}, workers at {about['address']}.",
+            f"The proxy serves browsers at {about['browsers']}, workers at {about['address']}"
+            + (f", clients of warcprox at {about['warcprox_api']}." if "warcprox_api" in about else "."),
         )
 
     def event(self, event: FileRecovered | WaitStarted | WaitEnded) -> None:

@@ -150,3 +150,12 @@ class _AboveBarHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)
+
+
+@contextmanager
+def session_progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows the present state of a session in one line."""
+    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with terminal_progress(*columns, quiet=quiet) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda text: progress.update(task, description=text)

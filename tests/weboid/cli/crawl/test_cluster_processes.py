@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, run_proxy
 from tests.support.commands import WEBOID, Weboid
+from tests.support.json_outputs import check_output
 from tests.support.proxy_fixtures import ProxyProcess
 from tests.support.proxy_fixtures import check as check_collection
 from tests.support.services.redis_server import RedisServer
@@ -358,3 +360,29 @@ def test_advertised_host_is_reachable_by_others(
 ) -> None:
     """The listening address; this machine's name for every address; --advertise wins."""
     assert options_of(layout, settings, listen=listen, advertise=advertise).host == host
+
+
+def test_a_proxy_for_clients_of_warcprox_needs_no_secret(weboid: Weboid) -> None:
+    """`--warcprox-api` alone: no worker, no frontier; SIGTERM ends it gently."""
+    arguments = ("proxy", "--json", "--profile", str(weboid.profile), "--warcprox-api", "127.0.0.1:0", *PORTS)
+    process = weboid.start(*arguments)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    address = json.loads(line)["warcprox_api"]
+    with urllib.request.urlopen(f"http://{address}/status") as answer:
+        assert json.load(answer)["role"] == "warcprox"
+    process.terminate()
+    rest, errors = process.communicate(timeout=60)
+    check_output(arguments, line + rest)
+
+    assert process.returncode == 0, errors
+    assert not (weboid.collection / "db" / "frontier.sqlite").exists()
+
+
+def test_a_proxy_without_secret_and_clients_is_refused(weboid: Weboid) -> None:
+    """Nobody could use it."""
+    ran = weboid.call("proxy", *PORTS)
+
+    assert ran.code == 2
+    assert "--secret-file" in ran.err
+    assert "--warcprox-api" in ran.err

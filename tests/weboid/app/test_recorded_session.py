@@ -1,0 +1,263 @@
+"""Tests of `weboid.app.recorded_session` and `weboid record`."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bench.certificate import write_certificate
+from core.clock import SystemClock
+from core.config.settings import EgressSettings, ProxySettings, Settings
+from core.layout import Layout
+from core.page_manifest import VisitOutcome
+from proxy.request_log import RequestLogEntry
+from render.chromium import find_browser
+from render.sign_in import ShownPage, open_recorded_window
+from tests.support.commands import Weboid
+from tests.support.proxy_fixtures import Origin, check, ok, records
+from weboid.app.recorded_session import (
+    SessionAccess,
+    SessionCounts,
+    SessionResult,
+    record_session,
+    run_command,
+    session_visits,
+)
+
+pytestmark = pytest.mark.proxy
+
+CLOCK = SystemClock()
+PICTURE = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="9" height="9" fill="red"/></svg>'
+FETCH_URLLIB = "import sys, urllib.request as r; [r.urlopen(each).read() for each in sys.argv[1:]]"
+FETCH_HTTPX = "import sys, httpx; [httpx.get(each).raise_for_status() for each in sys.argv[1:]]"
+COMMANDS = {
+    "curl": ["curl", "--silent", "--show-error", "--fail", "--output", "/dev/null", "--output", "/dev/null"],
+    "wget": ["wget", "--quiet", "--output-document", "/dev/null"],
+    "urllib": [sys.executable, "-c", FETCH_URLLIB],
+    "httpx": [sys.executable, "-c", FETCH_HTTPX],
+}
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Origin, Origin, Settings]]:
+    """A plain and a TLS origin, and settings under which they are reachable by name."""
+    certificate = write_certificate(tmp_path_factory.mktemp("tls") / "origin.pem", "secure.example")
+    plain, secure = Origin(), Origin(certificate)
+    plain.answers["/"] = ok(b"<!doctype html><title>First</title><img src=/red.svg><a href=/second>go</a>")
+    plain.answers["/second"] = ok(b"<!doctype html><title>Second</title><p>second")
+    plain.answers["/red.svg"] = ok(PICTURE, mime="image/svg+xml")
+    secure.answers["/data"] = ok(b"{}", mime="application/json")
+    resolve = {"site.example": f"127.0.0.1:{plain.port}", "secure.example:443": f"127.0.0.1:{secure.port}"}
+    egress = EgressSettings(allow=("127.0.0.0/8",), resolve=resolve, ca_file=str(certificate))
+    yield plain, secure, Settings(egress=egress, proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0))
+    plain.close()
+    secure.close()
+
+
+@pytest.fixture
+def weboid(sites: tuple[Origin, Origin, Settings], tmp_path: Path) -> Weboid:
+    """The command, with a profile under which the origins are reachable."""
+    egress = sites[2].egress
+    resolve = ", ".join(f'"{name}" = "{address}"' for name, address in egress.resolve.items())
+    (tmp_path / "profile.toml").write_text(
+        f'[egress]\nallow = ["127.0.0.0/8"]\nresolve = {{{resolve}}}\nca_file = "{egress.ca_file}"\n'
+        "[proxy]\ndisk_reserve_bytes = 0\n"
+    )
+    return Weboid(tmp_path, tmp_path / "profile.toml")
+
+
+def record(weboid: Weboid, *command: str, profile: str = "") -> tuple[int, dict[str, object], str]:
+    """(exit code, facts, error output) of `weboid record -- COMMAND`."""
+    ran = weboid.run("record", "--json", "--profile", profile or str(weboid.profile), "--", *command)
+    return ran.code, json.loads(ran.out.splitlines()[-1]), ran.err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_requests_of_a_command_are_a_page(weboid: Weboid, name: str) -> None:
+    """Its clients find proxy and certificate in the environment; the first document names the page."""
+    code, facts, err = record(weboid, *COMMANDS[name], "https://secure.example/data", "http://site.example/")
+    written = records(Layout(weboid.collection))
+    check(Layout(weboid.collection))
+
+    assert (code, facts["requests"], facts["failed"]) == (0, 2, 0), err
+    assert [each["url"] for each in facts["pages"]] == ["http://site.example/"]  # type: ignore[attr-defined]
+    assert {each.url for each in written if each.kind == "response"} == {
+        "https://secure.example/data",
+        "http://site.example/",
+    }
+    assert [each.url for each in written if each.kind == "resource"] == ["urn:pageinfo:http://site.example/"]
+
+
+def test_the_exit_status_of_the_command_is_passed_on(weboid: Weboid) -> None:
+    """So that a script notices; what was requested before is archived."""
+    code, facts, _ = record(weboid, "sh", "-c", "curl -s http://site.example/ >/dev/null; exit 7")
+
+    assert (code, facts["exit_status"], facts["requests"]) == (7, 7, 1)
+
+
+def test_a_command_that_does_not_exist_is_an_input_error(weboid: Weboid) -> None:
+    """No page is made."""
+    ran = weboid.run("record", "--", "no-such-command")
+
+    assert ran.code == 2
+    assert "no-such-command cannot be run" in ran.err
+
+
+def test_private_addresses_are_refused_as_for_visits(weboid: Weboid, sites: tuple[Origin, Origin, Settings]) -> None:
+    """The address policy is the profile's: [egress] allow."""
+    (weboid.folder / "strict.toml").write_text("[proxy]\ndisk_reserve_bytes = 0\n")
+    url = f"http://127.0.0.1:{sites[0].port}/"
+    code, facts, _ = record(weboid, "curl", "-s", url, profile=str(weboid.folder / "strict.toml"))
+
+    assert (code, facts["pages"], facts["failed"]) == (1, [], 1)
+
+
+@asynccontextmanager
+async def recording(
+    root: Path, settings: Settings, clients: Callable[[SessionAccess], object]
+) -> AsyncIterator[SessionResult]:
+    async def run(access: SessionAccess) -> Sequence[ShownPage]:
+        return await clients(access)  # type: ignore[misc,no-any-return]
+
+    counts: list[SessionCounts] = []
+    yield await record_session(root, settings, run, clock=CLOCK, on_counts=counts.append)
+    assert counts
+
+
+@pytest.mark.browser
+async def test_each_page_that_a_window_shows_has_its_manifest_and_picture(
+    sites: tuple[Origin, Origin, Settings], tmp_path: Path
+) -> None:
+    """The browser's only way is the recorder; nobody types its credentials."""
+
+    async def look(access: SessionAccess) -> Sequence[ShownPage]:
+        opening = open_recorded_window(
+            "http://site.example/", find_browser(), screen=None, proxy=access.endpoint, spki=access.spki, clock=CLOCK
+        )
+        async with opening as window:
+            async with asyncio.timeout(60):
+                for title, following in (("First", "http://site.example/second"), ("Second", "")):
+                    while not (window.pages and window.pages[-1].title == title):
+                        await window.look()
+                        await asyncio.sleep(0.05)
+                    if following:
+                        await window.send("Page.navigate", {"url": following})
+            return window.pages
+
+    async with recording(tmp_path / "c", sites[2], look) as result:
+        first, second = result.pages
+    written = records(Layout(tmp_path / "c"))
+    manifests = [json.loads(each.payload) for each in written if each.url.startswith("urn:pageinfo:")]
+
+    assert [(each.url, each.title, each.outcome) for each in result.pages] == [
+        ("http://site.example/", "First", VisitOutcome.COMPLETE),
+        ("http://site.example/second", "Second", VisitOutcome.COMPLETE),
+    ]
+    assert first.artifacts == second.artifacts == ("view", "thumbnail")
+    assert "http://site.example/red.svg" in {each.url for each in first.resources}
+    assert {each["page_id"] for each in manifests} == {first.page_id, second.page_id}
+    pictures = [each for each in written if each.url.startswith("urn:view:")]
+    assert [each.headers["WARC-Page-ID"] for each in pictures] == [first.page_id, second.page_id]
+
+
+async def test_the_environment_has_one_session_only(sites: tuple[Origin, Origin, Settings], tmp_path: Path) -> None:
+    """Credentials are the session's, those of an earlier proxy and exceptions from it are gone; later they are refused."""
+    seen: list[SessionAccess] = []
+
+    async def ask(access: SessionAccess) -> Sequence[ShownPage]:
+        seen.append(access)
+        inherited = {"NO_PROXY": "*", "no_proxy": "localhost", "https_proxy": "http://other/", "HOME": "/h"}
+        environment = access.environment(inherited)
+        assert {name.lower(): value for name, value in environment.items() if "proxy" in name.lower()} == {
+            "http_proxy": access.url,
+            "https_proxy": access.url,
+            "all_proxy": access.url,
+            "weboid_record_proxy": access.endpoint.server,
+            "node_use_env_proxy": "1",
+        }
+        assert environment["HOME"] == "/h"
+        assert b"PRIVATE" not in Path(environment["SSL_CERT_FILE"]).read_bytes()
+        assert (
+            await run_command(["curl", "-s", "-o", "/dev/null", "http://site.example/"], access, asyncio.Event()) == 0
+        )
+        return ()
+
+    async with recording(tmp_path / "c", sites[2], ask) as result:
+        assert len(result.pages) == 1
+    assert not seen[0].authority.exists()
+
+
+async def test_a_stop_ends_the_command(sites: tuple[Origin, Origin, Settings], tmp_path: Path) -> None:
+    """What it has requested so far is archived."""
+
+    async def ask(access: SessionAccess) -> Sequence[ShownPage]:
+        stop = asyncio.Event()
+        sites[0].arrived.clear()
+        command = ["sh", "-c", "curl -s -o /dev/null http://site.example/second; exec sleep 600"]
+        running = asyncio.create_task(run_command(command, access, stop))
+        await asyncio.to_thread(sites[0].arrived.wait)
+        stop.set()
+        assert await running == -15
+        return ()
+
+    async with recording(tmp_path / "c", sites[2], ask) as result:
+        assert [each.url for each in result.pages] == ["http://site.example/second"]
+
+
+def entry(url: str, *, mime: str = "text/html", status: int | None = 200) -> RequestLogEntry:
+    """A finished request."""
+    return RequestLogEntry(url, "GET", 1_700_000_000_000, status=status, mime=mime)
+
+
+def test_the_first_document_names_the_page_of_a_command() -> None:
+    """Else the first success, else the first answer; without any there is no page."""
+    data, page = entry("http://a/data", mime="application/json"), entry("http://a/page")
+    bad, none = entry("http://a/bad", status=404), entry("http://a/none", status=None)
+
+    def url(*entries: RequestLogEntry) -> list[str]:
+        return [seen.url for seen, _ in session_visits((), entries, now=CLOCK.now())]
+
+    assert url(none, bad, data, page) == ["http://a/page"]
+    assert url(none, bad, data) == ["http://a/data"]
+    assert url(none, bad) == ["http://a/bad"]
+    assert url(none) == []
+
+
+def test_requests_belong_to_the_page_shown_at_their_time() -> None:
+    """A page from the browser's cache has no document of its own, and joins the one before."""
+    entries = [
+        entry("http://a/login"),
+        entry("http://a/1"),
+        entry("http://a/x.js", mime="text/javascript"),
+        entry("http://a/2"),
+    ]
+    shown = [ShownPage(url, CLOCK.now()) for url in ("http://a/1", "http://a/2", "http://a/1")]
+    found = session_visits(shown, entries, now=CLOCK.now())
+
+    assert [(seen.url, [each.url for each in own]) for seen, own in found] == [
+        ("http://a/1", ["http://a/login", "http://a/1", "http://a/x.js"]),
+        ("http://a/2", ["http://a/2"]),
+    ]
+
+
+def test_without_a_window_the_way_to_the_recorder_is_printed(weboid: Weboid) -> None:
+    """For a browser of the user's own; a stop signal ends the session."""
+    process = weboid.start("record", "--no-window", "--profile", str(weboid.profile))
+    assert process.stderr is not None
+    lines = [process.stderr.readline() for _ in range(5)]
+    given = {line.split()[-2] if "name" in line else line.split()[0]: line.split()[-1] for line in lines[:4]}
+    server = lines[0].split()[-1]
+    command = ["curl", "-s", "-o", "/dev/null", "-x", server, "-U", f"{given['name']}:{given['password']}"]
+    subprocess.run([*command, "--cacert", given["certificate"], "https://secure.example/data"], check=True, timeout=60)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 0, errors
+    assert "1 requests to 1 hosts" in errors
+    assert "  https://secure.example/data" in errors
