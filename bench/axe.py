@@ -173,10 +173,7 @@ class Axe:
         port = self._origin.port
         return Settings(
             egress=EgressSettings(allow=("127.0.0.0/8",), resolve={"origin.example": f"127.0.0.1:{port}"}),
-            proxy=ProxySettings(
-                disk_reserve_bytes=0,
-                warc_limit_bytes=self._dice.choice((30_000, 300_000, 1 << 30)),
-            ),
+            proxy=ProxySettings(disk_reserve_bytes=0, warc_limit_bytes=self._dice.choice((30_000, 300_000, 1 << 30))),
         )
 
     async def _start(self, settings: Settings) -> ProxyProcess:

@@ -26,11 +26,7 @@ def write_certificate(path: Path, host: str) -> Path:
         .sign(key, hashes.SHA256())
     )
     path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         + certificate.public_bytes(serialization.Encoding.PEM)
     )
     return path

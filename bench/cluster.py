@@ -282,22 +282,14 @@ class Cluster:
 
 def _free() -> tuple[str, str]:
     """Two ports that nobody listens on."""
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as two,
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
         first, second = (f"127.0.0.1:{each.getsockname()[1]}" for each in (one, two))
         return first, second
 
 
 @contextmanager
 def running(
-    *,
-    hosts: int,
-    proxies: int,
-    workers: int,
-    others: Mapping[str, str] | None = None,
-    politeness: str = "",
+    *, hosts: int, proxies: int, workers: int, others: Mapping[str, str] | None = None, politeness: str = ""
 ) -> Iterator[Cluster]:
     """A cluster whose members run, until the end of the block.
 
@@ -383,8 +375,7 @@ def look(cluster: Cluster) -> Found:
         schema = "weboid." if found.fetchone() else ""
         pages = _counted(client, f"SELECT url FROM {schema}pages")
         captures = _counted(
-            client,
-            f"SELECT url FROM {schema}captures WHERE record_type <> 'resource' AND url NOT LIKE '%!%'",
+            client, f"SELECT url FROM {schema}captures WHERE record_type <> 'resource' AND url NOT LIKE '%!%'"
         )
     archive = cluster.collection / "archive"
     bad = []

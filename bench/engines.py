@@ -149,10 +149,7 @@ def _candidates(layout: Layout, only: str) -> list[SampleCandidate]:
 
 
 async def _share(
-    name: str,
-    layout: Layout,
-    candidates: list[SampleCandidate],
-    address_of: Callable[[str, str], CopyAddress] | None,
+    name: str, layout: Layout, candidates: list[SampleCandidate], address_of: Callable[[str, str], CopyAddress] | None
 ) -> float:
     """Return the percentage of pages that the engine shows as they were captured."""
     good = 0
@@ -314,11 +311,5 @@ if __name__ == "__main__":
     asking.add_argument("--collection", default="", metavar="FOLDER", help="archived before")
     given = asking.parse_args()
     report.figures(
-        "engines",
-        figures(
-            quick=given.quick,
-            only=given.only,
-            replayweb=given.replayweb,
-            collection=given.collection,
-        ),
+        "engines", figures(quick=given.quick, only=given.only, replayweb=given.replayweb, collection=given.collection)
     )

@@ -116,8 +116,7 @@ async def _scrolled(web: TestWeb, connection: CdpConnection, page: str) -> None:
     context = (await connection.send("Target.createBrowserContext"))["browserContextId"]
     try:
         target = await connection.send(
-            "Target.createTarget",
-            {"url": "about:blank", "browserContextId": context, "width": 1280, "height": 800},
+            "Target.createTarget", {"url": "about:blank", "browserContextId": context, "width": 1280, "height": 800}
         )
         session = (await connection.send("Target.attachToTarget", {"targetId": target["targetId"], "flatten": True}))[
             "sessionId"
@@ -234,9 +233,7 @@ def _peer(web: TestWeb, pages: Sequence[str], folder: Path, command: str) -> Pat
     rules = next(each for each in web.chromium_arguments() if "resolver" in each)
     environment = {"FIDELITY_RESOLVE": rules.partition("=")[2], "FIDELITY_CA": web.ca_file}
     subprocess.run(
-        shlex.split(command.format(list=listing, folder=folder)),
-        check=False,
-        env={**os.environ, **environment},
+        shlex.split(command.format(list=listing, folder=folder)), check=False, env={**os.environ, **environment}
     )
     return folder
 

@@ -103,11 +103,7 @@ class Subject:
     def _complete(self, items: list[FrontierItem]) -> None:
         for item in items:
             assert self.kept.frontier.complete(
-                item,
-                now=self.now,
-                outcome="ok",
-                duration=timedelta(seconds=1),
-                stored_bytes=1_000_000,
+                item, now=self.now, outcome="ok", duration=timedelta(seconds=1), stored_bytes=1_000_000
             )
 
     def _timed(self, what: str, work: Callable[[], object]) -> None:

@@ -189,10 +189,7 @@ def _relay(listener: socket.socket, target: int, delay_s: float) -> None:
         now = time.monotonic()
         for sock in readable:
             if sock is listener:
-                client, server = (
-                    listener.accept()[0],
-                    socket.create_connection(("127.0.0.1", target)),
-                )
+                client, server = (listener.accept()[0], socket.create_connection(("127.0.0.1", target)))
                 for each in (client, server):
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 peers[client], peers[server] = server, client
@@ -222,10 +219,7 @@ def start_nginx(folder: Path) -> tuple[subprocess.Popen[bytes], int, int]:
         (www / str(number)).write_bytes(sizes.randbytes(sizes.randint(2_000, 50_000)))
     folder.chmod(0o755)
     write_certificate(folder / "origin.pem", HOST)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as two,
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
         ports = one.getsockname()[1], two.getsockname()[1]
     servers = "".join(
         f"server {{ listen 127.0.0.1:{port} ssl{http2}; root {www};"

@@ -150,10 +150,7 @@ def measured(pages: int) -> dict[str, float]:
             "sqlite": SqliteCaptureIndex(path),
             "postgresql": PostgresCaptureIndex(address),
         }
-        databases: dict[str, IndexDatabase] = {
-            "sqlite": SqliteDatabase(path),
-            "postgresql": PostgresDatabase(address),
-        }
+        databases: dict[str, IndexDatabase] = {"sqlite": SqliteDatabase(path), "postgresql": PostgresDatabase(address)}
         for index in indexes.values():
             stack.callback(index.close)
         for database in databases.values():

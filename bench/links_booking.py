@@ -34,10 +34,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     """Measure, and print a table."""
     count = 10_000 if quick else 50_000
     rules = CheckRules(DEFAULT, browser=True)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        closing(open_registry_store(Layout(Path(folder)))) as store,
-    ):
+    with tempfile.TemporaryDirectory() as folder, closing(open_registry_store(Layout(Path(folder)))) as store:
         with store.writing() as rows:
             names = [f"http://h{number % 2_000}.example/{number}" for number in range(count)]
             ids = list(ensure_urls(rows, names, day=3_000).values())

@@ -37,12 +37,7 @@ HOSTS = 1_000
 DELAY_S = 0.9
 SECONDS, QUICK_S = 20.0, 6.0
 KINDS = ("fine",) * 7 + ("get", "moved", "gone")
-EXPECTED = {
-    "fine": CheckVerdict.OK,
-    "get": CheckVerdict.OK,
-    "moved": CheckVerdict.OK,
-    "gone": CheckVerdict.GONE,
-}
+EXPECTED = {"fine": CheckVerdict.OK, "get": CheckVerdict.OK, "moved": CheckVerdict.OK, "gone": CheckVerdict.GONE}
 _MIB = 1 << 20
 
 

@@ -61,11 +61,7 @@ def figures(*, quick: bool) -> dict[str, float]:
         "bytes_per_page": of_page,
     }
     found |= on_postgresql(urls // 4, lookups // 2, pages // 4)
-    targets = {
-        "page_lookups_per_s": ">= 5000",
-        "page_lookup_p99_ms": "< 20",
-        "import_pages_per_minute": ">= 100000",
-    }
+    targets = {"page_lookups_per_s": ">= 5000", "page_lookup_p99_ms": "< 20", "import_pages_per_minute": ">= 100000"}
     rows = [("registry", "ours", "target")]
     rows += [(name, f"{value:,.1f}", targets.get(name, "")) for name, value in found.items()]
     report.table(rows)
@@ -135,10 +131,7 @@ def _write_on_sqlite(  # type: ignore[no-untyped-def]
         disk.execute(f"DROP INDEX {name}")
     for table, columns, rows in tables:
         places = ", ".join("?" * len(columns))
-        disk.executemany(
-            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})",
-            rows,
-        )
+        disk.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)
     for _, sql in indexes:
         disk.execute(sql)
     disk.execute("COMMIT")
@@ -149,10 +142,7 @@ def _write_on_postgresql(  # type: ignore[no-untyped-def]
     server, tables: Iterator[tuple[str, tuple[str, ...], _Rows]]
 ) -> None:
     for table, columns, rows in tables:
-        with (
-            server.cursor() as cursor,
-            cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy,
-        ):
+        with server.cursor() as cursor, cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
 

@@ -115,10 +115,7 @@ async def _serve(delay_s: float, certificate: str) -> None:
     stats = Stats()
     server = await loop.create_server(lambda: Host(stats, delay_s), "0.0.0.0", 0, backlog=8192)
     names, _ = await loop.create_datagram_endpoint(Names, local_addr=("127.0.0.1", 0))
-    ports = {
-        "http": server.sockets[0].getsockname()[1],
-        "names": names.get_extra_info("sockname")[1],
-    }
+    ports = {"http": server.sockets[0].getsockname()[1], "names": names.get_extra_info("sockname")[1]}
     if certificate:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate)

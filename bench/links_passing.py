@@ -73,18 +73,12 @@ def figures(*, quick: bool) -> dict[str, float]:
             Settings(
                 egress=EgressSettings(allow=("127.0.0.0/8",), ca_file=str(certificate)),
                 links=LinksSettings(
-                    timeout_s=60.0,
-                    host_gap_s=GAP_S,
-                    connections=CONNECTIONS,
-                    contact="https://example.org/",
+                    timeout_s=60.0, host_gap_s=GAP_S, connections=CONNECTIONS, contact="https://example.org/"
                 ),
             ),
             print,
         )
-        with (
-            closing(open_registry_store(Layout(Path(folder)))) as store,
-            origin(DELAY_S, certificate) as ports,
-        ):
+        with closing(open_registry_store(Layout(Path(folder)))) as store, origin(DELAY_S, certificate) as ports:
             cited = [
                 f"https://n{host}.bench.test:{ports['https']}/fine/{number}"
                 for host in range(hosts)

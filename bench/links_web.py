@@ -44,11 +44,7 @@ class Sight:
 def _sight(code: StatusCode, seen: StatusCode | None = None, *, seconds: float = 0.4, wide: bool = False) -> Sight:
     by_eye = code if seen is None else seen
     verdict = CheckVerdict.GONE if by_eye is StatusCode.SOFT_404 else verdict_of(by_eye)
-    return Sight(
-        _finding(code, wide=wide),
-        CheckResult(by_eye, verdict, CheckMethod.BROWSER, whole_host=wide),
-        seconds,
-    )
+    return Sight(_finding(code, wide=wide), CheckResult(by_eye, verdict, CheckMethod.BROWSER, whole_host=wide), seconds)
 
 
 FINE = Sight(

@@ -31,15 +31,7 @@ from bench.links_web import DAYS, FINE, SLOW_DOWN, TOO_MANY, Link, Sight, web
 from links.check_result import CheckResult
 from links.checker.check_schedule import next_due
 from links.checker.timetable import AddOutcome, CheckTurn, Timetable, TurnAction
-from links.states import (
-    PRESETS,
-    CheckPreset,
-    LinkHealth,
-    LinkState,
-    may_infer,
-    needs_browser,
-    next_health,
-)
+from links.states import PRESETS, CheckPreset, LinkHealth, LinkState, may_infer, needs_browser, next_health
 from links.url_parts import bucket_of
 
 GAP_S = 6.0
@@ -312,11 +304,7 @@ def figures(*, quick: bool) -> dict[str, float]:
             ("looks", f"{ours.requests:,}", f"{theirs.requests * scale:,.0f}", ""),
             ("by the browser", f"{ours.opinions:,}", f"{theirs.opinions * scale:,.0f}", ""),
             ("spared by inference", f"{ours.inferred:,}", f"{theirs.inferred * scale:,.0f}", ""),
-            (
-                "smallest gap, s",
-                *(f"{t.smallest_gap_s:.3f}" for t in (ours, theirs)),
-                f"{GAP_S:.0f}",
-            ),
+            ("smallest gap, s", *(f"{t.smallest_gap_s:.3f}" for t in (ours, theirs)), f"{GAP_S:.0f}"),
         ]
     )
     return {

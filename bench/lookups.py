@@ -65,10 +65,7 @@ def _captures(pages: int) -> Iterator[tuple[Any, ...]]:
     for page in range(pages):
         url, key, at = _place(page)
         ms, stamp, page_id = unix_milliseconds(at), timestamp14(at), f"{page:032x}"
-        urls = [
-            (artifact_uri(ArtifactKind.DOM, url), f"urn:dom:{url}", "resource", None),
-            (url, key, "response", 200),
-        ]
+        urls = [(artifact_uri(ArtifactKind.DOM, url), f"urn:dom:{url}", "resource", None), (url, key, "response", 200)]
         urls += [(f"{url}/{part}.png", f"{key}/{part}.png", "response", 200) for part in range(PARTS - 1)]
         for each, its_key, kind, status in urls:
             number += 1
@@ -131,12 +128,7 @@ def lookup_us(rows: int) -> float:
 def lookup_figures(rows: int) -> dict[str, float]:
     """Both times and their ratio."""
     small, large = lookup_us(SMALL), lookup_us(rows)
-    return {
-        "lookup_us_small": small,
-        "lookup_us_large": large,
-        "lookup_rows": rows,
-        "lookup_ratio": large / small,
-    }
+    return {"lookup_us_small": small, "lookup_us_large": large, "lookup_rows": rows, "lookup_ratio": large / small}
 
 
 def main() -> None:

@@ -100,11 +100,7 @@ async def fetch(load: Load, port: int, auth: str, target: tuple[str, int], key: 
 def settings(origin: int, certificate: Path) -> Settings:
     """Ours, with the origin's name resolved to this machine."""
     return Settings(
-        egress=EgressSettings(
-            allow=("127.0.0.0/8",),
-            resolve={HOST: f"127.0.0.1:{origin}"},
-            ca_file=str(certificate),
-        ),
+        egress=EgressSettings(allow=("127.0.0.0/8",), resolve={HOST: f"127.0.0.1:{origin}"}, ca_file=str(certificate)),
         proxy=ProxySettings(disk_reserve_bytes=0),
     )
 

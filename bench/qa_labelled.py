@@ -194,12 +194,7 @@ def figures(*, quick: bool) -> dict[str, float]:
     report.table(
         [head]
         + [
-            (
-                name,
-                f"{f.precision:.3f}",
-                f"{f.recall:.3f}",
-                *map(str, (f.rightly, f.wrongly, f.missed)),
-            )
+            (name, f"{f.precision:.3f}", f"{f.recall:.3f}", *map(str, (f.rightly, f.wrongly, f.missed)))
             for name, f in lines.items()
         ]
     )

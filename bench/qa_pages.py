@@ -98,10 +98,7 @@ async def _checked(layout: Layout, *, rounds: int) -> list[Round]:
         open_browsers(Settings().browser, clock=CLOCK) as lend,
         open_checkers(layout, "", (DEFAULT_LEVEL,), lend, clock=CLOCK) as checkers,
     ):
-        with (
-            closing(open_database(layout, "")) as database,
-            closing(open_registry_store(layout, "")) as store,
-        ):
+        with closing(open_database(layout, "")) as database, closing(open_registry_store(layout, "")) as store:
             wanted = CandidateFilter(str(DEFAULT_LEVEL), ENGINE, again=True)
             pages = list(map(weigh_candidate, read_candidates(database, store, wanted)))
             for _ in range(rounds):

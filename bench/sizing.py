@@ -109,13 +109,7 @@ def archive(folder: Path, web: TestWeb, preset: str, workers: int, count: int) -
     urls = folder / "urls.txt"
     urls.write_text("".join(f"{url}\n" for url in web.urls.real_pages[:count]))
     words = ["archive", "--list", str(urls), "--collection", str(collection), "--json"]
-    words += [
-        "--workers",
-        str(workers),
-        "--profile",
-        str(_profile(folder, preset, web)),
-        "--no-scan",
-    ]
+    words += ["--workers", str(workers), "--profile", str(_profile(folder, preset, web)), "--no-scan"]
     ends: list[float] = []  # of the visits
     with subprocess.Popen([WEBOID, *words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -60,20 +60,14 @@ class Memory:
 def crawl(folder: Path, web: TestWeb, pages: int) -> Memory:
     """Archive so many pages, each its own; what the processes held after each."""
     profile = profile_for(
-        web,
-        folder / "profile.toml",
-        visit=VISIT,
-        behaviours={"run": []},
-        politeness={"visits_per_host": 8},
+        web, folder / "profile.toml", visit=VISIT, behaviours={"run": []}, politeness={"visits_per_host": 8}
     )
     urls = folder / "urls.txt"
     urls.write_text("".join(f"http://{hosts.RULES}/page/plain?{n}\n" for n in range(pages)))
     command = ["archive", "--json", "--list", str(urls), "--profile", str(profile)]
     memory = Memory()
     with subprocess.Popen(
-        [WEBOID, *command, "--workers", "8", "--collection", folder / "collection"],
-        stdout=subprocess.PIPE,
-        text=True,
+        [WEBOID, *command, "--workers", "8", "--collection", folder / "collection"], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         seen = psutil.Process(process.pid)

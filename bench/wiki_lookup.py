@@ -116,10 +116,7 @@ def fill(layout: Layout, count: int, queued: int) -> Kinds:
             disk = held.driver_connection
             assert disk is not None
             history = pack_history(
-                (
-                    HistoryRun(StatusCode.FINE, 2_000, 2_800),
-                    HistoryRun(StatusCode.NOT_FOUND, 2_810, 2_990),
-                )
+                (HistoryRun(StatusCode.FINE, 2_000, 2_800), HistoryRun(StatusCode.NOT_FOUND, 2_810, 2_990))
             )
             disk.execute("UPDATE link_urls SET history = ?", (history,))
             disk.execute(

@@ -57,10 +57,7 @@ def seconds(town: Town, number: int) -> float:
     url = f"http://{HOST}/{number}"
     town.writer.write(f"Saved {number}", f"It cites [{url} a page].")
     begun = time.monotonic()
-    (link,) = town.until(
-        f"a copy of {url}",
-        lambda: [each for each in town.cached(url) if each["answer"] == "copy"],
-    )
+    (link,) = town.until(f"a copy of {url}", lambda: [each for each in town.cached(url) if each["answer"] == "copy"])
     with urllib.request.urlopen(link["href"], timeout=30) as answer:
         assert answer.status == 200
     return time.monotonic() - begun

@@ -37,11 +37,7 @@ def figures(*, quick: bool) -> dict[str, float]:
         cold = _rounds(timed, rounds // 4, is_cold=True)
         html = timed.ask(PATH, "with")[1]
         assert html.count('class="weboid-cached') == LINKS
-    found = {
-        "view_added_ms": added(*warm),
-        "view_ms": median(warm[1]),
-        "cold_added_ms": added(*cold),
-    }
+    found = {"view_added_ms": added(*warm), "view_ms": median(warm[1]), "cold_added_ms": added(*cold)}
     report.table(
         [
             (f"a view of {LINKS} links, ms", "with", "without", "added", "target"),

@@ -78,8 +78,5 @@ $wgWeboidWebhook = [
 $wgWeboidSecret = '{SECRET}';
 $wgWeboidTimeout = 5;
 """
-        with (
-            running_wiki(server="self") as plain,
-            running_wiki(server="self", settings=settings) as wiki,
-        ):
+        with running_wiki(server="self") as plain, running_wiki(server="self", settings=settings) as wiki:
             yield Timed(plain, wiki, asked, heard)

@@ -195,11 +195,7 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
         if parts.path.strip("/") or parts.query or parts.fragment or not host or not port:
             raise ConfigError(f"[egress] via: host and port and nothing more: {_REMEDY}")
         via = UpstreamProxy(
-            scheme,
-            canonical_host(host),
-            port,
-            unquote(parts.username or ""),
-            unquote(parts.password or ""),
+            scheme, canonical_host(host), port, unquote(parts.username or ""), unquote(parts.password or "")
         )
     except (ValueError, BadUrlError):
         # No cause is kept: its text could show the password.

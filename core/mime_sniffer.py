@@ -165,10 +165,7 @@ _ROOTS = {
     b"urlset": XML,
     b"sitemapindex": XML,
 }
-_NEEDS_NAMESPACE = {
-    b"feed": b"http://www.w3.org/2005/Atom",
-    b"html": b"http://www.w3.org/1999/xhtml",
-}
+_NEEDS_NAMESPACE = {b"feed": b"http://www.w3.org/2005/Atom", b"html": b"http://www.w3.org/1999/xhtml"}
 _RDF_FEED = b"http://purl.org/rss/1.0/"
 _JSON = re.compile(rb'[\t\n\r ]*\{[\t\n\r ]*"[^"\\\x00-\x1f]{0,200}"[\t\n\r ]*:')
 _JSON_FEED = re.compile(rb'"version"[\t\n\r ]*:[\t\n\r ]*"https?:(?://|\\/\\/)jsonfeed\.org(?:/|\\/)version')

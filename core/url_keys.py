@@ -38,10 +38,7 @@ _QUERY_SESSIONS = tuple(
         rb"aspsessionid[a-z]{8}=[a-z]{24}",
     )
 )
-_PATH_SESSIONS = (
-    re.compile(rb"(?<=/)\((?:[a-z]\([0-9a-z]{24}\))+\)/"),
-    re.compile(rb"(?<=/)\([0-9a-z]{24}\)/"),
-)
+_PATH_SESSIONS = (re.compile(rb"(?<=/)\((?:[a-z]\([0-9a-z]{24}\))+\)/"), re.compile(rb"(?<=/)\([0-9a-z]{24}\)/"))
 
 
 def replay_key(url: str) -> str:

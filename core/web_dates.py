@@ -106,8 +106,7 @@ _NUMBERS = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _COMPACT = re.compile(
-    r"(\d{4})(\d{2})(\d{2})(?:T?(\d{2})(\d{2})(\d{2})?(Z|[+-]\d{2}:?\d{2})?)?",
-    re.IGNORECASE | re.ASCII,
+    r"(\d{4})(\d{2})(\d{2})(?:T?(\d{2})(\d{2})(\d{2})?(Z|[+-]\d{2}:?\d{2})?)?", re.IGNORECASE | re.ASCII
 )
 _DAY_FIRST = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?\.?\s+([a-z]{3,9})\.?,?\s+(\d{4})", re.IGNORECASE)
 _MONTH_FIRST = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})", re.IGNORECASE | re.ASCII)

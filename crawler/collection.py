@@ -16,13 +16,7 @@ from pathlib import Path
 
 from core.clock import Clock, clock_offset
 from core.config.settings import Settings
-from core.errors import (
-    CollectionInUseError,
-    CollectionVersionError,
-    ConfigError,
-    DiskFullError,
-    UnavailableError,
-)
+from core.errors import CollectionInUseError, CollectionVersionError, ConfigError, DiskFullError, UnavailableError
 from core.layout import COLLECTION_VERSION, CONFIG_FILE, Layout
 from core.timestamps import warc_date
 from warc.local_storage import replacing_file

@@ -112,11 +112,7 @@ def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
     pixels = f"pictures have {visit.device_scale**2:.0f} times as many pixels."
     for is_so, name, text in (
         (visit.timeout_s == 0, "visit.timeout_s", "no page is ever loaded in no time."),
-        (
-            visit.timeout_s > _LONG_VISIT_S,
-            "visit.timeout_s",
-            "one page may keep a browser for more than ten minutes.",
-        ),
+        (visit.timeout_s > _LONG_VISIT_S, "visit.timeout_s", "one page may keep a browser for more than ten minutes."),
         (
             visit.settle_limit_s >= visit.timeout_s,
             "visit.settle_limit_s",
@@ -127,11 +123,7 @@ def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
             "behaviours.limit_s",
             "behaviours leave no time for pictures and text.",
         ),
-        (
-            not visit.dom,
-            "visit.dom",
-            "playback without scripts is made of the DOM, and will have none.",
-        ),
+        (not visit.dom, "visit.dom", "playback without scripts is made of the DOM, and will have none."),
         (visit.rendered_share > 1, "visit.rendered_share", "a share is at most 1."),
         (visit.device_scale > 1 and visit.full_page, "visit.device_scale", pixels),
         (
@@ -170,11 +162,7 @@ def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
             "egress.allow",
             "pages of these networks can be reached by whatever a page loads.",
         ),
-        (
-            bool(login.key_file and not login.names),
-            "login.key_file",
-            "no login is named, so it opens nothing.",
-        ),
+        (bool(login.key_file and not login.names), "login.key_file", "no login is named, so it opens nothing."),
     ):
         if is_so:
             group, _, key = name.partition(".")

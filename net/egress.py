@@ -17,26 +17,9 @@ from itertools import product, zip_longest
 
 from core.config.settings import EgressSettings
 from core.errors import BadUrlError
-from core.hosts import (
-    UpstreamProxy,
-    UpstreamProxyScheme,
-    canonical_host,
-)
-from net.address_policy import (
-    Address,
-    Addresses,
-    EgressPolicy,
-    destinations,
-    is_own,
-    literal_address,
-)
-from net.connect_errors import (
-    BlockedAddressError,
-    BlockedHostError,
-    ConnectError,
-    TunnelRefusedError,
-    UnknownHostError,
-)
+from core.hosts import UpstreamProxy, UpstreamProxyScheme, canonical_host
+from net.address_policy import Address, Addresses, EgressPolicy, destinations, is_own, literal_address
+from net.connect_errors import BlockedAddressError, BlockedHostError, ConnectError, TunnelRefusedError, UnknownHostError
 from net.system_resolver import Lookup, Resolver, system_lookup
 from net.timeouts import CancellableTimeout
 from net.upstream_proxy import open_http_tunnel, open_socks_tunnel, socket_timeout
@@ -239,13 +222,7 @@ class Egress:
         return canonical
 
     def _through_http(
-        self,
-        via: UpstreamProxy,
-        host: str,
-        port: int,
-        patience: CancellableTimeout,
-        *,
-        tunnel: bool,
+        self, via: UpstreamProxy, host: str, port: int, patience: CancellableTimeout, *, tunnel: bool
     ) -> EgressConnection:
         """Open a tunnel to a checked address, even for http: with absolute form the proxy would resolve the name."""
         configured = self._policy.known_addresses(host, port)

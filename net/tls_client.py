@@ -114,13 +114,7 @@ class TlsClient:
         self._lock = threading.Lock()
 
     def secure(
-        self,
-        sock: socket.socket,
-        host: str,
-        port: int,
-        *,
-        verdict: str,
-        patience: CancellableTimeout,
+        self, sock: socket.socket, host: str, port: int, *, verdict: str, patience: CancellableTimeout
     ) -> tuple[ssl.SSLSocket, TlsFacts]:
         """Perform a handshake on the socket, which is closed on failure.
 

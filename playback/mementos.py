@@ -35,13 +35,7 @@ from playback.access.control import AccessControl, PageFacts, page_facts
 from playback.access.takedowns import TakedownEffect
 from playback.url_paths import Memento, MementoModifier, escape_url, memento_path
 from warc.index.database import key_values
-from warc.index.page_choice import (
-    BEST_FIRST,
-    USABLE,
-    BestPageQuery,
-    best_pages,
-    other_scheme,
-)
+from warc.index.page_choice import BEST_FIRST, USABLE, BestPageQuery, best_pages, other_scheme
 
 MOST_MEMENTOS = 100_000  # of one URL; what lies beyond is not listed
 _LATEST_MS = 2**53

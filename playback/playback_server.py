@@ -58,11 +58,7 @@ class _ReplayProcess:
     async def start(self) -> None:
         """Start the process and wait until it is ready; UnavailableError when it does not get ready."""
         self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=PIPE,
-            stdout=PIPE,
-            env=self._environment,
-            pass_fds=[self._listener.fileno()],
+            *self._command, stdin=PIPE, stdout=PIPE, env=self._environment, pass_fds=[self._listener.fileno()]
         )
         assert self._process.stdout is not None
         try:

@@ -236,11 +236,7 @@ class TakedownAuditor:
             each.close()
 
     def prove(
-        self,
-        cases: list[AuditCase],
-        traces: LeakTraces,
-        app: Starlette,
-        warm: HeldValidators | None = None,
+        self, cases: list[AuditCase], traces: LeakTraces, app: Starlette, warm: HeldValidators | None = None
     ) -> AuditReport:
         """Request each case on every route of the front's `app` and of replay.
 
@@ -467,11 +463,7 @@ def cases_of(database: IndexDatabase, permits: AccessControl | None, url: str, n
 
 
 def traces_of(
-    layout: Layout,
-    database: IndexDatabase,
-    cases: Iterable[AuditCase],
-    permits: AccessControl,
-    now: datetime,
+    layout: Layout, database: IndexDatabase, cases: Iterable[AuditCase], permits: AccessControl, now: datetime
 ) -> LeakTraces:
     """Return the traces of taken-down content that occur in no permitted capture of the URLs."""
 

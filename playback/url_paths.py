@@ -124,19 +124,13 @@ def escape_url(url: str) -> str:
     """Escape an archived URL for a path: printable ASCII without quotes or ``<>#``."""
     if _UNCHANGED.fullmatch(url):
         return url
-    encoded = _TO_ENCODE.sub(
-        lambda m: f"%25{m[1]}{m[2]}" if m[2] else f"%{ord(m[0]):02X}",
-        url,
-    )
+    encoded = _TO_ENCODE.sub(lambda m: f"%25{m[1]}{m[2]}" if m[2] else f"%{ord(m[0]):02X}", url)
     return quote(encoded, safe=_SAFE, errors="replace")
 
 
 def unescape_url(text: str) -> str:
     """Return the archived URL from `escape_url`; the exact inverse for ASCII URLs."""
-    return _IS_ENCODED.sub(
-        lambda m: f"%{m[1][2:]}{m[2]}" if m[1] else chr(int(m[2], 16)),
-        text,
-    )
+    return _IS_ENCODED.sub(lambda m: f"%{m[1][2:]}{m[2]}" if m[1] else chr(int(m[2], 16)), text)
 
 
 def memento_path(memento: Memento) -> str:

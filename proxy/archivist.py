@@ -108,12 +108,7 @@ class Archivist:
         self._put_off = PostponedJobs()
         self._checksums = ChecksumWorker(layout, lambda: open_index(layout, index))
         self._new_file = partial(
-            WarcFile,
-            layout.archive,
-            settings=settings,
-            now=now,
-            closed=self._checksums.put,
-            facts=lambda: self._facts,
+            WarcFile, layout.archive, settings=settings, now=now, closed=self._checksums.put, facts=lambda: self._facts
         )
         self._files = {prefix: self._new_file(prefix=prefix) for prefix in _PREFIXES}
         self._jobs: deque[Job] = deque()
@@ -312,11 +307,7 @@ class Archivist:
         self._reach.paid()
         self._keep()
         for entry, how, location in written:
-            entry.filename, entry.offset, entry.length = (
-                location.filename,
-                location.offset,
-                location.length,
-            )
+            entry.filename, entry.offset, entry.length = (location.filename, location.offset, location.length)
             entry.kept = how
         self._roll_over()
         return done, locations
@@ -427,12 +418,7 @@ class Archivist:
         if original is None and key is not None and key.bucket:
             self._ids.note(location, entry.record_id)
             originals[key] = OriginalRecord(
-                entry.digest,
-                entry.url,
-                entry.started_ms,
-                location.filename,
-                location.offset,
-                location.length,
+                entry.digest, entry.url, entry.started_ms, location.filename, location.offset, location.length
             )
         # A 304 to the browser's own question has no payload to play back.
         if not is_confirmation or recorded.confirms is not None:

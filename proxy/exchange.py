@@ -140,13 +140,7 @@ class Exchange:
     switches: ClassVar[bool] = False
 
     def __init__(
-        self,
-        tools: ExchangeContext,
-        visit: VisitSession,
-        url: str,
-        method: str,
-        *,
-        awaited: bool = False,
+        self, tools: ExchangeContext, visit: VisitSession, url: str, method: str, *, awaited: bool = False
     ) -> None:
         self.url = url
         self.awaited = awaited  # whether the seal of the visit waits for it
@@ -200,13 +194,7 @@ class Exchange:
         return self._deliver(answer, request, keep_alive=keep_alive)
 
     def _deliver_stored(
-        self,
-        answer: Answer,
-        request: bytes,
-        stored: StoredResponse,
-        payload: StoredPayload,
-        *,
-        keep_alive: bool,
+        self, answer: Answer, request: bytes, stored: StoredResponse, payload: StoredPayload, *, keep_alive: bool
     ) -> bool:
         """Send the response that a 304 confirms to the browser and hand the record over; return as `run`."""
         confirmation, entry = answer[0], self.entry
@@ -293,12 +281,7 @@ class Exchange:
         return keep_alive and body.done and relay.browser_listens
 
     def record(
-        self,
-        request: bytes,
-        stored_head: ResponseHead,
-        body: BodyParser,
-        framing: BodyFraming,
-        relay: "ResponseRelay",
+        self, request: bytes, stored_head: ResponseHead, body: BodyParser, framing: BodyFraming, relay: "ResponseRelay"
     ) -> None:
         """Hand the finished exchange over, unless the visit's stored level excludes it."""
         if relay.is_excluded:
@@ -368,11 +351,7 @@ class Exchange:
     def _connect(self, origin: Origin, *, fresh: bool) -> OriginConnection:
         try:
             connection = self._tools.upstream.lend(
-                origin,
-                fresh=fresh,
-                tunnel=self.switches,
-                strict=self.visit.strict_tls,
-                cut=self._waiting,
+                origin, fresh=fresh, tunnel=self.switches, strict=self.visit.strict_tls, cut=self._waiting
             )
         except BlockedError as error:
             self.entry.kept = RequestOutcome.BLOCKED
@@ -483,11 +462,7 @@ class Exchange:
         self._tools.limits.count(self.visit, size)
 
     def _settle(
-        self,
-        connection: OriginConnection,
-        head: ResponseHead,
-        body: BodyParser,
-        relay: "ResponseRelay",
+        self, connection: OriginConnection, head: ResponseHead, body: BodyParser, relay: "ResponseRelay"
     ) -> None:
         """Complete the log entry and return the connection to the pool."""
         self.complete_entry(head, body, relay)
@@ -512,14 +487,7 @@ class Exchange:
 class ResponseRelay:
     """Relay of one response to browser and spool, with counting and hashing."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        spool: BodySpool,
-        browser: BrowserConnection | None,
-        *,
-        coded: bool,
-    ) -> None:
+    def __init__(self, exchange: Exchange, spool: BodySpool, browser: BrowserConnection | None, *, coded: bool) -> None:
         self._exchange = exchange
         self.spool = spool
         self._browser = browser

@@ -29,13 +29,7 @@ SERVER_NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modifi
 RESPONSE_TYPE = "application/http; msgtype=response"
 REQUEST_TYPE = "application/http; msgtype=request"
 # As OpenSSL spells them and as WARC-Protocol does.
-_TLS_VERSIONS = {
-    "TLSv1.3": "tls/1.3",
-    "TLSv1.2": "tls/1.2",
-    "TLSv1.1": "tls/1.1",
-    "TLSv1": "tls/1.0",
-    "SSLv3": "ssl/3",
-}
+_TLS_VERSIONS = {"TLSv1.3": "tls/1.3", "TLSv1.2": "tls/1.2", "TLSv1.1": "tls/1.1", "TLSv1": "tls/1.0", "SSLv3": "ssl/3"}
 
 
 def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]:

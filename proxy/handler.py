@@ -155,12 +155,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         if connection is None:  # the request fails in the same way, and is answered with the reason
             return False
         ObservedTunnel(
-            self.server.exchanges,
-            visit,
-            (host, port, True),
-            connection,
-            self.wire,
-            self.server.secrets,
+            self.server.exchanges, visit, (host, port, True), connection, self.wire, self.server.secrets
         ).run()
         return True
 
@@ -213,12 +208,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         return replace(head, headers=tuple(h for h in head.headers if h[0] != b"range"))
 
     def _fetch_whole(
-        self,
-        part: RequestLogEntry,
-        visit: VisitSession,
-        head: RequestHead,
-        origin: Origin,
-        target: str,
+        self, part: RequestLogEntry, visit: VisitSession, head: RequestHead, origin: Origin, target: str
     ) -> None:
         """Fetch the whole of a resource requested by range, once, in the background."""
         if head.method != "GET" or not visit.wants_whole(part.url):
@@ -232,13 +222,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             Thread(target=_run_alone, args=(exchange, origin, request, visit), daemon=True).start()
 
     def _exchange(
-        self,
-        exchange: Exchange,
-        head: RequestHead,
-        origin: Origin,
-        target: str,
-        *,
-        keep_alive: bool,
+        self, exchange: Exchange, head: RequestHead, origin: Origin, target: str, *, keep_alive: bool
     ) -> bool:
         entry = exchange.entry
         refusal = self.server.limits.refusal(exchange.visit)
@@ -260,10 +244,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
             visit = exchange.visit
             if visit.confirm_within_ms and not exchange.switches:
                 stored = self.server.exchanges.stored.find(
-                    exchange.url,
-                    head,
-                    bucket=visit.bucket,
-                    since_ms=entry.started_ms - visit.confirm_within_ms,
+                    exchange.url, head, bucket=visit.bucket, since_ms=entry.started_ms - visit.confirm_within_ms
                 )
                 if stored is not None:
                     exchange.confirmable = (stored, request)

@@ -415,10 +415,7 @@ class Http2Reader:
             if cookies:
                 others.append((b"cookie", cookies))
             exchange = self._tunnel.begin(
-                method,
-                path.decode("latin-1"),
-                authority.decode("latin-1"),
-                _message_head(first, others),
+                method, path.decode("latin-1"), authority.decode("latin-1"), _message_head(first, others)
             )
             if b":protocol" in pseudo:  # a WebSocket (RFC 8441)
                 self._tunnel.leave_opaque(exchange, 200)

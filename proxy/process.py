@@ -173,12 +173,7 @@ class ProxyPresence:
 
     def _beat(self) -> None:
         self._beats += 1
-        about = {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "machine": self._machine,
-            "beat": self._beats,
-        }
+        about = {"host": socket.gethostname(), "pid": os.getpid(), "machine": self._machine, "beat": self._beats}
         os.pwrite(self._file.fileno(), json.dumps(about).encode().ljust(_SIZE), 0)
         os.fsync(self._file.fileno())  # other machines see it now
 

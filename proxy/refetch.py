@@ -44,11 +44,7 @@ class RefetchExchange(Exchange):
     """Exchange without a browser; its bytes are counted against the allowance, too."""
 
     def __init__(
-        self,
-        tools: ExchangeContext,
-        visit: VisitSession,
-        repeat: RefetchRequest,
-        allowance: ByteAllowance,
+        self, tools: ExchangeContext, visit: VisitSession, repeat: RefetchRequest, allowance: ByteAllowance
     ) -> None:
         super().__init__(tools, visit, repeat.url, "GET", awaited=True)
         self.entry.again = repeat.reason
@@ -81,11 +77,7 @@ class RefetchExchange(Exchange):
 
 
 def refetch(
-    tools: ExchangeContext,
-    visit: VisitSession,
-    repeats: Sequence[RefetchRequest],
-    *,
-    limit_bytes: int,
+    tools: ExchangeContext, visit: VisitSession, repeats: Sequence[RefetchRequest], *, limit_bytes: int
 ) -> None:
     """Start all repeated requests; `VisitSession.wait` waits for the responses."""
     allowance = ByteAllowance(limit_bytes)
@@ -94,11 +86,7 @@ def refetch(
 
 
 def _begin(
-    tools: ExchangeContext,
-    visit: VisitSession,
-    repeat: RefetchRequest,
-    allowance: ByteAllowance,
-    redirects: int,
+    tools: ExchangeContext, visit: VisitSession, repeat: RefetchRequest, allowance: ByteAllowance, redirects: int
 ) -> None:
     try:
         origin, request = visit.unanswered.get(repeat.url) or _build_request(visit, repeat)

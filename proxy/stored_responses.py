@@ -20,14 +20,7 @@ from core.errors import BadUrlError, InputError, PermanentError, TransientError
 from core.timestamps import parse_warc_date, unix_milliseconds
 from core.url_keys import replay_key
 from core.web_dates import parse_http_date
-from net.http1 import (
-    HOP_BY_HOP,
-    Headers,
-    RequestHead,
-    ResponseHead,
-    parse_request_head,
-    parse_response_head,
-)
+from net.http1 import HOP_BY_HOP, Headers, RequestHead, ResponseHead, parse_request_head, parse_response_head
 from warc.dedup.payloads import OriginalRecord
 from warc.index.database import IndexDatabase, key_values
 from warc.record_reader import LONGEST_HEAD, Record, dechunked, holds_payload, open_record
@@ -91,12 +84,7 @@ class StoredResponses:
         if head.method != "GET" or names & _OWN_CONDITIONS or b"no-" in controls.lower():
             return None
         try:
-            values = {
-                **key_values(replay_key(url)),
-                "url": url,
-                "bucket": bucket,
-                "since": since_ms,
-            }
+            values = {**key_values(replay_key(url)), "url": url, "bucket": bucket, "since": since_ms}
             row = self._row(values) if time.monotonic() >= self._resume else None
             if row is None:
                 return None

@@ -28,12 +28,7 @@ from PIL import Image
 from core.errors import InputError, PermanentError, UnavailableError
 from core.layout import check_name
 from core.page_classes import parse_page_class
-from core.playback_check import (
-    PlaybackCheck,
-    check_from_json,
-    check_record,
-    picture_name,
-)
+from core.playback_check import PlaybackCheck, check_from_json, check_record, picture_name
 from core.timestamps import parse_warc_date, warc_date
 from net.stop_signals import StopSignals
 from playback.access.levels import Level
@@ -241,28 +236,18 @@ def playback_fingerprint() -> str:
 
 
 async def record_before(
-    options: CheckRunOptions,
-    baseline: BaselineFolder,
-    header: BaselineHeader,
-    on_check: OnCheck,
+    options: CheckRunOptions, baseline: BaselineFolder, header: BaselineHeader, on_check: OnCheck
 ) -> bool:
     """Record how the pages are played back, except those recorded already; False when it was stopped."""
     done = baseline.checks(BEFORE)
     todo = [page for page in header.pages if page.page_id not in done]
     return await _view_pages(
-        options,
-        header.level,
-        [todo],
-        lambda checked: baseline.store(BEFORE, _view_of(checked)),
-        on_check,
+        options, header.level, [todo], lambda checked: baseline.store(BEFORE, _view_of(checked)), on_check
     )
 
 
 async def record_after(
-    options: CheckRunOptions,
-    baseline: BaselineFolder,
-    header: BaselineHeader,
-    on_check: OnCheck,
+    options: CheckRunOptions, baseline: BaselineFolder, header: BaselineHeader, on_check: OnCheck
 ) -> tuple[bool, list[PlaybackRegression]]:
     """Record the pages again; return whether the run was completed, and the result of every page.
 

@@ -56,9 +56,7 @@ async def record_checks(store: RegistryStore, lend: LendProxy, *, bucket: str) -
             page_id = str(uuid.uuid4())
             check = row.effective_check
             artifact = NewArtifact(
-                artifact_uri(ArtifactKind.PAGEINFO, check.url),
-                "application/json",
-                check_record(check, page_id),
+                artifact_uri(ArtifactKind.PAGEINFO, check.url), "application/json", check_record(check, page_id)
             )
             async with lend() as proxy, proxy.visit(page_id, bucket=bucket) as visit:
                 date = parse_warc_date(check.checked_at)

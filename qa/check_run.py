@@ -20,13 +20,7 @@ from core.clock import Clock
 from core.config.settings import BrowserSettings
 from core.errors import InputError
 from core.layout import Layout
-from core.playback_check import (
-    PICTURES,
-    PlaybackFault,
-    QaVerdict,
-    picture_name,
-    validate_check_ids,
-)
+from core.playback_check import PICTURES, PlaybackFault, QaVerdict, picture_name, validate_check_ids
 from links.registry.database import RegistryStore, open_registry_store
 from net.stop_signals import StopSignals, first_error
 from playback.access.levels import Level

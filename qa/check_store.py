@@ -83,8 +83,7 @@ _OF_LISTED = quality.c.page_id.in_(many("ids"))
 _BECOMES = {"repair": one("becomes"), "repair_ms": one("now_ms")}
 # A change is always later than the previous one: of two records the newer counts.
 _CHANGED = case(
-    (quality.c.changed_ms >= one("now_ms"), quality.c.changed_ms + literal_column("1")),
-    else_=one("now_ms"),
+    (quality.c.changed_ms >= one("now_ms"), quality.c.changed_ms + literal_column("1")), else_=one("now_ms")
 )
 # A capture that was made to repair another is not repaired in its turn.
 _repairs = quality.alias("repairs")
@@ -96,10 +95,7 @@ _IS_REPAIR = (
 )
 _IS_BROKEN = quality.c.standing == one("broken")
 _WANT_REPAIRS, _WANT_NO_REPAIRS = (
-    SqlStatement(
-        update(quality).where(_OF_LISTED, quality.c.repair == one("was"), *of).values(**_BECOMES),
-        "ids",
-    )
+    SqlStatement(update(quality).where(_OF_LISTED, quality.c.repair == one("was"), *of).values(**_BECOMES), "ids")
     for of in ((_IS_BROKEN, _IS_REPAIR.is_(None)), (~_IS_BROKEN,))
 )
 
@@ -108,10 +104,7 @@ def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now
     """Mark a repair as wanted for broken pages that had none; withdraw it for pages not broken."""
     none, wanted = _NUMBERS[RepairState.NONE], _NUMBERS[RepairState.WANTED]
     broken, now_ms = VERDICT_ORDER.index(QaVerdict.BROKEN), unix_milliseconds(now)
-    for statement, was, becomes in (
-        (_WANT_REPAIRS, none, wanted),
-        (_WANT_NO_REPAIRS, wanted, none),
-    ):
+    for statement, was, becomes in ((_WANT_REPAIRS, none, wanted), (_WANT_NO_REPAIRS, wanted, none)):
         values = {"was": was, "becomes": becomes, "broken": broken, "now_ms": now_ms}
         statement.run_each(connection, "ids", sorted(page_ids), **values)
 
@@ -176,12 +169,7 @@ _END_REPAIR = SqlStatement(
 
 
 def end_repair(
-    connection: Connection,
-    page_id: str,
-    state: RepairState,
-    repair_page_id: str = "",
-    *,
-    now: datetime,
+    connection: Connection, page_id: str, state: RepairState, repair_page_id: str = "", *, now: datetime
 ) -> bool:
     """Record the result of a repair; False: none was wanted or had begun.
 
@@ -375,12 +363,7 @@ _LISTINGS = {
 
 
 def list_worst_first(
-    reader: Reader,
-    wanted: CheckFilter,
-    after: CheckPosition | None = None,
-    limit: int = 50,
-    *,
-    backward: bool = False,
+    reader: Reader, wanted: CheckFilter, after: CheckPosition | None = None, limit: int = 50, *, backward: bool = False
 ) -> list[CheckedPage]:
     """List a page of matching checks after a position: the worst first, UNCHECKED last.
 
@@ -495,14 +478,7 @@ _REVIEW = SqlStatement(
 
 
 def record_review(  # noqa: PLR0913 fields of a review
-    connection: Connection,
-    page_id: str,
-    level: str,
-    verdict: QaVerdict,
-    *,
-    by: str,
-    note: str = "",
-    now: datetime,
+    connection: Connection, page_id: str, level: str, verdict: QaVerdict, *, by: str, note: str = "", now: datetime
 ) -> bool:
     """Store a person's verdict in place of the last; UNCHECKED withdraws it. False: unknown capture."""
     values = {

@@ -37,20 +37,8 @@ from qa.compare.resource_comparison import (
 )
 from qa.compare.text_comparison import TextComparison, compare_texts
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
-from qa.copy_view import (
-    TALLEST_PX,
-    CopyView,
-    picture_height_limit,
-    screen_at_capture,
-    view_copy,
-)
-from qa.local_replay import (
-    CollectionReplay,
-    LendBrowser,
-    StoredPage,
-    open_collection_replay,
-    running_replay,
-)
+from qa.copy_view import TALLEST_PX, CopyView, picture_height_limit, screen_at_capture, view_copy
+from qa.local_replay import CollectionReplay, LendBrowser, StoredPage, open_collection_replay, running_replay
 from qa.sample import SampleCandidate
 
 _LONGEST_REASON = 200
@@ -188,12 +176,7 @@ class PlaybackChecker:
             async with self._lend() as browser:
                 try:
                     view = await view_copy(
-                        browser,
-                        stored.address,
-                        screen,
-                        clock=self._clock,
-                        tallest_px=tallest,
-                        behaviours=behaviours,
+                        browser, stored.address, screen, clock=self._clock, tallest_px=tallest, behaviours=behaviours
                     )
                 except BrowserUnavailableError as error:
                     failure = str(error)
@@ -266,11 +249,7 @@ class PlaybackChecker:
                 verdict = QaVerdict.DOUBTFUL
             reason = " ".join([reason, *unfinished, *defects]).strip()
         return replace(
-            self._blank(page, reason),
-            verdict=verdict,
-            score=judgement.score,
-            faults=faults,
-            lost=tuple(evidence.lost),
+            self._blank(page, reason), verdict=verdict, score=judgement.score, faults=faults, lost=tuple(evidence.lost)
         )
 
     def _withheld(self, page: SampleCandidate, reason: str) -> CheckOutcome:

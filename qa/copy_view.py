@@ -60,8 +60,7 @@ async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> by
             if box is not None:
                 clip = dict(zip(("x", "y", "width", "height"), box, strict=True))
                 answer = await page.send(
-                    "Page.captureScreenshot",
-                    {"format": "png", "optimizeForSpeed": True, "clip": {**clip, "scale": 1}},
+                    "Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True, "clip": {**clip, "scale": 1}}
                 )
                 pieces.append((box[0], box[1], binascii.a2b_base64(answer["data"])))
     await page.run("top", _TOP)

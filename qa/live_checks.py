@@ -96,12 +96,7 @@ def candidate_from_page(page: PageInfo) -> SampleCandidate:
 
 
 async def check_capture(
-    tools: CheckTools,
-    page: PageInfo,
-    level: str,
-    *,
-    report: Callable[[PageChecked], None],
-    clock: Clock,
+    tools: CheckTools, page: PageInfo, level: str, *, report: Callable[[PageChecked], None], clock: Clock
 ) -> CheckedPage:
     """Return the check of a new page's copy, stored: a new one, or an earlier one by the same engine.
 

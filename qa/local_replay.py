@@ -67,12 +67,7 @@ class ReplayOrigins:
 
 @asynccontextmanager
 async def running_replay(
-    layout: Layout,
-    database_url: str,
-    *,
-    full: bool,
-    fonts: bool,
-    cached: bool,
+    layout: Layout, database_url: str, *, full: bool, fonts: bool, cached: bool
 ) -> AsyncIterator[ReplayOrigins]:
     """Run a replay server on this machine until the block ends.
 
@@ -205,9 +200,7 @@ class CollectionReplay:
         parts = urlsplit(address)
         host = parts.hostname or ""
         connection = http.client.HTTPConnection(
-            HOST_MAPPING["*.localhost"] if host.endswith(".localhost") else host,
-            parts.port,
-            timeout=_REFUSAL_S,
+            HOST_MAPPING["*.localhost"] if host.endswith(".localhost") else host, parts.port, timeout=_REFUSAL_S
         )
         target = address.partition(parts.netloc)[2]
         headers = {"Host": parts.netloc, "Sec-Fetch-Dest": _DESTINATIONS.get(kind, "image")}

@@ -173,10 +173,7 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
 
 
 def _compare_content(
-    texts: tuple[str | None, str | None],
-    pictures: tuple[bytes | None, bytes | None],
-    *,
-    heat: bool,
+    texts: tuple[str | None, str | None], pictures: tuple[bytes | None, bytes | None], *, heat: bool
 ) -> ContentChanges:
     text = None
     if texts[0] is not None and texts[1] is not None:
@@ -385,13 +382,7 @@ def sort_worst_first(regressions: Iterable[PlaybackRegression]) -> list[Playback
     """Sort in the order of review, the worst first."""
     courses = list(RegressionKind)
     return sorted(
-        regressions,
-        key=lambda each: (
-            courses.index(each.course),
-            each.step or 0.0,
-            each.likeness,
-            each.after.url,
-        ),
+        regressions, key=lambda each: (courses.index(each.course), each.step or 0.0, each.likeness, each.after.url)
     )
 
 

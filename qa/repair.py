@@ -32,14 +32,7 @@ from core.clock import Clock
 from core.errors import BadUrlError
 from core.page_classes import WITHHELD, PageClass, class_rank
 from core.page_manifest import PageInfo, VisitOutcome
-from core.playback_check import (
-    MOST_CHARACTERS,
-    PlaybackCheck,
-    PlaybackFault,
-    QaVerdict,
-    VerdictSource,
-    choice_penalty,
-)
+from core.playback_check import MOST_CHARACTERS, PlaybackCheck, PlaybackFault, QaVerdict, VerdictSource, choice_penalty
 from core.urls import fetch_key, identity_key
 from crawler.frontier.base import REPAIR_ORDER, AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.politeness import SlotAssigner
@@ -54,14 +47,7 @@ from crawler.jobs.repair_orders import (
 )
 from crawler.worker.crawl_events import PageRepaired
 from links.registry.database import RegistryStore
-from qa.check_store import (
-    begin_repair,
-    end_repair,
-    find_checks,
-    list_repairs,
-    store_checks,
-    want_repair,
-)
+from qa.check_store import begin_repair, end_repair, find_checks, list_repairs, store_checks, want_repair
 from qa.check_table import CheckedPage, RepairState
 from qa.page_changes import PageChanges, PageDrift
 
@@ -261,9 +247,7 @@ class RepairManager:
             if repair is not None:
                 added = await self._queue(row, repair)
                 done = AddResult(
-                    done.added + added.added,
-                    done.duplicates + added.duplicates,
-                    done.requeued + added.requeued,
+                    done.added + added.added, done.duplicates + added.duplicates, done.requeued + added.requeued
                 )
         return done
 

@@ -295,11 +295,7 @@ async def _gather_words(page: BrowserPage, settings: VisitSettings, steps: Visit
 
 
 async def _gather_full_page(
-    page: BrowserPage,
-    view: bytes | None,
-    settings: VisitSettings,
-    steps: VisitSteps,
-    result: ArtifactSet,
+    page: BrowserPage, view: bytes | None, settings: VisitSettings, steps: VisitSteps, result: ArtifactSet
 ) -> None:
     # Behaviours and late scripts move things: what counts is how high it is now.
     measured = await steps.make("measure", page.call("measure"))

@@ -215,10 +215,7 @@ class Browser:
         params: dict[str, Any] = {"disposeOnDetach": True, "proxyServer": "direct://"}
         if proxy is not None:
             # Chromium would ask loopback addresses directly; "<-loopback>" takes that back (C-04).
-            params |= {
-                "proxyServer": proxy.server,
-                "proxyBypassList": ";".join(("<-loopback>", *proxy.direct)),
-            }
+            params |= {"proxyServer": proxy.server, "proxyBypassList": ";".join(("<-loopback>", *proxy.direct))}
         opened = self._clock.monotonic()
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
@@ -303,8 +300,7 @@ class Browser:
                 answer = await self.connection.send("Browser.getVersion")
                 # Every new target is held until it is wanted: popups never load anything.
                 await self.connection.send(
-                    "Target.setAutoAttach",
-                    {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True},
+                    "Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
                 )
         except TimeoutError as error:
             raise BrowserUnavailableError(

@@ -31,10 +31,7 @@ _NAMES = (
     "google-chrome",
 )
 # Paths below Playwright's cache folder; newest build first.
-_PLAYWRIGHT = (
-    "chromium_headless_shell-*/chrome-*/*headless[-_]shell",
-    "chromium-*/chrome-linux*/chrome",
-)
+_PLAYWRIGHT = ("chromium_headless_shell-*/chrome-*/*headless[-_]shell", "chromium-*/chrome-linux*/chrome")
 
 
 class BrowserKind(StrEnum):
@@ -145,11 +142,7 @@ def _build(path: Path) -> tuple[int, ...]:
 def _probe(path: Path) -> BrowserExecutable | str:
     try:
         run = subprocess.run(
-            [path, "--version"],
-            capture_output=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            timeout=VERSION_TIMEOUT_S,
+            [path, "--version"], capture_output=True, check=False, stdin=subprocess.DEVNULL, timeout=VERSION_TIMEOUT_S
         )
     except OSError as error:
         return error.strerror or str(error)

@@ -44,10 +44,7 @@ class PageOptions:
     def identity(self) -> dict[str, Any]:
         """Return the parameters of ``Emulation.setUserAgentOverride``."""
         major = self.version.split(".", 1)[0]
-        brands = [
-            {"brand": "Chromium", "version": major},
-            {"brand": "Not)A;Brand", "version": "24"},
-        ]
+        brands = [{"brand": "Chromium", "version": major}, {"brand": "Not)A;Brand", "version": "24"}]
         full = [{**brand, "version": f"{brand['version']}.0.0.0"} for brand in brands]
         mobile = self.mobile
         return {

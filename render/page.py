@@ -22,14 +22,7 @@ from core.errors import TransientError
 from core.hosts import ProxyEndpoint
 from render.browser import BrowserContext, ProxyLogin
 from render.cdp import CdpConnection, CommandError
-from render.child_targets import (
-    AUTO_ATTACH,
-    NETWORK_LIMITS,
-    TIMER_BINDING,
-    ChildTargets,
-    PageTimers,
-    longest_timer_s,
-)
+from render.child_targets import AUTO_ATTACH, NETWORK_LIMITS, TIMER_BINDING, ChildTargets, PageTimers, longest_timer_s
 from render.identity import PageOptions
 from render.network_log import NetworkLog
 
@@ -298,10 +291,7 @@ class BrowserPage:
         self.post("Target.setAutoAttach", AUTO_ATTACH)
         # Downloads went through the proxy, which fetches the rest without the browser: nothing is
         # written here, and nothing is requested twice (C-11).
-        self.post(
-            "Browser.setDownloadBehavior",
-            {"behavior": "deny", "browserContextId": self._context.id},
-        )
+        self.post("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": self._context.id})
         self.login.start()
         # The tab's own process carries most of this out; a navigation must not overtake it.
         await self.send("Runtime.runIfWaitingForDebugger")
@@ -523,12 +513,7 @@ def load_script(name: str) -> str:
 
 
 async def open_page(
-    context: BrowserContext,
-    proxy: ProxyEndpoint | None,
-    options: PageOptions,
-    clock: Clock,
-    *,
-    patience_s: float = 2.0,
+    context: BrowserContext, proxy: ProxyEndpoint | None, options: PageOptions, clock: Clock, *, patience_s: float = 2.0
 ) -> BrowserPage:
     """Return the context's blank tab, or a fresh one, with listeners and restrictions in place.
 

@@ -93,10 +93,7 @@ class ServiceWorkers:
 
     def until(self) -> float:
         """Return until when a worker that installs or activates is waited for; 0.0: there is none."""
-        return max(
-            (until for status, until in self._versions.values() if status in _TRANSIENT),
-            default=0.0,
-        )
+        return max((until for status, until in self._versions.values() if status in _TRANSIENT), default=0.0)
 
     def answered(self, response: WorkerResponse) -> None:
         """Read a response of a worker from the browser, unless a limit or its site forbids it."""

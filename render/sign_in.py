@@ -23,13 +23,7 @@ from urllib.parse import urldefrag, urlsplit
 from core.clock import Clock
 from core.errors import BrowserUnavailableError
 from core.hosts import ProxyEndpoint
-from render.browser_process import (
-    NOBODY,
-    BrowserHome,
-    BrowserProcess,
-    privilege_prefix,
-    shared_memory_suffices,
-)
+from render.browser_process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix, shared_memory_suffices
 from render.cdp import CdpConnection, CommandError
 from render.chromium import BrowserExecutable, BrowserKind
 from render.site_session import Cookie

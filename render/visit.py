@@ -29,15 +29,7 @@ from render.cdp import CommandError, stretched
 from render.identity import page_options
 from render.network_log import DocumentResponse, RequestLog, origin_of
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
-from render.settle import (
-    ABORTED,
-    NavigationResult,
-    SettleLimits,
-    SettleResult,
-    VisitSteps,
-    navigate,
-    settle,
-)
+from render.settle import ABORTED, NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 if TYPE_CHECKING:
     from render.service_workers import SynthesisedResponse
@@ -208,12 +200,7 @@ class _VisitRun:
     """Visit in progress."""
 
     def __init__(
-        self,
-        browser: Browser,
-        request: VisitRequest,
-        settings: VisitSettings,
-        behaviours: BehaviourSet,
-        clock: Clock,
+        self, browser: Browser, request: VisitRequest, settings: VisitSettings, behaviours: BehaviourSet, clock: Clock
     ) -> None:
         self._request = request
         self._settings = settings

@@ -34,12 +34,7 @@ def figures_of(output: str) -> Figures | None:
 def section(results: dict[str, Figures | None], *, now: datetime, options: str) -> str:
     """One run as Markdown."""
     head = f"## {now:%Y-%m-%d %H:%M} UTC, {platform.machine()}"
-    lines = [
-        f"{head}{f', {options}' if options else ''}",
-        "",
-        "| bench | figure | value |",
-        "|---|---|---|",
-    ]
+    lines = [f"{head}{f', {options}' if options else ''}", "", "| bench | figure | value |", "|---|---|---|"]
     for name, figures in results.items():
         if figures is None:
             lines.append(f"| {name} | | failed |")

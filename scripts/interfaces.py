@@ -9,12 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from crawler.frontier.base import FrontierStats
-from crawler.status.collection_status import (
-    CollectionHoldings,
-    CollectionStatus,
-    CopyCheckSummary,
-    FrontierOverview,
-)
+from crawler.status.collection_status import CollectionHoldings, CollectionStatus, CopyCheckSummary, FrontierOverview
 from crawler.status.status_server import families
 from playback.web.registry.registry_api import api_description
 from scripts.command_tree import walk_commands
@@ -97,15 +92,7 @@ def environment_page() -> str:
         for option_name, paths in found.items():
             rows.append(f"| `{name}` | `{option_name}` | {_listed(paths)} |")
     others = [f"| `{name}` | {text} |" for name, text in sorted(ENVIRONMENT.items())]
-    lines = [
-        *rows,
-        "",
-        "Read without an option:",
-        "",
-        "| variable | meaning |",
-        "|---|---|",
-        *others,
-    ]
+    lines = [*rows, "", "Read without an option:", "", "| variable | meaning |", "|---|---|", *others]
     return _VARIABLES + "\n".join(lines) + "\n"
 
 

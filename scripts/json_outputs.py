@@ -30,17 +30,7 @@ _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", typ
 # Objects whose keys are data, by the name of the field that holds them.
 _MAPS = frozenset(
     {
-        *(
-            "changes",
-            "checked",
-            "classes",
-            "did",
-            "edits",
-            "jobs",
-            "links",
-            "not_observed",
-            "outcomes",
-        ),
+        *("changes", "checked", "classes", "did", "edits", "jobs", "links", "not_observed", "outcomes"),
         *("passed_over", "per_minute", "refused", "repaired", "skipped", "sorts", "verdicts"),
     }
 )

@@ -9,13 +9,7 @@ from collections import defaultdict
 from links.states import LinkState
 from scripts.link_states import edges
 
-ORDINARY = (
-    LinkState.UNKNOWN,
-    LinkState.ALIVE,
-    LinkState.BLOCKED,
-    LinkState.DYING,
-    LinkState.DEAD,
-)
+ORDINARY = (LinkState.UNKNOWN, LinkState.ALIVE, LinkState.BLOCKED, LinkState.DYING, LinkState.DEAD)
 _CHANGED = (LinkState.USURPED, LinkState.DEVIATED)
 _PLACES = {
     LinkState.UNKNOWN: (120, 200),
@@ -35,19 +29,10 @@ _CURVES = {
     (LinkState.UNKNOWN, LinkState.DYING): ("M180 200H460", (230, 192, "start")),
     (LinkState.UNKNOWN, LinkState.INVALID): ("M120 222V428", (128, 404, "start")),
     (LinkState.ALIVE, LinkState.DYING): ("M400 108 C470 115 510 140 518 178", (488, 112, "start")),
-    (LinkState.BLOCKED, LinkState.DYING): (
-        "M400 292 C470 285 510 260 518 222",
-        (512, 272, "start"),
-    ),
+    (LinkState.BLOCKED, LinkState.DYING): ("M400 292 C470 285 510 260 518 222", (512, 272, "start")),
     (LinkState.DYING, LinkState.DEAD): ("M580 200H630", (605, 138, "middle")),
-    (LinkState.USURPED, LinkState.ALIVE): (
-        "M990 150 C990 30 620 20 400 88",
-        (850, 26, "start"),
-    ),
-    (LinkState.USURPED, LinkState.DYING): (
-        "M990 250 C990 410 640 400 540 222",
-        (800, 386, "start"),
-    ),
+    (LinkState.USURPED, LinkState.ALIVE): ("M990 150 C990 30 620 20 400 88", (850, 26, "start")),
+    (LinkState.USURPED, LinkState.DYING): ("M990 250 C990 410 640 400 540 222", (800, 386, "start")),
 }
 _SHARED = {
     LinkState.ALIVE: ("M340 44V78", (350, 64, "start")),

@@ -99,11 +99,7 @@ def _meanings() -> list[str]:
         "PERMADEAD": "the same, dead",
     }
     lines = ["## States", "", "| number | state | meaning |", "|---|---|---|"]
-    return [
-        *lines,
-        *(f"| {number} | `{name}` | {why or above[name]} |" for name, number, why in rows),
-        "",
-    ]
+    return [*lines, *(f"| {number} | `{name}` | {why or above[name]} |" for name, number, why in rows), ""]
 
 
 def _table() -> list[str]:
@@ -157,19 +153,13 @@ _PRESET_ROWS = (
     ("failures count when … apart", lambda p: f"{p.apart_days} days"),
     ("one of them by GET", lambda p: _yes(p.needs_get)),
     ("the last by the browser, if any", lambda p: _yes(p.needs_browser)),
-    (
-        "next look: after a good one",
-        lambda p: _spread(p, p.alive_days),
-    ),
+    ("next look: after a good one", lambda p: _spread(p, p.alive_days)),
     ("… the first good one", lambda p: f"1 to {p.first_days} days" if p.first_days else "the same"),
     ("… after a failure", lambda p: f"{p.failing_days} days"),
     ("… after one that said nothing", lambda p: f"{p.undecided_days} days, or when the host says"),
     ("… when dead", _dead),
     ("… when blocked", lambda p: _spread(p, p.blocked_days)),
-    (
-        "… when usurped or deviated",
-        lambda p: _spread(p, p.seldom_days),
-    ),
+    ("… when usurped or deviated", lambda p: _spread(p, p.seldom_days)),
 )
 
 

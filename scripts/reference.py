@@ -19,14 +19,7 @@ from core.config.profile import check_settings
 from core.config.settings import Settings
 from core.errors import ConfigError
 from crawler.jobs.crawl_job import toml_value
-from scripts import (
-    archive_services,
-    interfaces,
-    json_outputs,
-    link_state_diagram,
-    link_states,
-    manifest_page,
-)
+from scripts import archive_services, interfaces, json_outputs, link_state_diagram, link_states, manifest_page
 from scripts.command_tree import walk_commands
 from weboid.cli.support.commands import ExitCode, LazyGroup
 
@@ -80,10 +73,7 @@ def settings_page() -> str:
                 continue  # the sheets, which repeat the groups
             group = groups[entry.annotation.id]
             lines += ["", f"## `[{entry.target.id}]`", "", ast.get_docstring(group) or "", ""]
-            lines += [
-                "| key | type | range | default | meaning | option |",
-                "|---|---|---|---|---|---|",
-            ]
+            lines += ["| key | type | range | default | meaning | option |", "|---|---|---|---|---|---|"]
             lines += _rows(group, source, entry.target.id)
     return "\n".join(lines) + "\n"
 

@@ -12,14 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawler.frontier.conftest import (  # noqa: F401 fixtures
-    new_place,
-    redis_server,
-)
-from tests.support.commands import (  # noqa: F401 fixtures
-    weboid,
-    weboid_with,
-)
+from tests.crawler.frontier.conftest import new_place, redis_server  # noqa: F401 fixtures
+from tests.support.commands import weboid, weboid_with  # noqa: F401 fixtures
 from tests.support.examples import register
 from tests.support.json_outputs import install
 from tests.support.services.postgres import PostgresServer

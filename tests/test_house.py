@@ -89,12 +89,7 @@ def _modules() -> list[str]:
 
 def _imported(python: Path, modules: list[str]) -> str:
     done = subprocess.run(
-        [str(python), "-c", _IMPORT_PROBE, *modules],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+        [str(python), "-c", _IMPORT_PROBE, *modules], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
     )
     return done.stdout if done.returncode == 0 else done.stderr
 

@@ -9,14 +9,7 @@ import pytest
 from core.config.settings import Settings
 from scripts.command_tree import walk_commands
 from scripts.interfaces import environment_page
-from scripts.reference import (
-    DOCS,
-    OVERRIDES,
-    PAGES,
-    SHORT_HELP_FILE,
-    short_help_table,
-    value_range,
-)
+from scripts.reference import DOCS, OVERRIDES, PAGES, SHORT_HELP_FILE, short_help_table, value_range
 from weboid.cli.main import weboid
 
 

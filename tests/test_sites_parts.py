@@ -12,26 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripts.apt_sources import (
-    Source,
-    deb822_sources,
-    one_line_sources,
-    own_sources,
-    read_sources,
-)
+from scripts.apt_sources import Source, deb822_sources, one_line_sources, own_sources, read_sources
 from scripts.bench import figures_of, section, with_section
 from scripts.whitespace import mended
 from tests.support.examples import examples
 from tests.support.sites.articles import articles
 from tests.support.sites.cache import SiteUnavailableError
 from tests.support.sites.debian import mirror
-from tests.support.sites.encodings import (
-    brotli_stored,
-    deflated,
-    gzipped,
-    incompressible,
-    raw_deflated,
-)
+from tests.support.sites.encodings import brotli_stored, deflated, gzipped, incompressible, raw_deflated
 from tests.support.sites.http1 import Answer, Connection, Out, Request, Seen, response
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,11 +71,7 @@ async def _bodies(pieces: list[bytes], count: int) -> list[bytes]:
     return [part.partition(b"]")[0] for part in wire.written.split(b"[")[1:]]
 
 
-_REQUESTS = st.lists(
-    st.tuples(st.sampled_from(["/now", "/later"]), st.text("ab", max_size=9)),
-    min_size=1,
-    max_size=6,
-)
+_REQUESTS = st.lists(st.tuples(st.sampled_from(["/now", "/later"]), st.text("ab", max_size=9)), min_size=1, max_size=6)
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -141,12 +141,7 @@ def test_maintenance_scripts_run_on_ones_own_wiki(wiki: Wiki) -> None:
 
 def test_code_and_settings_of_the_wiki_are_not_served(wiki: Wiki) -> None:
     """Only entry points, pictures and what skins bring along."""
-    paths = (
-        "/LocalSettings.php",
-        "/maintenance/install.php",
-        "/images/../LocalSettings.php",
-        "/vendor/x",
-    )
+    paths = ("/LocalSettings.php", "/maintenance/install.php", "/images/../LocalSettings.php", "/vendor/x")
     with httpx.Client(timeout=60, trust_env=False) as http:
         found = {path: http.get(wiki.base + path).status_code for path in paths}
 

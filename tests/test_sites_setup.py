@@ -157,18 +157,7 @@ def test_make_lists_its_targets() -> None:
     targets = {line.split()[1] for line in shown.stdout.splitlines() if line.startswith("  make ")}
 
     assert shown.returncode == 0
-    assert {
-        "setup",
-        "archive",
-        "serve",
-        "test",
-        "check",
-        "demo",
-        "bench",
-        "lock",
-        "fresh",
-        "clean",
-    } <= targets
+    assert {"setup", "archive", "serve", "test", "check", "demo", "bench", "lock", "fresh", "clean"} <= targets
 
 
 def test_archiving_without_a_list_says_how() -> None:

@@ -151,11 +151,7 @@ def is_interrupted(layout: Layout) -> bool:
 
 
 def _copy(
-    path: Path,
-    source: BinaryIO,
-    target: BinaryIO,
-    pending: dict[int, RecordTombstone],
-    plan: ErasurePlan,
+    path: Path, source: BinaryIO, target: BinaryIO, pending: dict[int, RecordTombstone], plan: ErasurePlan
 ) -> str:
     """Copy the WARC with its tombstones and extend the plan; return the source's SHA-256."""
     before, after = hashlib.sha256(), hashlib.sha256()

@@ -12,15 +12,7 @@ from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_manifest import VisitOutcome
 from core.timestamps import parse_warc_date, unix_milliseconds
-from warc.file_reader import (
-    REPLAYED,
-    DamagedSpan,
-    FaultKind,
-    FileDigest,
-    Reading,
-    WarcMember,
-    walk_records,
-)
+from warc.file_reader import REPLAYED, DamagedSpan, FaultKind, FileDigest, Reading, WarcMember, walk_records
 from warc.index.indexer import indexed_page_id
 
 _RESTORE = "Restore the file from a copy, then run `weboid collection rebuild`."
@@ -189,11 +181,7 @@ class _FileCheck:
                 for reference in references:
                     self._refers_wrongly(offset, reference, "no record")
         if whole is not None and whole.finish(path) != task.sha256:
-            report.add(
-                FaultKind.CHECKSUM,
-                None,
-                "Its bytes are not those that it was closed with (SHA256SUMS).",
-            )
+            report.add(FaultKind.CHECKSUM, None, "Its bytes are not those that it was closed with (SHA256SUMS).")
 
     def _load(self, index: sqlite3.Connection) -> int:
         """Load the file's index rows in one transaction; return how many bytes the index covers."""
@@ -227,11 +215,7 @@ class _FileCheck:
         if row is not None:
             self._compare(member, row)
         elif member.kind in REPLAYED and not member.problems and not self._explained(member):
-            self._report.add(
-                FaultKind.NO_ROW,
-                member.offset,
-                f"The {member.kind} of {member.url} is not in the index.",
-            )
+            self._report.add(FaultKind.NO_ROW, member.offset, f"The {member.kind} of {member.url} is not in the index.")
         for reference in self._references.pop(member.offset, ()):
             # Hold the record against what refers to it.
             wrong = ""
@@ -270,18 +254,12 @@ class _FileCheck:
                 )
         if row.record_type == "revisit" and row.orig_filename is None:
             self._report.add(
-                FaultKind.ORIGINAL,
-                member.offset,
-                f"The revisit of {row.url} has no payload location ({row.digest}).",
+                FaultKind.ORIGINAL, member.offset, f"The revisit of {row.url} has no payload location ({row.digest})."
             )
 
     def _refers_wrongly(self, offset: int, reference: PayloadReference, wrong: str) -> None:
         if reference.content:
-            self._report.add(
-                FaultKind.PAYLOAD,
-                offset,
-                f"Dedup refers to {reference.content} here; this is {wrong}.",
-            )
+            self._report.add(FaultKind.PAYLOAD, offset, f"Dedup refers to {reference.content} here; this is {wrong}.")
         else:
             revisits = f"The revisit of {reference.url} refers"
             if reference.times != 1:

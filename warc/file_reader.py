@@ -20,14 +20,7 @@ from core.captures import CONFIRMED_HEADER
 from core.digests import TRUSTED_DIGESTS, Digest, sha256_digest
 from core.errors import InputError
 from core.timestamps import parse_warc_date
-from net.http1 import (
-    BodyFraming,
-    BodyParser,
-    MalformedMessageError,
-    ends_chunked,
-    find_head_end,
-    parse_response_head,
-)
+from net.http1 import BodyFraming, BodyParser, MalformedMessageError, ends_chunked, find_head_end, parse_response_head
 from net.http_head import parse_head
 
 _GZIP = 31  # wbits for a gzip member

@@ -13,12 +13,7 @@ from pathlib import Path
 
 from core.config.database_urls import IndexAddress, parse_index_url
 from core.config.settings import IndexSettings, ProxySettings
-from core.errors import (
-    CollectionInUseError,
-    CollectionVersionError,
-    IndexUnavailableError,
-    InputError,
-)
+from core.errors import CollectionInUseError, CollectionVersionError, IndexUnavailableError, InputError
 from core.layout import OPEN_SUFFIX, Layout, is_frozen
 from warc.artifact_reader import read_manifest_at
 from warc.checksums import add_missing_sums

@@ -236,11 +236,7 @@ def _judge(wreck: InterruptedWarc) -> None:
 
 
 def _close(
-    layout: Layout,
-    wreck: InterruptedWarc,
-    file: BinaryIO,
-    index: CaptureIndex,
-    index_tail: _IndexTail,
+    layout: Layout, wreck: InterruptedWarc, file: BinaryIO, index: CaptureIndex, index_tail: _IndexTail
 ) -> WarcRecovery:
     """Close the file: cut it, update its index rows, and rename it to its final name."""
     if wreck.size == 0:

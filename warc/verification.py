@@ -21,14 +21,7 @@ from core.config.settings import IndexSettings
 from core.errors import UnavailableError
 from core.layout import OPEN_SUFFIX, Layout
 from warc.checksums import ChecksumList, chain_problems, read_chain, read_sums
-from warc.file_check import (
-    CollectionFault,
-    FileCheckReport,
-    FileCheckTask,
-    check_file,
-    final_name,
-    find_warc,
-)
+from warc.file_check import CollectionFault, FileCheckReport, FileCheckTask, check_file, final_name, find_warc
 from warc.file_reader import FaultKind
 from warc.index.database import SCHEMA_VERSION
 from warc.index.postgres import is_indexed, take_snapshot

@@ -65,12 +65,7 @@ class WaczSigner:
     def sign(self, digest: str) -> dict[str, str]:
         """Return the ``signedData`` of a digest, ``sha256:…``; UnavailableError: no valid time stamp."""
         der = self.key.sign(digest.encode(), _SHA256)
-        signed = {
-            "hash": digest,
-            "created": warc_date(self.now()),
-            "software": self.software,
-            "version": SPECIFICATION,
-        }
+        signed = {"hash": digest, "created": warc_date(self.now()), "software": self.software, "version": SPECIFICATION}
         if self.chain:
             signed |= {
                 "signature": base64.b64encode(der).decode(),
@@ -96,10 +91,7 @@ class WaczSigner:
                 raise UnavailableError(f"The time-stamp authority refused, or sent no time stamp: {error}.") from error
             if not is_ours or not signers:
                 raise UnavailableError("The time-stamp authority sent a time stamp of other data, or no certificate.")
-            signed |= {
-                "timeSignature": base64.b64encode(answer).decode(),
-                "timestampCert": _pem(signers),
-            }
+            signed |= {"timeSignature": base64.b64encode(answer).decode(), "timestampCert": _pem(signers)}
         return signed
 
 

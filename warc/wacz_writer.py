@@ -46,10 +46,7 @@ class ExportFile:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with suppress(OSError):  # of a full disk, which is reported already
             self._file.close()
@@ -98,10 +95,7 @@ class WaczWriter(ExportFile):
             self._add_resource(each["name"], each["sha256"], each["bytes"])
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with suppress(OSError, ValueError):
             self._zip.close()
@@ -156,12 +150,7 @@ class WaczWriter(ExportFile):
 
     def add_pages(self, pages: Iterable[Mapping[str, Any]], *, has_text: bool) -> None:
         """Add the list of pages: mappings with ``id``, ``url``, ``ts``, ``title`` and others."""
-        head = {
-            "format": "json-pages-1.0",
-            "id": "pages",
-            "title": "All pages",
-            "hasText": has_text,
-        }
+        head = {"format": "json-pages-1.0", "id": "pages", "title": "All pages", "hasText": has_text}
         rows = (json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in chain([head], pages))
         self.add("pages/pages.jsonl", rows)
 

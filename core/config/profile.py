@@ -134,14 +134,8 @@ _FORMS = {
         re.compile("[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8}){0,6}"),  # BCP 47, roughly
         "a language tag such as de-DE",
     ),
-    "visit.timezone": (
-        re.compile("[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}"),
-        "a name such as Europe/Berlin",
-    ),
-    "visit.language": (
-        re.compile(r"[A-Za-z0-9*;=., _-]{0,200}"),
-        "a list of languages such as de-DE,de;q=0.8",
-    ),
+    "visit.timezone": (re.compile("[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}"), "a name such as Europe/Berlin"),
+    "visit.language": (re.compile(r"[A-Za-z0-9*;=., _-]{0,200}"), "a list of languages such as de-DE,de;q=0.8"),
     "visit.user_agent": (_AGENT, "printable ASCII on one line"),
     "policy.robots_agent": (
         re.compile("[A-Za-z_-]+"),

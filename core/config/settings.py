@@ -77,15 +77,7 @@ class BehaviourSettings:
     """Scripts that act on a page so that all of its content loads."""
 
     # names of behaviours (docs/reference/behaviours.md) in this order; an empty list: none
-    run: tuple[str, ...] = (
-        "consent",
-        "scroll",
-        "sites",
-        "lazy",
-        "details",
-        "media",
-        "candidates",
-    )
+    run: tuple[str, ...] = ("consent", "scroll", "sites", "lazy", "details", "media", "candidates")
     limit_s: float = 30.0  # maximum time for all behaviours together
     # files with behaviours of your own, run after these; relative to the profile
     scripts: tuple[str, ...] = ()

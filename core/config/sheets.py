@@ -24,14 +24,7 @@ SHEET_GROUPS = ("visit", "politeness", "scope", "policy", "recrawl")
 NOT_IN_SHEETS = {
     "scope": frozenset({"kind", "sitemaps", "pages", "bytes", "seconds"}),
     "politeness": frozenset(
-        {
-            "per_address",
-            "visits_per_host",
-            "host_retry_s",
-            "host_retry_limit_s",
-            "host_failures",
-            "host_down_s",
-        }
+        {"per_address", "visits_per_host", "host_retry_s", "host_retry_limit_s", "host_failures", "host_down_s"}
     ),
 }
 PREFIX_LIMIT_CHARS = 2_000

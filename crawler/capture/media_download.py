@@ -168,11 +168,7 @@ async def fetch_media(player: MediaPlayer, through: MediaRoute, media: MediaSett
 def bootstrap(media: MediaSettings, proxy: ProxyEndpoint, *, module: str = MODULE) -> str:
     """Return a Python program that confines its process to the proxy as only route, and runs a module."""
     return _BOOTSTRAP.format(
-        size=media.limit_bytes,
-        memory=_MEMORY_BYTES,
-        host=proxy.host,
-        port=proxy.port,
-        module=module,
+        size=media.limit_bytes, memory=_MEMORY_BYTES, host=proxy.host, port=proxy.port, module=module
     )
 
 

@@ -173,9 +173,7 @@ async def capture(
         shared = None
         if wanted.context is not None and supervisor.contexts is not None:
             lending = supervisor.contexts.lend(
-                wanted.context,
-                visits=settings.visit.shared_pages,
-                age_s=settings.visit.shared_age_s,
+                wanted.context, visits=settings.visit.shared_pages, age_s=settings.visit.shared_age_s
             )
             shared = await stack.enter_async_context(lending)
         proxy = await stack.enter_async_context(supervisor.proxies.lend())
@@ -259,12 +257,7 @@ async def _render(
 
 
 async def _finish_capture(
-    recording: ProxyVisit,
-    page_id: str,
-    seen: Visit,
-    shared: SharedContext | None,
-    settings: Settings,
-    clock: Clock,
+    recording: ProxyVisit, page_id: str, seen: Visit, shared: SharedContext | None, settings: Settings, clock: Clock
 ) -> PageInfo:
     """Fetch gaps, write the artifacts and seal; return the manifest, not yet written."""
     written, began = [], clock.monotonic()

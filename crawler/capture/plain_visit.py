@@ -61,10 +61,7 @@ class PlainVisits:
         content_type = document.headers.get("content-type", "")
         message = Message()
         message["content-type"] = content_type.partition("\n")[0]
-        mime, charset = (
-            message.get_content_type() if content_type else "",
-            message.get_content_charset(""),
-        )
+        mime, charset = (message.get_content_type() if content_type else "", message.get_content_charset(""))
         page = PlainPage()
         if mime in _HTML and not document.error:
             page = read_page(document.body, charset, document.final_url)

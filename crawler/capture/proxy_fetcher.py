@@ -41,13 +41,7 @@ _WINDOW_GZIP = 16 + zlib.MAX_WBITS
 _INFLATE_BYTES = 65_536
 
 # httpcore's errors for malformed and broken-off responses.
-_BROKEN = (
-    httpcore.NetworkError,
-    httpcore.ProtocolError,
-    httpcore.ProxyError,
-    httpcore.TimeoutException,
-    ValueError,
-)
+_BROKEN = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, httpcore.TimeoutException, ValueError)
 
 # Answers that may be due to the recorder's connection (`page_capture.host_refusing_recorder`).
 _REFUSED_STATUSES = (*CONNECTION_STATUSES, 503)
@@ -276,10 +270,7 @@ def proxy_visits(lender: ResourcePool, *, bucket: str, headers: Mapping[str, str
 
     @asynccontextmanager
     async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
-        async with (
-            lender.proxies.lend() as proxy,
-            proxy.visit(page_id, bucket=bucket, headers=headers) as recording,
-        ):
+        async with lender.proxies.lend() as proxy, proxy.visit(page_id, bucket=bucket, headers=headers) as recording:
             yield recording
 
     return opened
@@ -308,15 +299,7 @@ def _request(url: str, agent: str) -> httpcore.Request:
     return httpcore.Request(
         "GET",
         httpcore.URL(
-            scheme=scheme.encode(),
-            host=host.encode(),
-            port=int(port) if port else None,
-            target=rest[path:].encode(),
+            scheme=scheme.encode(), host=host.encode(), port=int(port) if port else None, target=rest[path:].encode()
         ),
-        headers={
-            "Host": authority,
-            "User-Agent": agent,
-            "Accept": "*/*",
-            "Accept-Encoding": "gzip, identity",
-        },
+        headers={"Host": authority, "User-Agent": agent, "Accept": "*/*", "Accept-Encoding": "gzip, identity"},
     )

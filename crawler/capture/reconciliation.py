@@ -61,17 +61,9 @@ def attachment_name(value: str) -> str:
 
 
 # What a reader sees or hears of a page: wanted even when its page did not wait for it.
-PARTS = frozenset(
-    (
-        *("Document", "Image", "Stylesheet", "Script", "Font", "Media", "TextTrack", "Manifest"),
-        DOWNLOAD,
-    )
-)
+PARTS = frozenset((*("Document", "Image", "Stylesheet", "Script", "Font", "Media", "TextTrack", "Manifest"), DOWNLOAD))
 _NEVER = frozenset(
-    (
-        *("EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "Preflight"),
-        "SignedExchange",
-    )
+    (*("EventSource", "WebSocket", "Ping", "CSPViolationReport", "Prefetch", "Preflight"), "SignedExchange")
 )
 # Reasons in the ledger that may be temporary.
 _TRANSIENT = ("disconnected:", "timeout", "silence:", "cut:")
@@ -105,10 +97,7 @@ class CompletenessResult:
 
 
 async def check_completeness(
-    recording: ProxyVisit,
-    seen: Visit,
-    settings: Settings,
-    cached: Mapping[str, CachedRecord],
+    recording: ProxyVisit, seen: Visit, settings: Settings, cached: Mapping[str, CachedRecord]
 ) -> CompletenessResult:
     """Compare the visit with the ledger, wait for requests in flight, and fetch gaps again.
 
@@ -284,10 +273,7 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
     if outcome is VisitOutcome.COMPLETE and limited:
         outcome, reason = VisitOutcome.PARTIAL, f"limit: {limited} of {len(resources)} resources"
     if outcome is VisitOutcome.COMPLETE and missing:
-        outcome, reason = (
-            VisitOutcome.PARTIAL,
-            f"missing: {len(missing)} of {len(resources)} resources",
-        )
+        outcome, reason = (VisitOutcome.PARTIAL, f"missing: {len(missing)} of {len(resources)} resources")
     written = [entry for entry in ledger if entry.filename]
     true = visit.mime if main is None else effective_type(main.identified, main.mime) or visit.mime
     name = attachment_name(visit.headers.get("content-disposition", ""))
@@ -349,9 +335,7 @@ def main_entry(visit: Visit, ledger: Iterable[RequestLogEntry]) -> RequestLogEnt
 
 
 def _completed_gaps(
-    gaps: Iterable[MissingResource],
-    ledger: Sequence[RequestLogEntry],
-    resources: Sequence[PageResource],
+    gaps: Iterable[MissingResource], ledger: Sequence[RequestLogEntry], resources: Sequence[PageResource]
 ) -> tuple[tuple[MissingResource, ...], tuple[MissingResource, ...]]:
     """Return (gaps that were fetched again, with their results; resources still missing)."""
     entries: dict[str, list[RequestLogEntry]] = defaultdict(list)

@@ -222,12 +222,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def open_logins(
-    folder: Path,
-    settings: LoginSettings,
-    *,
-    now: datetime,
-    ask: Callable[[], LoginKey],
-    warn: Callable[[str], None],
+    folder: Path, settings: LoginSettings, *, now: datetime, ask: Callable[[], LoginKey], warn: Callable[[str], None]
 ) -> SiteLogins:
     """Open the logins that the settings name, without expired cookies.
 

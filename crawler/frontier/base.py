@@ -80,11 +80,7 @@ class AddResult:
 
     def __add__(self, other: "AddResult") -> "AddResult":
         """Return the sum of two results."""
-        return AddResult(
-            self.added + other.added,
-            self.duplicates + other.duplicates,
-            self.requeued + other.requeued,
-        )
+        return AddResult(self.added + other.added, self.duplicates + other.duplicates, self.requeued + other.requeued)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,12 +319,7 @@ class Frontier(Protocol):
         """See `fail` and `skip`."""
 
     def release(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str = "",
-        not_before: datetime | None = None,
+        self, item: FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
         """Release an unvisited item; it keeps its place and attempts. False: the claim is lost.
 
@@ -356,13 +347,7 @@ class Frontier(Protocol):
         """
 
     def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
+        self, host: str, reason: str, *, now: datetime, at_least: datetime | None = None, down: bool = False
     ) -> datetime:
         """Block a host that failed or refused us as a whole, twice as long each time in a row.
 

@@ -119,10 +119,7 @@ def record_facts(record: ItemRecord) -> dict[str, Any]:
         "lease_until": _moment_text(record.lease_until),
         "attempts": [
             asdict(attempt)
-            | {
-                "claimed_at": _moment_text(attempt.claimed_at),
-                "ended_at": _moment_text(attempt.ended_at),
-            }
+            | {"claimed_at": _moment_text(attempt.claimed_at), "ended_at": _moment_text(attempt.ended_at)}
             for attempt in record.attempts
         ],
     }

@@ -59,8 +59,7 @@ class HostSlot(NamedTuple):
         """Return the slot after `count` items joined the lane, none from before that epoch."""
         head = min(self.heads[lane], epoch) if self.waiting[lane] else epoch
         return self._replace(
-            waiting=_with(self.waiting, lane, self.waiting[lane] + count),
-            heads=_with(self.heads, lane, head),
+            waiting=_with(self.waiting, lane, self.waiting[lane] + count), heads=_with(self.heads, lane, head)
         )
 
     def pulled(self, lane: Lane, head: int) -> "HostSlot":
@@ -68,8 +67,7 @@ class HostSlot(NamedTuple):
         if self.waiting[lane] < 1:
             raise InvariantError(f"Host {self.id} gave an item of lane {lane}, which was empty.")
         return self._replace(
-            waiting=_with(self.waiting, lane, self.waiting[lane] - 1),
-            heads=_with(self.heads, lane, head),
+            waiting=_with(self.waiting, lane, self.waiting[lane] - 1), heads=_with(self.heads, lane, head)
         )
 
     def taken(self) -> "HostSlot":
@@ -219,10 +217,7 @@ def save_back_off(db: sqlite3.Connection, host_id: int, until_ms: int) -> None:
 
 def save_refusals(db: sqlite3.Connection, slot: HostSlot) -> None:
     """Write the number of refusals in a row, and the down moment."""
-    db.execute(
-        "UPDATE hosts SET refusals = ?, down_ms = ? WHERE id = ?",
-        (slot.refusals, slot.down_ms, slot.id),
-    )
+    db.execute("UPDATE hosts SET refusals = ?, down_ms = ? WHERE id = ?", (slot.refusals, slot.down_ms, slot.id))
 
 
 def count_visit(db: sqlite3.Connection, host_id: int, duration: timedelta, *, done: int, stored_bytes: int) -> None:
@@ -257,13 +252,11 @@ def host_reports(db: sqlite3.Connection, order: HostOrder, now: datetime, limit:
     """List at most `limit` hosts in that order; see `Frontier.hosts`."""
     if order is HostOrder.SLOWEST:
         rows = db.execute(
-            f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE mean_ms IS NOT NULL ORDER BY mean_ms DESC LIMIT ?",
-            (limit,),
+            f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE mean_ms IS NOT NULL ORDER BY mean_ms DESC LIMIT ?", (limit,)
         )
         return [_report(row, now) for row in rows]
     rows = db.execute(
-        f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE size > 0 ORDER BY size DESC LIMIT ?",
-        (max(limit, _COMPARED),),
+        f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE size > 0 ORDER BY size DESC LIMIT ?", (max(limit, _COMPARED),)
     )
     reports = [_report(row, now) for row in rows]
     return sorted(reports, key=lambda each: -each.waiting)[:limit]

@@ -220,12 +220,7 @@ def _scan_queued(db: sqlite3.Connection, part: Any, key: list[Any], limit: int) 
 
 
 def _scanned(
-    db: sqlite3.Connection,
-    query: str,
-    part: str,
-    fixed: tuple[int, ...],
-    key: list[Any],
-    limit: int,
+    db: sqlite3.Connection, query: str, part: str, fixed: tuple[int, ...], key: list[Any], limit: int
 ) -> tuple[list[ItemRecord], str]:
     if len(key) + len(fixed) + 1 != _SCAN[query].count("?"):
         raise InputError("This cursor is not one that a scan of this state gave.")

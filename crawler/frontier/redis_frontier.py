@@ -142,12 +142,7 @@ class RedisFrontier(Frontier):
         return bool(self._end("bury", item, now, use, redis_store.CODES[state], reason))
 
     def release(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str = "",
-        not_before: datetime | None = None,
+        self, item: FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
         how = reason, self._not_before(not_before, now)
         return bool(self._end("release", item, now, {}, *how))
@@ -177,13 +172,7 @@ class RedisFrontier(Frontier):
         self._store.ask("block", now_ms, host, until_ms, reason)
 
     def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
+        self, host: str, reason: str, *, now: datetime, at_least: datetime | None = None, down: bool = False
     ) -> datetime:
         offset = self._clock.offset(now)
         p = self._politeness

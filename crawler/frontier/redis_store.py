@@ -285,11 +285,7 @@ class RedisStore:
     """
 
     def __init__(
-        self,
-        address: RedisAddress,
-        politeness: PolitenessSettings,
-        settings: FrontierSettings,
-        salt: bytes,
+        self, address: RedisAddress, politeness: PolitenessSettings, settings: FrontierSettings, salt: bytes
     ) -> None:
         self._address = address
         self._keys = [address.tag.encode()]

@@ -7,13 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.errors import (
-    CollectionVersionError,
-    DiskFullError,
-    InvariantError,
-    TransientError,
-    UnavailableError,
-)
+from core.errors import CollectionVersionError, DiskFullError, InvariantError, TransientError, UnavailableError
 from core.layout import is_frozen, read_only_uri
 from crawler.frontier.base import ItemState
 from warc.local_storage import locked_folder
@@ -54,10 +48,7 @@ class FrontierDatabase:
                 cached_statements=256,
             )
         try:
-            with (
-                self._mapped(),
-                locked_folder(path.parent),
-            ):  # SQLite does not wait for a journal mode
+            with self._mapped(), locked_folder(path.parent):  # SQLite does not wait for a journal mode
                 if self._is_empty():
                     self._db.execute("PRAGMA journal_mode = WAL")
                 # The newest table, which some files of this version lack.

@@ -194,12 +194,7 @@ class SqliteFrontier(Frontier):
         return True
 
     def release(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str = "",
-        not_before: datetime | None = None,
+        self, item: FrontierItem, *, now: datetime, reason: str = "", not_before: datetime | None = None
     ) -> bool:
         with self._moving(now) as moves:
             held = moves.held(item)
@@ -233,13 +228,7 @@ class SqliteFrontier(Frontier):
                 host_slots.save_back_off(moves.db, slot.id, 0)
 
     def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
+        self, host: str, reason: str, *, now: datetime, at_least: datetime | None = None, down: bool = False
     ) -> datetime:
         if at_least is not None:
             at_least = min(at_least, now + longest_back_off(self._politeness))
@@ -301,8 +290,7 @@ class SqliteFrontier(Frontier):
     def job_counts(self, job: str) -> JobCounts:
         with self._store.reading() as db:
             row = db.execute(
-                "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?",
-                (job,),
+                "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?", (job,)
             ).fetchone()
         if row is None:
             return JobCounts(0, 0, 0, 0, 0, 0, None)
@@ -314,8 +302,7 @@ class SqliteFrontier(Frontier):
         first = last + 1 - max(min(count, MINUTES_KEPT), 0)
         with self._store.reading() as db:
             rows = db.execute(
-                "SELECT minute, done, skipped, dead, bytes FROM minutes WHERE minute BETWEEN ? AND ?",
-                (first, last),
+                "SELECT minute, done, skipped, dead, bytes FROM minutes WHERE minute BETWEEN ? AND ?", (first, last)
             )
             counts = {row[0]: row[1:] for row in rows}
         return [
@@ -414,11 +401,7 @@ def _raise_version(db: sqlite3.Connection) -> int:
 
 
 def open_frontier(
-    layout: Layout,
-    settings: FrontierSettings,
-    politeness: PolitenessSettings,
-    *,
-    server_time: bool = True,
+    layout: Layout, settings: FrontierSettings, politeness: PolitenessSettings, *, server_time: bool = True
 ) -> Frontier:
     """Open the frontier that `settings.url` names; without one the collection's own.
 

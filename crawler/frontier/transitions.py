@@ -13,15 +13,7 @@ from core.errors import InvariantError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
 from crawler.frontier import host_slots, item_rows
-from crawler.frontier.base import (
-    CLOCK_MARGIN,
-    CLOCK_SLACK,
-    FrontierItem,
-    HostUse,
-    ItemState,
-    Lane,
-    NewItem,
-)
+from crawler.frontier.base import CLOCK_MARGIN, CLOCK_SLACK, FrontierItem, HostUse, ItemState, Lane, NewItem
 from crawler.frontier.host_slots import HostSlot, epoch_of, lane_order
 from crawler.frontier.politeness import host_delay, longest_back_off, longest_rest, longest_wait
 from crawler.frontier.sqlite_database import CountChanges
@@ -228,11 +220,7 @@ class FrontierTransaction:
 
     def first_ready(self, token: int) -> tuple[str, HostSlot, Lane] | None:
         """Return host, slot and lane that the claim with that token takes from."""
-        order = lane_order(
-            token,
-            high_every=self._settings.high_every,
-            standard_every=self._settings.standard_every,
-        )
+        order = lane_order(token, high_every=self._settings.high_every, standard_every=self._settings.standard_every)
         while (ready := host_slots.first_ready(self.db, order, self.now_ms)) is not None:
             host, slot = ready
             latest_ms = self.now_ms + self._longest_back_off_ms
@@ -339,8 +327,7 @@ class FrontierTransaction:
 
     def _end_item(self, seq: int, ended: int, outcome: str) -> None:
         self.db.execute(
-            "UPDATE items SET ended = ?, ended_ms = ?, outcome = ? WHERE seq = ?",
-            (ended, self.now_ms, outcome, seq),
+            "UPDATE items SET ended = ?, ended_ms = ?, outcome = ? WHERE seq = ?", (ended, self.now_ms, outcome, seq)
         )
 
     def _count_attempt(self, seq: int) -> None:
@@ -370,8 +357,7 @@ class FrontierTransaction:
             self.db.execute("UPDATE totals SET rest_ms = ?", (limit_ms,))
         # No process's own lease reaches so far, unless the clock did: its worker may be long dead.
         self.db.execute(
-            "UPDATE claims SET lease_ms = ? WHERE lease_ms > ?",
-            (self.lease_end_ms, self.lease_end_ms + _MARGIN_MS),
+            "UPDATE claims SET lease_ms = ? WHERE lease_ms > ?", (self.lease_end_ms, self.lease_end_ms + _MARGIN_MS)
         )
         latest_ms = self.now_ms + self._longest_back_off_ms
         far = "SELECT host_id FROM back_offs WHERE until_ms > ? LIMIT ?"
@@ -406,8 +392,7 @@ class FrontierTransaction:
     def _expire_leases(self) -> None:
         """Queue the items whose leases ran out again, or bury those that keep doing so."""
         rows = self.db.execute(
-            f"{_CLAIM_ROW} WHERE c.lease_ms <= ? ORDER BY c.lease_ms LIMIT ?",
-            (self.now_ms, TIDY_LIMIT),
+            f"{_CLAIM_ROW} WHERE c.lease_ms <= ? ORDER BY c.lease_ms LIMIT ?", (self.now_ms, TIDY_LIMIT)
         ).fetchall()
         for held in map(ClaimRow._make, rows):
             # The host was last asked when its worker last gave a sign of life.

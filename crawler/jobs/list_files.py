@@ -123,12 +123,7 @@ class GivenUrls:
     """
 
     def __init__(
-        self,
-        urls: Sequence[str],
-        list_file: str | None,
-        *,
-        report: Callable[[str], None],
-        needed: bool = True,
+        self, urls: Sequence[str], list_file: str | None, *, report: Callable[[str], None], needed: bool = True
     ) -> None:
         if needed and list_file is None and not urls:
             raise InputError("Name what to archive: URLs, or --list FILE.")

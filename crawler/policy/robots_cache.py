@@ -30,13 +30,7 @@ from core.urls import authority_of
 from crawler.capture.page_capture import retry_moment
 from crawler.capture.proxy_fetcher import FetchedFile, FileFetcher
 from crawler.frontier.base import Frontier
-from crawler.policy.robots import (
-    ROBOTS_LIMIT_BYTES,
-    ROBOTS_PATH,
-    Robots,
-    parse_robots,
-    robots_from_facts,
-)
+from crawler.policy.robots import ROBOTS_LIMIT_BYTES, ROBOTS_PATH, Robots, parse_robots, robots_from_facts
 from net.connect_errors import UNREACHABLE
 
 NO_ROBOTS = "robots.txt cannot be fetched:"  # beginning of the reason of a block

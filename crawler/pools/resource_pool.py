@@ -351,11 +351,7 @@ class BrowserPool:
             needs = self.needs()
             try:
                 browser = await Browser.launch(
-                    self.settings,
-                    self.executable,
-                    ca_spki=needs.spki or None,
-                    hosts=needs.hosts,
-                    clock=self.clock,
+                    self.settings, self.executable, ca_spki=needs.spki or None, hosts=needs.hosts, clock=self.clock
                 )
             except BrowserUnavailableError:
                 if attempt == MAX_LAUNCHES - 1:

@@ -100,12 +100,7 @@ class LinkLog:
         """Append a line for each link, followed or not, with the reason; as `write`."""
         whose = {key: page[key] for key in ("page_id", "page", "at")}
         lines = [
-            {
-                **whose,
-                "url": url[:URL_CHARS],
-                "followed": decision.followed,
-                "reason": decision.reason[:SHOWN_CHARS],
-            }
+            {**whose, "url": url[:URL_CHARS], "followed": decision.followed, "reason": decision.reason[:SHOWN_CHARS]}
             for url, decision in decisions
         ]
         self._append(self.folder / f"decisions-{page['job']}.jsonl", lines)

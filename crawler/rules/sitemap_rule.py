@@ -23,13 +23,7 @@ from crawler.capture.proxy_fetcher import FileFetcher
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.politeness import SlotAssigner
 from crawler.jobs.job_settings import JobSettings
-from crawler.rules.sitemap_parser import (
-    BYTES_LIMIT,
-    SitemapFile,
-    SitemapUrl,
-    parse_sitemap,
-    sitemap_lines,
-)
+from crawler.rules.sitemap_parser import BYTES_LIMIT, SitemapFile, SitemapUrl, parse_sitemap, sitemap_lines
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleDecision, VisitRule
 from net.backoff import StoreRetry
 

@@ -144,12 +144,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         frontier=frontier,
         supervisor=run.supervisor,
         index=run.index,
-        rules=(
-            *rules,
-            PolitenessRule(settings_for),
-            recrawl,
-            RepairRule(jobs.repair_of, run.logins),
-        ),
+        rules=(*rules, PolitenessRule(settings_for), recrawl, RepairRule(jobs.repair_of, run.logins)),
         settings_for=settings_for,
         policy=policy,
         recrawl=recrawl,

@@ -24,23 +24,11 @@ from core.layout import CA_FILE, Layout
 from core.page_manifest import VisitOutcome
 from crawler.capture.page_capture import StoredLevelOf
 from crawler.collection import Collection, open_collection
-from crawler.frontier.base import (
-    STOP_ORDER,
-    AddResult,
-    Frontier,
-    ItemState,
-    NewItem,
-    pages_per_minute,
-)
+from crawler.frontier.base import STOP_ORDER, AddResult, Frontier, ItemState, NewItem, pages_per_minute
 from crawler.frontier.politeness import SlotAssigner
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.resource_pool import open_local_pool
-from crawler.run.context_builder import (
-    RunContext,
-    RunExtension,
-    build_crawl_context,
-    make_slot_assigner,
-)
+from crawler.run.context_builder import RunContext, RunExtension, build_crawl_context, make_slot_assigner
 from crawler.worker.crawl_events import (
     CrawlLog,
     Event,
@@ -260,11 +248,7 @@ async def _work(
         from warc.rebuild import complete_index
 
         await asyncio.to_thread(
-            complete_index,
-            layout,
-            settings.proxy,
-            index=settings.index,
-            report=lambda text: note(IndexRestored(text)),
+            complete_index, layout, settings.proxy, index=settings.index, report=lambda text: note(IndexRestored(text))
         )
     if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
         await asyncio.to_thread(_recover, layout, settings, clock, note)

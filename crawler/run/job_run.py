@@ -18,15 +18,7 @@ from core.layout import Layout
 from core.page_manifest import PageInfo
 from core.timestamps import format_duration
 from core.urls import identity_key
-from crawler.frontier.base import (
-    JOB_ORDER,
-    AddResult,
-    Frontier,
-    FrontierItem,
-    ItemRecord,
-    ItemState,
-    NewItem,
-)
+from crawler.frontier.base import JOB_ORDER, AddResult, Frontier, FrontierItem, ItemRecord, ItemState, NewItem
 from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.frontier.politeness import SlotAssigner
 from crawler.jobs.crawl_job import SEEDS_LIMIT, Job, parse_job
@@ -85,13 +77,7 @@ def _exclusion_reason(jobs: JobSettings, item: FrontierItem) -> str:
 
 
 async def redecide_links(
-    jobs: JobSettings,
-    frontier: Frontier,
-    name: str,
-    *,
-    manifest_of: ManifestOf,
-    turns: SlotAssigner,
-    clock: Clock,
+    jobs: JobSettings, frontier: Frontier, name: str, *, manifest_of: ManifestOf, turns: SlotAssigner, clock: Clock
 ) -> tuple[int, int]:
     """Decide on the links in the manifests of archived pages again; no page is visited.
 
@@ -167,12 +153,7 @@ async def run_crawl_jobs(
 
 
 async def submit_job(
-    job: Job,
-    frontier: Frontier,
-    *,
-    local: Settings,
-    clock: Clock,
-    manifest_of: ManifestOf | None = None,
+    job: Job, frontier: Frontier, *, local: Settings, clock: Clock, manifest_of: ManifestOf | None = None
 ) -> JobSubmission:
     """Store the job, queue its seeds, and apply its settings to its known items.
 

@@ -18,13 +18,7 @@ from typing import Any
 
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import (
-    CollectionVersionError,
-    InputError,
-    InvariantError,
-    UnavailableError,
-    WeboidError,
-)
+from core.errors import CollectionVersionError, InputError, InvariantError, UnavailableError, WeboidError
 from core.layout import CA_FILE, CRAWL_LOG, Layout
 from core.timestamps import warc_date
 from crawler.capture.page_capture import StoredLevelOf
@@ -66,12 +60,7 @@ class WorkerOptions:
 
 
 async def run_worker(
-    options: WorkerOptions,
-    *,
-    clock: Clock,
-    report: Callable[[Event], None],
-    stopping: Callable[[], None],
-    rng: Random,
+    options: WorkerOptions, *, clock: Clock, report: Callable[[Event], None], stopping: Callable[[], None], rng: Random
 ) -> int:
     """Run a worker process until stopped: gently at the first signal, at once at the second.
 

@@ -139,11 +139,7 @@ def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
 
 
 def estimate_remaining(
-    stats: FrontierStats,
-    minutes: Sequence[MinuteCounts],
-    longest: Sequence[HostReport],
-    *,
-    now: datetime,
+    stats: FrontierStats, minutes: Sequence[MinuteCounts], longest: Sequence[HostReport], *, now: datetime
 ) -> timedelta | None:
     """Estimate a lower bound of the remaining time, by the rate of the last ten minutes.
 

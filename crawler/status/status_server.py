@@ -212,12 +212,7 @@ def create_app(read: Callable[[], Awaitable[CollectionStatus]], *, names: Collec
         return PlainTextResponse("weboid: /stats.json /metrics /healthz\n")
 
     app = Starlette(
-        routes=[
-            Route("/", index),
-            Route("/stats.json", stats),
-            Route("/metrics", metrics),
-            Route("/healthz", healthz),
-        ]
+        routes=[Route("/", index), Route("/stats.json", stats), Route("/metrics", metrics), Route("/healthz", healthz)]
     )
     return _HostGuard(app, names)
 

@@ -51,23 +51,9 @@ from crawler.frontier.politeness import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey
-from crawler.rules.visit_rule import (
-    FollowUp,
-    HostBackOff,
-    RecrawlRule,
-    RuleAction,
-    RuleDecision,
-    VisitRule,
-)
+from crawler.rules.visit_rule import FollowUp, HostBackOff, RecrawlRule, RuleAction, RuleDecision, VisitRule
 from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkAwayError, NetworkMonitor
-from crawler.worker.crawl_events import (
-    Event,
-    LinksAdded,
-    PageDeferred,
-    PageDone,
-    PageRetried,
-    PageSkipped,
-)
+from crawler.worker.crawl_events import Event, LinksAdded, PageDeferred, PageDone, PageRetried, PageSkipped
 from net.backoff import StoreRetry
 from warc.index.database import IndexDatabase, page_outcome
 
@@ -351,12 +337,7 @@ class PageTask:
             await self._retrying(partial(back_off, each))
 
     async def _complete(
-        self,
-        outcome: VisitOutcome,
-        page: PageInfo | None,
-        *,
-        delay: timedelta | None,
-        attempts: int = 0,
+        self, outcome: VisitOutcome, page: PageInfo | None, *, delay: timedelta | None, attempts: int = 0
     ) -> None:
         item, frontier, follow_up = self._item, self._context.frontier, self._follow_up
         completed = await self._retrying(
@@ -409,12 +390,7 @@ class PageTask:
             return
         state = await self._retrying(
             lambda: frontier.retry(
-                item,
-                now=self._now(),
-                reason=reason,
-                not_before=not_before,
-                duration=_duration(page),
-                delay=delay,
+                item, now=self._now(), reason=reason, not_before=not_before, duration=_duration(page), delay=delay
             )
         )
         if state is ItemState.DEAD:

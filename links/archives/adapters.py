@@ -188,10 +188,7 @@ def _nearest(parts: Sequence[TimeMapSegment], at: datetime | None) -> Sequence[T
         parts,
         key=lambda part: (
             not (bool(part.begins) and part.begins <= stamp <= (part.ends or stamp)),
-            min(
-                (abs(int(each) - int(stamp)) for each in (part.begins, part.ends) if each),
-                default=10**15,
-            ),
+            min((abs(int(each) - int(stamp)) for each in (part.begins, part.ends) if each), default=10**15),
         ),
     )
     return ordered[:PARTS_READ]

@@ -14,12 +14,7 @@ from urllib.parse import quote
 
 from core.timestamps import timestamp14
 from core.web_dates import parse_web_date
-from links.archives.archive_client import (
-    ArchiveFailure,
-    ArchiveResponse,
-    ArchiveUnavailableError,
-    is_refusal,
-)
+from links.archives.archive_client import ArchiveFailure, ArchiveResponse, ArchiveUnavailableError, is_refusal
 
 T = TypeVar("T")
 
@@ -123,11 +118,7 @@ def read_json_timemap(text: str) -> ParsedTimeMap:
             if stamp and isinstance(uri, str) and uri:
                 entries[ListedCopy(uri, stamp)] = None
     parts = [
-        TimeMapSegment(
-            each["uri"],
-            timestamp_of(text_value(each, "from")),
-            timestamp_of(text_value(each, "until")),
-        )
+        TimeMapSegment(each["uri"], timestamp_of(text_value(each, "from")), timestamp_of(text_value(each, "until")))
         for each in (index if isinstance(index, list) else [])[:ENTRIES_LIMIT]
         if isinstance(each, dict) and isinstance(each.get("uri"), str)
     ]

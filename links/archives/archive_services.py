@@ -78,10 +78,7 @@ def _forms(rows: Iterable[dict[str, Any]]) -> Iterator[AddressForm]:
         if "prefix" in row:
             prefix = row["prefix"]
             yield from _forms(
-                [
-                    {"pattern": f"{prefix}/{{replay}}"},
-                    {"pattern": f"{prefix}/{{list}}", "fault": AddressFault.LIST},
-                ]
+                [{"pattern": f"{prefix}/{{replay}}"}, {"pattern": f"{prefix}/{{list}}", "fault": AddressFault.LIST}]
             )
             continue
         pattern = row["pattern"]
@@ -106,12 +103,10 @@ SERVICES: Final[Mapping[str, ArchiveService]] = MappingProxyType(_read_services(
 OWN_FORMS: Final = (
     AddressForm(r"(?:/w/[^/]+)?/(?:page|c|screenshot|text)/(?P<ts>\d{14})(?P<mod>(?:[a-z]{2}_)?)/(?P<url>.+)"),
     AddressForm(
-        r"(?:/w/[^/]+)?/(?:page|timegate|timemap/(?:link|json|cdxj)|calendar)/(?P<url>.+)",
-        fault=AddressFault.LIST,
+        r"(?:/w/[^/]+)?/(?:page|timegate|timemap/(?:link|json|cdxj)|calendar)/(?P<url>.+)", fault=AddressFault.LIST
     ),
 )
 # Any other replay: a whole moment and a whole URL behind it (pywb, OpenWayback, and who copies them).
 OTHER_FORM: Final = AddressForm(
-    r"(?:/[^/]{1,80}){0,4}/(?P<ts>(?:19|20)\d{12})(?P<mod>(?:[a-z]{2}_)?)/(?P<url>https?:/{1,2}[^/].*)",
-    is_kept=True,
+    r"(?:/[^/]{1,80}){0,4}/(?P<ts>(?:19|20)\d{12})(?P<mod>(?:[a-z]{2}_)?)/(?P<url>https?:/{1,2}[^/].*)", is_kept=True
 )

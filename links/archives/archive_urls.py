@@ -126,11 +126,7 @@ class ArchiveUrl:
     @property
     def must_ask(self) -> bool:
         """Return True when the original is unknown and the archive must be queried for it."""
-        return not self.original and self.fault in (
-            AddressFault.NONE,
-            AddressFault.GONE,
-            AddressFault.LIST,
-        )
+        return not self.original and self.fault in (AddressFault.NONE, AddressFault.GONE, AddressFault.LIST)
 
     @property
     def is_known(self) -> bool:
@@ -269,12 +265,7 @@ def _first(
                 id=identifier,
             )
         found = ArchiveUrl(
-            service.name,
-            original,
-            stamp,
-            address,
-            groups.get("mod", ""),
-            fault or form.fault or service.fault,
+            service.name, original, stamp, address, groups.get("mod", ""), fault or form.fault or service.fault
         )
         if found.fault is not AddressFault.NOT_WEB:
             return found

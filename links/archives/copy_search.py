@@ -102,11 +102,7 @@ def pick_best_copy(
     """Return the copy for readers: our own, then archives in `order`, then the nearest in time."""
     places = {name: place for place, name in enumerate((WEBOID, *order))}
     usable = [copy for copy in chosen.values() if copy.address]
-    return min(
-        usable,
-        key=lambda copy: (places.get(copy.service, len(places)), _order(copy, at)),
-        default=None,
-    )
+    return min(usable, key=lambda copy: (places.get(copy.service, len(places)), _order(copy, at)), default=None)
 
 
 def plan_copies(

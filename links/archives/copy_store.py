@@ -150,12 +150,7 @@ def put_copies(connection: Connection, url_id: int, found: Iterable[ArchiveMemen
 
 
 def choose_copy(
-    connection: Connection,
-    url: UrlRow,
-    choice: CopyChoice,
-    *,
-    day: int,
-    own: Sequence[str] = (),
+    connection: Connection, url: UrlRow, choice: CopyChoice, *, day: int, own: Sequence[str] = ()
 ) -> StoredCopy:
     """Store a manual choice of version, or of none (W30); raises CopyLockedError, RefusedAddressError or InputError."""
     there = copies_of_url(connection, url.id)
@@ -189,13 +184,11 @@ def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> Arc
         )
     if not found.is_usable:
         raise RefusedAddressError(
-            f"No copy can be read at {address[:200]!r} ({found.fault}).",
-            reason=AddressRefusal.UNREACHABLE,
+            f"No copy can be read at {address[:200]!r} ({found.fault}).", reason=AddressRefusal.UNREACHABLE
         )
     if is_copy_of(found, url) is False:
         raise RefusedAddressError(
-            f"That is a copy of {found.original[:200]}, and not of {url[:200]}.",
-            reason=AddressRefusal.OTHER_COPY,
+            f"That is a copy of {found.original[:200]}, and not of {url[:200]}.", reason=AddressRefusal.OTHER_COPY
         )
     return ArchiveMemento(found.service, found.address, found.timestamp)
 
@@ -305,10 +298,7 @@ def _never_alive(connection: Connection, day: int, limit: int) -> list[UrlRow]:
 
 
 def _without(connection: Connection, day: int, limit: int, states: str, *, after: int = 0) -> list[UrlRow]:
-    again = case(
-        *((copy_searches.c.outcome == int(each), days) for each, days in AGAIN_DAYS.items()),
-        else_=0,
-    )
+    again = case(*((copy_searches.c.outcome == int(each), days) for each, days in AGAIN_DAYS.items()), else_=0)
     has_copy = exists().where(copies.c.url_id == urls.c.id, copies.c.address != "")
     is_outdated = copy_searches.c.outcome == int(CopySearchOutcome.OUTDATED)
     query = (

@@ -150,12 +150,7 @@ def capture_outcome(verdict: CheckVerdict) -> CaptureOutcome | None:
 
 
 def is_mirror_wanted(
-    store: RegistryStore,
-    url: UrlRow,
-    visited: CaptureOutcome,
-    *,
-    wanted: MirrorMode,
-    now: datetime,
+    store: RegistryStore, url: UrlRow, visited: CaptureOutcome, *, wanted: MirrorMode, now: datetime
 ) -> MirrorOutcome | None:
     """Return None when archives are to be queried about the link, else the reason not to."""
     if wanted is MirrorMode.NEVER or (wanted is MirrorMode.FAILED and visited is CaptureOutcome.GOOD):
@@ -174,12 +169,7 @@ def is_mirror_wanted(
 
 
 async def mirror_url(
-    store: RegistryStore,
-    archives: CopySources,
-    url: UrlRow,
-    visited: CaptureOutcome,
-    *,
-    now: datetime,
+    store: RegistryStore, archives: CopySources, url: UrlRow, visited: CaptureOutcome, *, now: datetime
 ) -> MirrorResult:
     """Request an external copy of the link (with a saver) or find one, and store the outcome of our capture.
 
@@ -212,11 +202,7 @@ async def mirror_url(
 
 
 async def _search_elsewhere(
-    store: RegistryStore,
-    archives: CopySources,
-    url: UrlRow,
-    request: MirrorResult | None,
-    now: datetime,
+    store: RegistryStore, archives: CopySources, url: UrlRow, request: MirrorResult | None, now: datetime
 ) -> MirrorResult:
     """Search archives for a link that we could not capture, after the request to archive it."""
     # Seen as dead, so that nobody is asked once more to take it; our own copies are no mirror.

@@ -19,13 +19,7 @@ from yarl import URL
 from core.config.settings import EgressSettings
 from core.errors import BadUrlError, InputError, TransientError
 from core.urls import authority_of, fetch_key, host_of
-from links.archives.archive_client import (
-    REDIRECTS,
-    ArchiveFailure,
-    ArchiveRequest,
-    ArchiveResponse,
-    NoReplyError,
-)
+from links.archives.archive_client import REDIRECTS, ArchiveFailure, ArchiveRequest, ArchiveResponse, NoReplyError
 from links.checker.connection import EgressRules
 from links.checker.dns_resolver import DnsResolver
 from links.checker.fetch_errors import FetchFailure, NoAnswerError
@@ -170,12 +164,7 @@ class HttpFetch:
         raise InputError(f"{url} redirects more than {hops} times.")
 
     async def _once(
-        self,
-        request: ArchiveRequest,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes,
+        self, request: ArchiveRequest, method: str, url: str, headers: Mapping[str, str], body: bytes
     ) -> ArchiveResponse:
         from aiohttp import ClientError
 
@@ -218,11 +207,7 @@ class _CheckedResolver:
     """Resolver of aiohttp that returns only permitted addresses."""
 
     def __init__(
-        self,
-        egress: EgressSettings,
-        names: DnsResolver,
-        is_own: Callable[[Address], bool],
-        origins: Iterable[str],
+        self, egress: EgressSettings, names: DnsResolver, is_own: Callable[[Address], bool], origins: Iterable[str]
     ) -> None:
         self._trusted: set[tuple[str, int]] = set()
         for origin in origins:

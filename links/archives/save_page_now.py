@@ -10,13 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from links.archives.archive_answers import (
-    ArchiveMemento,
-    parse_answer,
-    read_object,
-    text_value,
-    timestamp_of,
-)
+from links.archives.archive_answers import ArchiveMemento, parse_answer, read_object, text_value, timestamp_of
 from links.archives.archive_client import (
     ArchiveClient,
     ArchiveFailure,

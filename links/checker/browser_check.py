@@ -20,14 +20,7 @@ from importlib.resources import files
 
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
-from links.check_result import (
-    CheckMethod,
-    CheckResult,
-    CheckVerdict,
-    StatusCode,
-    code_of_http,
-    verdict_of,
-)
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode, code_of_http, verdict_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +202,7 @@ def page_likeness(then: PageText, now: PageText) -> PageLikeness:
 
 
 def compare_with_copy(
-    finding: CheckResult,
-    then: PageText,
-    now: PageText,
-    *,
-    ask: Callable[[], DriftEvidence] = DriftEvidence,
+    finding: CheckResult, then: PageText, now: PageText, *, ask: Callable[[], DriftEvidence] = DriftEvidence
 ) -> tuple[CheckResult, PageLikeness]:
     """Compare a good result with the copy: unchanged, DEVIATED, or USURPED; `ask` where inconclusive."""
     found = page_likeness(then, now)

@@ -152,9 +152,7 @@ class CheckRun:
             self._feed.begin_named(named)
         self.tally.due = made.due - made.done
         self._keeper = ResultWriter(
-            *(self._means.desk, self._rules, self._means.tenure, made),
-            horizon=today,
-            on_kept=self._note_stored,
+            *(self._means.desk, self._rules, self._means.tenure, made), horizon=today, on_kept=self._note_stored
         )
         # Feed, look, keep and hold the leases side by side; the first that fails ends all.
         helpers = [

@@ -40,12 +40,7 @@ _AFTER_NOTHING: Mapping[LinkState, Callable[[CheckPreset], int]] = {
 
 
 def next_due(
-    before: LinkHealth,
-    after: LinkHealth,
-    finding: CheckResult,
-    day: int,
-    preset: CheckPreset,
-    key: bytes,
+    before: LinkHealth, after: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset, key: bytes
 ) -> int | None:
     """Return the day of the check of the URL with that key that follows the one of `day`; None: never."""
     if after.state in _NEVER:
@@ -98,12 +93,7 @@ class CheckForecast:
 
 
 def forecast_checks(
-    links: Mapping[int, int],
-    looks_per_s: float,
-    *,
-    pass_days: int = 28,
-    largest_host: int = 0,
-    host_gap_s: float = 6.0,
+    links: Mapping[int, int], looks_per_s: float, *, pass_days: int = 28, largest_host: int = 0, host_gap_s: float = 6.0
 ) -> CheckForecast:
     """Compute how long a check of all links, counted by days between checks, takes (W38).
 

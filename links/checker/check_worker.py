@@ -200,12 +200,7 @@ def fit_to_files(settings: Settings, warn: Callable[[str], None]) -> Settings:
 
 @asynccontextmanager
 async def open_check_context(
-    store: RegistryStore,
-    settings: Settings,
-    parts: Sequence[HostShare],
-    worker: CheckWorkerOptions,
-    *,
-    clock: Clock,
+    store: RegistryStore, settings: Settings, parts: Sequence[HostShare], worker: CheckWorkerOptions, *, clock: Clock
 ) -> AsyncIterator[CheckContext]:
     """Open a checker's resources, and release its leases; ConfigError: invalid setting, or no name server."""
     async with AsyncExitStack() as stack:

@@ -180,12 +180,7 @@ class DnsResolver:
 
 
 _MAY_BE_OURS = frozenset(
-    (
-        FetchFailure.DNS_FAILS,
-        FetchFailure.DNS_REFUSED,
-        FetchFailure.DNS_SILENT,
-        FetchFailure.DNS_BROKEN,
-    )
+    (FetchFailure.DNS_FAILS, FetchFailure.DNS_REFUSED, FetchFailure.DNS_SILENT, FetchFailure.DNS_BROKEN)
 )
 
 

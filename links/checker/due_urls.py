@@ -64,19 +64,10 @@ def _chosen() -> Select[tuple[object, ...]]:
 
 
 def due_window(
-    connection: Connection,
-    part: HostShare,
-    day: int,
-    *,
-    after: DuePosition,
-    limit: int,
-    only_new: bool = False,
+    connection: Connection, part: HostShare, day: int, *, after: DuePosition, limit: int, only_new: bool = False
 ) -> list[DueUrl]:
     """Return due URLs after a position; `only_new`: those that were never checked."""
-    beyond = or_(
-        urls.c.due_day > after.due_day,
-        and_(urls.c.due_day == after.due_day, urls.c.key > after.key),
-    )
+    beyond = or_(urls.c.due_day > after.due_day, and_(urls.c.due_day == after.due_day, urls.c.key > after.key))
     query = _chosen().where(urls.c.due_day >= after.due_day, urls.c.due_day <= day, beyond)
     if only_new:
         query = query.where(urls.c.checked_day.is_(None))

@@ -46,11 +46,7 @@ class HostTurns:
     """The `links.checker.http_probe.RequestLimiter` of one checker. Bound to one event loop."""
 
     def __init__(
-        self,
-        gaps: HostGaps | float,
-        *,
-        monotonic: Callable[[], float],
-        longest_wait_s: float = LONGEST_WAIT_S,
+        self, gaps: HostGaps | float, *, monotonic: Callable[[], float], longest_wait_s: float = LONGEST_WAIT_S
     ) -> None:
         """Set the gap of each host, or a number for all hosts."""
         self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)

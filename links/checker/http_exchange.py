@@ -143,12 +143,7 @@ async def _with_body(reader: asyncio.StreamReader, head: LenientHead, begun: byt
 
 
 async def _read_until(
-    reader: asyncio.StreamReader,
-    data: bytearray,
-    wanted: int,
-    until: float,
-    *,
-    chunked: bool = False,
+    reader: asyncio.StreamReader, data: bytearray, wanted: int, until: float, *, chunked: bool = False
 ) -> tuple[bytearray, bool]:
     """Read up to `wanted` bytes; return them, and True when the peer ended the body properly."""
     try:

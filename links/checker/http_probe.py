@@ -201,11 +201,7 @@ class HttpProber:
             await self._own_names.close()
 
     async def probe(
-        self,
-        url: str,
-        *,
-        get_only: bool = False,
-        compare: Callable[[CheckResult], bool] | None = None,
+        self, url: str, *, get_only: bool = False, compare: Callable[[CheckResult], bool] | None = None
     ) -> CheckResult:
         """Check the URL once, following all redirects; `get_only`: without HEAD (W42).
 
@@ -342,13 +338,7 @@ class HttpProber:
 
 # No answer at all, or none that is TLS: readers' browsers try https for http by themselves.
 _TRY_OTHER_SCHEME = frozenset(
-    (
-        FetchFailure.REFUSED,
-        FetchFailure.NO_CONNECTION,
-        FetchFailure.TLS,
-        FetchFailure.TLS_SILENT,
-        FetchFailure.NO_HTTP,
-    )
+    (FetchFailure.REFUSED, FetchFailure.NO_CONNECTION, FetchFailure.TLS, FetchFailure.TLS_SILENT, FetchFailure.NO_HTTP)
 )
 
 

@@ -321,12 +321,7 @@ class _RowBatch:
         self._of_urls: dict[tuple[int, UrlQuirk], str] = {}
 
     def add(
-        self,
-        where: UrlParts,
-        result: UrlCheckResult,
-        finding: CheckResult,
-        stored: CheckedRow,
-        change: RowUpdate,
+        self, where: UrlParts, result: UrlCheckResult, finding: CheckResult, stored: CheckedRow, change: RowUpdate
     ) -> None:
         standing = change.standing
         self.booked.append(

@@ -138,10 +138,7 @@ class MarkSet:
         mark = self.deciding(url)
         if mark is None or mark.kind is MarkKind.PERMALIVE:
             return ""
-        reasons = {
-            MarkKind.NEVER: "it is excluded here",
-            MarkKind.PERMADEAD: "it is marked as dead",
-        }
+        reasons = {MarkKind.NEVER: "it is excluded here", MarkKind.PERMADEAD: "it is marked as dead"}
         return f"{reasons[mark.kind]} ({mark.pattern})"
 
     def _first(self, url: str, key: str) -> LinkMark | None:

@@ -36,9 +36,7 @@ SET_DONE = SqlStatement(
 )
 FIND_ASKED = SqlStatement(
     select(_TABLE.page_id, _TABLE.title, _TABLE.day, _TABLE.is_done, _TABLE.links).where(
-        _TABLE.wiki_id == one("wiki"),
-        _TABLE.page_id.in_(many("ids")),
-        _TABLE.title.in_(many("titles")),
+        _TABLE.wiki_id == one("wiki"), _TABLE.page_id.in_(many("ids")), _TABLE.title.in_(many("titles"))
     ),
     *("ids", "titles"),
 )
@@ -81,10 +79,7 @@ def find_page_requests(
     wanted = _named(page_ids, titles)
     found: dict[RequestedPage, PageRequestFacts] = {}
     for batch in batches(wanted):
-        parameters = {
-            "ids": [each.page_id for each in batch],
-            "titles": [each.title for each in batch],
-        }
+        parameters = {"ids": [each.page_id for each in batch], "titles": [each.title for each in batch]}
         for page_id, title, day, is_done, links in FIND_ASKED.rows(reader, {"wiki": wiki_id, **parameters}):
             state = RequestState.DONE if is_done else RequestState.QUEUED
             packed = bytes(links or b"")
@@ -101,12 +96,7 @@ def find_page_requests(
 
 
 def put_page_requests(
-    connection: Connection,
-    wiki_id: int,
-    page_ids: Iterable[int] = (),
-    titles: Iterable[str] = (),
-    *,
-    day: int,
+    connection: Connection, wiki_id: int, page_ids: Iterable[int] = (), titles: Iterable[str] = (), *, day: int
 ) -> int:
     """Record requests up to `MOST_OF_WIKI` for the wiki's synchronisation; return how many are new today."""
     wanted = _named(page_ids, titles)
@@ -120,12 +110,7 @@ def put_page_requests(
 
 
 def are_requested(
-    connection: Connection,
-    wiki_id: int,
-    page_ids: Iterable[int],
-    titles: Iterable[str],
-    *,
-    day: int,
+    connection: Connection, wiki_id: int, page_ids: Iterable[int], titles: Iterable[str], *, day: int
 ) -> bool:
     """Return True when all of these pages are recorded today."""
     wanted = _named(page_ids, titles)

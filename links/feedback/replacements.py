@@ -23,14 +23,7 @@ from links.feedback.reporter_limits import DEFAULT_LIMITS, LimitedAct, Limits, c
 from links.feedback.reports import WORKING, NeedlessReportError
 from links.registry.schema import replacements, urls
 from links.registry.statements import batches
-from links.registry.urls import (
-    UrlRow,
-    find_observed,
-    require_observed,
-    row_of,
-    select_url_rows,
-    shorten_for_message,
-)
+from links.registry.urls import UrlRow, find_observed, require_observed, row_of, select_url_rows, shorten_for_message
 from links.states import LinkState
 from links.url_parts import url_parts_of
 from net.address_policy import is_public
@@ -54,10 +47,7 @@ class ProposalTest(StrEnum):
     UNSURE = "unsure"
 
 
-_BAD = (
-    *(CheckVerdict.GONE, CheckVerdict.INVALID, CheckVerdict.SUSPECT, CheckVerdict.DEVIATED),
-    CheckVerdict.USURPED,
-)
+_BAD = (*(CheckVerdict.GONE, CheckVerdict.INVALID, CheckVerdict.SUSPECT, CheckVerdict.DEVIATED), CheckVerdict.USURPED)
 _UNSURE = (CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.UNDECIDED)
 TEST_OF_VERDICT: Final[Mapping[CheckVerdict, ProposalTest]] = {
     CheckVerdict.OK: ProposalTest.GOOD,
@@ -141,8 +131,7 @@ _WHY: Final[Mapping[AddressRefusal, str]] = {
 def refused_address_error(address: str, reason: AddressRefusal, why: str = "") -> RefusedAddressError:
     """Build the error for an address that cannot be a replacement."""
     return RefusedAddressError(
-        f"{shorten_for_message(address)} can be no replacement: {why or _WHY[reason]}.",
-        reason=reason,
+        f"{shorten_for_message(address)} can be no replacement: {why or _WHY[reason]}.", reason=reason
     )
 
 
@@ -194,12 +183,7 @@ class ProposalResult:
 
 
 def propose_replacement(
-    connection: Connection,
-    url: str,
-    address: str,
-    reporter: bytes,
-    now: datetime,
-    around: ProposalContext = NO_CONTEXT,
+    connection: Connection, url: str, address: str, reporter: bytes, now: datetime, around: ProposalContext = NO_CONTEXT
 ) -> ProposalResult:
     """Store an address for an unreachable URL; it is shown after a successful test.
 
@@ -239,11 +223,7 @@ def propose_replacement(
 
 
 def remove_replacement(
-    connection: Connection,
-    url: str,
-    reporter: bytes,
-    now: datetime,
-    limits: Limits = DEFAULT_LIMITS,
+    connection: Connection, url: str, reporter: bytes, now: datetime, limits: Limits = DEFAULT_LIMITS
 ) -> str:
     """Remove the proposal for the URL, by any reporter; return its address.
 
@@ -272,11 +252,7 @@ def replacements_of(connection: Connection, url_ids: Sequence[int]) -> dict[int,
     for some in batches(url_ids):
         for row in connection.execute(proposals.where(replacements.c.url_id.in_(some))):
             found[row.url_id] = ReplacementProposal(
-                row.url_id,
-                row_of(row).url,
-                row.address,
-                ProposalStage(row.stage),
-                row.tested_day,
+                row.url_id, row_of(row).url, row.address, ProposalStage(row.stage), row.tested_day
             )
     return found
 
@@ -322,11 +298,7 @@ def record_replacement_test(
     if before is after is ProposalStage.FAILED and days >= FAILED_KEPT_DAYS:
         _drop(connection, tested.url_id)
         return None
-    values = {
-        "state": int(after),
-        "since_day": row.since_day if after is before else day,
-        "tested_day": day,
-    }
+    values = {"state": int(after), "since_day": row.since_day if after is before else day, "tested_day": day}
     connection.execute(update(replacements).where(*its).values(values))
     return after
 

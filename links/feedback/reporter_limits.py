@@ -138,9 +138,7 @@ def count_act(connection: Connection, act: LimitedAct, reporter: bytes, now: dat
         upsert = insert_into(connection, acts).values(act=int(act), day=day, count=1)
         written = connection.execute(
             upsert.on_conflict_do_update(
-                index_elements=["act", "day"],
-                set_={"count": acts.c.count + 1},
-                where=acts.c.count < a_day,
+                index_elements=["act", "day"], set_={"count": acts.c.count + 1}, where=acts.c.count < a_day
             ).returning(acts.c.count)
         )
         # The first of a day meets no conflict, so that a limit of nothing has to be asked for.
@@ -166,9 +164,7 @@ def _wait_for_turn(connection: Connection, act: LimitedAct, reporter: bytes, mom
     upsert = insert_into(connection, actors).values(row)
     written = connection.execute(
         upsert.on_conflict_do_update(
-            index_elements=["reporter", "act"],
-            set_={"moment": upsert.excluded.moment},
-            where=is_over,
+            index_elements=["reporter", "act"], set_={"moment": upsert.excluded.moment}, where=is_over
         ).returning(actors.c.moment)
     )
     if written.first() is not None:

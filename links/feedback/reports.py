@@ -23,13 +23,7 @@ from links.registry.lookups import url_facts
 from links.registry.quirks import HostQuirk, is_over
 from links.registry.schema import host_quirks, hosts, reports, urls
 from links.registry.statements import MOST, batches, upsert
-from links.registry.urls import (
-    NotObservedError,
-    UrlRow,
-    find_matching_urls,
-    require_observed,
-    shorten_for_message,
-)
+from links.registry.urls import NotObservedError, UrlRow, find_matching_urls, require_observed, shorten_for_message
 from links.states import LinkState
 
 VALID_DAYS: Final = 183  # six months

@@ -70,11 +70,7 @@ DUE = SqlStatement(
             refs, (refs.c.page == wanted.c.page) & (refs.c.url_id == wanted.c.url_id)
         )
     )
-    .where(
-        wanted.c.wiki_id == one("wiki"),
-        wanted.c.priority == one("which"),
-        wanted.c.due <= one("now"),
-    )
+    .where(wanted.c.wiki_id == one("wiki"), wanted.c.priority == one("which"), wanted.c.due <= one("now"))
     .order_by(wanted.c.due)
     .limit(one("most"))
 )
@@ -88,8 +84,7 @@ HURRY = SqlStatement(
 )
 HOLD_BACK = SqlStatement(update(wanted).where(wanted.c.page.in_(many("pages"))).values(due=one("later")), "pages")
 LET_GO = SqlStatement(
-    update(wanted).where(wanted.c.page.in_(many("pages")), wanted.c.due > one("far")).values(due=one("later")),
-    "pages",
+    update(wanted).where(wanted.c.page.in_(many("pages")), wanted.c.due > one("far")).values(due=one("later")), "pages"
 )
 FIRST_USES = SqlStatement(
     select(func.min(refs.c.page), refs.c.url_id)
@@ -169,18 +164,7 @@ def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> lis
         if len(backlog) < limit:
             parameters = {"wiki": wiki_id, "which": int(priority), "now": int(now.timestamp())}
             rows = DUE.rows(reader, {**parameters, "most": limit - len(backlog)})
-            for (
-                page,
-                url_id,
-                since,
-                due,
-                attempts,
-                rank,
-                title,
-                gone_day,
-                first_day,
-                spelling,
-            ) in rows:
+            for page, url_id, since, due, attempts, rank, title, gone_day, first_day, spelling in rows:
                 times = (datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(due, UTC))
                 link = (page, url_id, *times, attempts, ArchivePriority(rank), title or "")
                 backlog.append(BacklogRow(*link, gone_day, first_day is not None, spelling or ""))

@@ -287,11 +287,7 @@ def edits_in(reader: Reader, wiki_id: int, states: Sequence[EditState], *, limit
 
 
 def newest_edits(
-    reader: Reader,
-    wiki_id: int,
-    states: Sequence[EditState] = tuple(EditState),
-    *,
-    limit: int,
+    reader: Reader, wiki_id: int, states: Sequence[EditState] = tuple(EditState), *, limit: int
 ) -> list[BotEdit]:
     """Return edits in these states, the newest first."""
     parameters = {"states": list(map(int, states)), "most": limit}
@@ -299,13 +295,7 @@ def newest_edits(
 
 
 def edits_to_watch(
-    reader: Reader,
-    wiki_id: int,
-    states: Sequence[EditState],
-    *,
-    since: int,
-    before: int,
-    limit: int,
+    reader: Reader, wiki_id: int, states: Sequence[EditState], *, since: int, before: int, limit: int
 ) -> list[BotEdit]:
     """Return edits made since `since` and last checked before `before`, the oldest first."""
     parameters = {"states": list(map(int, states)), "since": since, "before": before, "most": limit}

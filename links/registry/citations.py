@@ -50,12 +50,7 @@ class CitationRow:
     @property
     def weight(self) -> tuple[bool, bool, bool, int]:
         """Return a sort key by information content; the greater of two citations is stored."""
-        return (
-            self.access_day is not None,
-            bool(self.archive_url),
-            self.way == "citation",
-            int(self.flags),
-        )
+        return (self.access_day is not None, bool(self.archive_url), self.way == "citation", int(self.flags))
 
 
 class CitingPageUse(NamedTuple):
@@ -89,19 +84,14 @@ OUTDATE = SqlStatement(
 )
 TAGGED_DEAD = SqlStatement(
     select(citations.c.page, citations.c.url_id).where(
-        citations.c.url_id.in_(many("urls")),
-        citations.c.facts.op("%")(2 * CitationFlag.DEAD) >= CitationFlag.DEAD,
+        citations.c.url_id.in_(many("urls")), citations.c.facts.op("%")(2 * CitationFlag.DEAD) >= CitationFlag.DEAD
     ),
     "urls",
 )
 # A tag may end `permalive` (`links.checker.timetable_feed`): such a link has a day to be looked at.
 LOOK_AT_MARKED = SqlStatement(
     update(urls)
-    .where(
-        urls.c.id.in_(many("ids")),
-        urls.c.state == int(LinkState.PERMALIVE),
-        urls.c.due_day.is_(None),
-    )
+    .where(urls.c.id.in_(many("ids")), urls.c.state == int(LinkState.PERMALIVE), urls.c.due_day.is_(None))
     .values(due_day=one("today")),
     "ids",
 )

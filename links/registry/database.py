@@ -254,16 +254,9 @@ def _opened(layout: Layout, address: IndexAddress | None) -> tuple[RegistryStore
     if address is None:
         store = _own(layout.links_db)
     else:
-        parameters = {
-            **address.parameters,
-            "connect_timeout": "5",
-            "application_name": "weboid-links",
-        }
+        parameters = {**address.parameters, "connect_timeout": "5", "application_name": "weboid-links"}
         engine = create_engine(
-            "postgresql+psycopg://",
-            connect_args=parameters,
-            pool_size=_CONNECTIONS,
-            pool_pre_ping=True,
+            "postgresql+psycopg://", connect_args=parameters, pool_size=_CONNECTIONS, pool_pre_ping=True
         )
         store = RegistryStore(engine, str(address))
     try:

@@ -21,9 +21,7 @@ IN_STATES = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id).limit(one
 NEWEST = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id.desc()).limit(one("most")), "states")
 TO_WATCH = SqlStatement(
     _EDIT.where(
-        *_IN_STATES,
-        edits.c.moment >= one("since"),
-        or_(edits.c.checked.is_(None), edits.c.checked < one("before")),
+        *_IN_STATES, edits.c.moment >= one("since"), or_(edits.c.checked.is_(None), edits.c.checked < one("before"))
     )
     .order_by(edits.c.moment, edits.c.id)
     .limit(one("most")),
@@ -47,9 +45,7 @@ HELD = SqlStatement(
     select(edits.c.page_id, edit_changes.c.url_id, func.max(edits.c.id))
     .select_from(_LINKED)
     .where(
-        edit_changes.c.page.in_(many("pages")),
-        edits.c.state.in_(many("states")),
-        edit_changes.c.is_undone.is_(true()),
+        edit_changes.c.page.in_(many("pages")), edits.c.state.in_(many("states")), edit_changes.c.is_undone.is_(true())
     )
     .group_by(edits.c.page_id, edit_changes.c.url_id),
     *("pages", "states"),
@@ -109,8 +105,7 @@ TURN = SqlStatement(select(edit_turns.c.holder, edit_turns.c.until).where(edit_t
 TAKE_TURN = SqlStatement(
     update(edit_turns)
     .where(
-        edit_turns.c.wiki_id == one("wiki"),
-        or_(edit_turns.c.holder == one("who"), edit_turns.c.until <= one("now")),
+        edit_turns.c.wiki_id == one("wiki"), or_(edit_turns.c.holder == one("who"), edit_turns.c.until <= one("now"))
     )
     .values(holder=one("who"), until=one("end"))
 )

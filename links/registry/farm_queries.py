@@ -72,10 +72,7 @@ BY_KEY = SqlStatement(
     "keys",
 )
 _first = (
-    select(
-        urls.c.id.label("url_id"),
-        select(func.min(refs.c.page)).where(*_of_url).scalar_subquery().label("page"),
-    )
+    select(urls.c.id.label("url_id"), select(func.min(refs.c.page)).where(*_of_url).scalar_subquery().label("page"))
     .where(urls.c.id.in_(many("ids")))
     .cte("seen", recursive=True)
 )
@@ -102,15 +99,12 @@ IN_FARM = SqlStatement(
 )
 ON_PAGE = SqlStatement(
     select(refs.c.url_id, refs.c.spelling).where(
-        refs.c.page == one("page", _number),
-        refs.c.gone_day.is_(None),
-        refs.c.url_id.in_(many("ids")),
+        refs.c.page == one("page", _number), refs.c.gone_day.is_(None), refs.c.url_id.in_(many("ids"))
     ),
     "ids",
 )
 HAVING = SqlStatement(
-    select(_seen.c.url_id, (_seen.c.page // _PAGES).label("wiki")).where(_seen.c.page.is_not(None)),
-    "ids",
+    select(_seen.c.url_id, (_seen.c.page // _PAGES).label("wiki")).where(_seen.c.page.is_not(None)), "ids"
 )
 MISSING_ON_PAGE = SqlStatement(
     select(invalid.c.text, invalid.c.first_day).where(

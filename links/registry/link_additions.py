@@ -58,8 +58,7 @@ class DomainSpread(NamedTuple):
 
 
 REVISIONS = SqlStatement(
-    select(page_revisions.c.page, page_revisions.c.rev_id).where(page_revisions.c.page.in_(many("pages"))),
-    "pages",
+    select(page_revisions.c.page, page_revisions.c.rev_id).where(page_revisions.c.page.in_(many("pages"))), "pages"
 )
 OLD_ADDITIONS = SqlStatement(delete(additions).where(additions.c.day <= one("before")))
 
@@ -73,11 +72,7 @@ def revisions_of(reader: Reader, numbers: Iterable[int]) -> dict[int, int]:
 
 
 def note_additions(
-    connection: Connection,
-    read: Iterable[PageRevision],
-    new: Iterable[tuple[int, int]],
-    *,
-    day: int,
+    connection: Connection, read: Iterable[PageRevision], new: Iterable[tuple[int, int]], *, day: int
 ) -> int:
     """Store the revisions read and the accounts that added `new` links; return the number of additions."""
     revisions = {each.page: each for each in read if each.rev_id > 0}
@@ -128,13 +123,7 @@ def additions_of(
     if account:
         found = found.where(additions.c.account == account)
     return [
-        LinkAddition(
-            f"{dbname}@{farm}",
-            page_id,
-            title,
-            UrlParts(SCHEMES[scheme], host, port, path).url,
-            *rest,
-        )
+        LinkAddition(f"{dbname}@{farm}", page_id, title, UrlParts(SCHEMES[scheme], host, port, path).url, *rest)
         for dbname, farm, page_id, title, scheme, host, port, path, *rest in rows.execute(found)
     ]
 

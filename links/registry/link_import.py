@@ -121,11 +121,7 @@ class LinkImporter:
         self._rules = RuleBook()
 
     def run(
-        self,
-        spool: PageSpool,
-        *,
-        restart: bool = False,
-        progress: Callable[[int], None] = lambda _: None,
+        self, spool: PageSpool, *, restart: bool = False, progress: Callable[[int], None] = lambda _: None
     ) -> ImportSummary:
         """Write all pages, from the first one with `restart`; `progress` gets the number of pages after each batch.
 
@@ -153,12 +149,7 @@ class LinkImporter:
                     if self._digest:
                         last = number_of(ids[wiki], batch[-1].name.page_id)
                         count = done.resumed + done.pages + len(batch)
-                        row = {
-                            "digest": self._digest,
-                            "page": last,
-                            "pages": count,
-                            "day": self._day,
-                        }
+                        row = {"digest": self._digest, "page": last, "pages": count, "day": self._day}
                         upsert(connection, imports, ["digest"], [row])
                 for each in put:
                     self._count(done, each.links)

@@ -22,14 +22,7 @@ from links.registry.pages import PAGE_BITS
 from links.registry.schema import farms, pages, refs, urls, wikis
 from links.registry.statements import MOST, Reader, SqlStatement, batches, many, one
 from links.rules.exclusion_list import EntryForm, ExclusionList, exclusions_of
-from links.rules.link_pattern import (
-    LAST_CHARACTER,
-    LinkPattern,
-    SearchHost,
-    SearchPosition,
-    SearchRow,
-    candidates,
-)
+from links.rules.link_pattern import LAST_CHARACTER, LinkPattern, SearchHost, SearchPosition, SearchRow, candidates
 from links.rules.wiki_rules import parse_wiki_settings
 from links.states import LinkState
 from links.url_parts import SCHEMES, UrlParts
@@ -140,8 +133,7 @@ PAGES_OF = _by_pages(
     "",
 )
 PAGES_OF_ALL = _by_pages(
-    lambda conditions: _citing_pages(conditions).where(refs.c.url_id.in_(many("ids"))).limit(one("most")),
-    "ids",
+    lambda conditions: _citing_pages(conditions).where(refs.c.url_id.in_(many("ids"))).limit(one("most")), "ids"
 )
 LISTS = SqlStatement(
     select(wikis.c.id, wikis.c.settings).where(or_(*(wikis.c.settings.contains(f'"{form}"') for form in EntryForm)))
@@ -149,12 +141,7 @@ LISTS = SqlStatement(
 
 
 def search_links(
-    rows: Reader,
-    pattern: LinkPattern,
-    wanted: LinkQuery | None = None,
-    *,
-    limit: int = 100,
-    after: str = "",
+    rows: Reader, pattern: LinkPattern, wanted: LinkQuery | None = None, *, limit: int = 100, after: str = ""
 ) -> LinkSearchResult:
     """Return the next matching links, with some of the pages that have them; InputError for a bad cursor."""
     wanted = wanted or LinkQuery()
@@ -195,10 +182,7 @@ def search_links(
 
 
 def _wanted_of(
-    rows: Reader,
-    pattern: LinkPattern,
-    wanted: LinkQuery,
-    part: Sequence[tuple[SearchHost, SearchRow]],
+    rows: Reader, pattern: LinkPattern, wanted: LinkQuery, part: Sequence[tuple[SearchHost, SearchRow]]
 ) -> set[int]:
     """Return the numbers of the links in the part that match the filter."""
     good = [
@@ -279,12 +263,7 @@ class _ExclusionFilter:
         shown: list[CitingPage] = []
         after, is_on_pages = 0, False
         while len(shown) <= PAGES_SHOWN:
-            parameters = {
-                "url": url_id,
-                "after": after,
-                "most": PAGES_SHOWN + 1,
-                **_named(self._wanted),
-            }
+            parameters = {"url": url_id, "after": after, "most": PAGES_SHOWN + 1, **_named(self._wanted)}
             part = statement.rows(self._rows, parameters)
             is_on_pages = is_on_pages or bool(part)
             for row in part:

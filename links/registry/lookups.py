@@ -8,29 +8,10 @@ from itertools import zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Integer,
-    LargeBinary,
-    cast,
-    func,
-    literal_column,
-    null,
-    or_,
-    select,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Integer, LargeBinary, cast, func, literal_column, null, or_, select, union_all
 
 from links.registry import pages as page_book
-from links.registry.pages import (
-    WikiPageRow,
-    find_pages,
-    find_titled,
-    number_of,
-    page_of,
-    plain_title,
-    text_digest,
-)
+from links.registry.pages import WikiPageRow, find_pages, find_titled, number_of, page_of, plain_title, text_digest
 from links.registry.quirks import believed_quirks
 from links.registry.schema import (
     copies,
@@ -344,12 +325,7 @@ def uses_of_host(
 
 
 def links_of_wiki(
-    reader: Reader,
-    wiki: Wiki,
-    *,
-    limit: int,
-    after: tuple[int, int] = (0, 0),
-    states: Sequence[int] = EVERY_STATE,
+    reader: Reader, wiki: Wiki, *, limit: int, after: tuple[int, int] = (0, 0), states: Sequence[int] = EVERY_STATE
 ) -> list[LinkUse]:
     """Return the wiki's links in these states (W05) by page; `after`: last page number and URL."""
     low = max(after, (number_of(wiki.id, 0), 0))
@@ -365,21 +341,12 @@ def links_of_wiki(
 
 def pages_of_wiki(reader: Reader, wiki: Wiki, *, limit: int, after: int = 0) -> list[WikiPageRow]:
     """Return the wiki's pages by their ids; `after`: the wiki's id of the previous result's last page."""
-    parameters = {
-        "after": number_of(wiki.id, after),
-        "before": number_of(wiki.id + 1, 0),
-        "most": limit,
-    }
+    parameters = {"after": number_of(wiki.id, after), "before": number_of(wiki.id + 1, 0), "most": limit}
     return [page_of(row) for row in PAGES_OF_WIKI.rows(reader, parameters)]
 
 
 def list_urls(
-    reader: Reader,
-    *,
-    limit: int,
-    after: int = 0,
-    host: str = "",
-    states: Sequence[int] = EVERY_STATE,
+    reader: Reader, *, limit: int, after: int = 0, host: str = "", states: Sequence[int] = EVERY_STATE
 ) -> list[UrlRow]:
     """Return URLs in these states, of one host or of all, by their numbers."""
     parameters = {"after": after, "states": states, "most": limit}

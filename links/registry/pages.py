@@ -15,25 +15,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from core.errors import InputError
-from links.registry.schema import (
-    additions,
-    citations,
-    invalid,
-    page_revisions,
-    pages,
-    refs,
-    spam_hits,
-    wanted,
-    wikis,
-)
+from links.registry.schema import additions, citations, invalid, page_revisions, pages, refs, spam_hits, wanted, wikis
 from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one
 from links.registry.urls import ensure_urls
-from links.rules.exclusion_list import (
-    ExclusionCounts,
-    count_entries,
-    entry_counts_text,
-    parse_entry_counts,
-)
+from links.rules.exclusion_list import ExclusionCounts, count_entries, entry_counts_text, parse_entry_counts
 from links.rules.link_class import ClassifiedLink, LinkClass
 from links.rules.wiki_rules import hits_of, write_spam_hits
 
@@ -156,8 +141,7 @@ LISTED_LONG_AGO = SqlStatement(
     .limit(one("most"))
 )
 REFS = SqlStatement(
-    select(refs.c.page, refs.c.url_id, refs.c.gone_day, refs.c.spelling).where(refs.c.page.in_(many("pages"))),
-    "pages",
+    select(refs.c.page, refs.c.url_id, refs.c.gone_day, refs.c.spelling).where(refs.c.page.in_(many("pages"))), "pages"
 )
 _REF = update(refs).where(refs.c.page == one("of"), refs.c.url_id == one("url"))
 SET_SPELLING = SqlStatement(_REF.values(spelling=one("spelled")))
@@ -169,8 +153,7 @@ FORGET = {
 FORGET_PAGES = SqlStatement(delete(pages).where(pages.c.id.in_(many("pages"))), "pages")
 INVALID = SqlStatement(select(invalid.c.page, invalid.c.key).where(invalid.c.page.in_(many("pages"))), "pages")
 TALLIES = SqlStatement(
-    select(pages.c.id, pages.c.excluded).where(pages.c.id.in_(many("pages")), pages.c.excluded.is_not(None)),
-    "pages",
+    select(pages.c.id, pages.c.excluded).where(pages.c.id.in_(many("pages")), pages.c.excluded.is_not(None)), "pages"
 )
 SET_TALLY = SqlStatement(update(pages).where(pages.c.id == one("of")).values(excluded=one("tally")))
 FORGET_INVALID = SqlStatement(delete(invalid).where(invalid.c.page == one("of"), invalid.c.key == one("digest")))
@@ -360,10 +343,7 @@ def check_name(name: PageName) -> str:
 
 
 def _write_refs(
-    connection: Connection,
-    lists: Mapping[int, set[int]],
-    spellings: Mapping[LinkRef, str | None],
-    day: int,
+    connection: Connection, lists: Mapping[int, set[int]], spellings: Mapping[LinkRef, str | None], day: int
 ) -> tuple[list[LinkRef], list[LinkRef], list[LinkRef]]:
     """Update the pages' references to the lists; return the new, restored and removed ones."""
     there: dict[int, dict[int, int | None]] = defaultdict(dict)

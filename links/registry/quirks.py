@@ -125,10 +125,7 @@ def hosts_that_limit(connection: Connection, *, day: int, limit: int) -> list[st
         .distinct()
         .join_from(url_quirks, urls, urls.c.id == url_quirks.c.url_id)
         .join(hosts, hosts.c.id == urls.c.host_id)
-        .where(
-            url_quirks.c.kind == int(UrlQuirk.RATE_LIMIT),
-            url_quirks.c.last_day > day - HOST_QUIRK_DAYS,
-        )
+        .where(url_quirks.c.kind == int(UrlQuirk.RATE_LIMIT), url_quirks.c.last_day > day - HOST_QUIRK_DAYS)
         .limit(limit)
     )
     return [row.name for row in rows]
@@ -150,11 +147,7 @@ class QuirkChanges(NamedTuple):
 
 
 def settle_quirks(
-    held: Mapping[_Key, QuirkRow],
-    seen: Mapping[_Key, str | None],
-    *,
-    day: int,
-    over: Callable[[_Key, QuirkRow], bool],
+    held: Mapping[_Key, QuirkRow], seen: Mapping[_Key, str | None], *, day: int, over: Callable[[_Key, QuirkRow], bool]
 ) -> QuirkChanges:
     """Compute the changes of quirk rows; keys are (host or URL, kind).
 

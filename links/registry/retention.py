@@ -98,8 +98,7 @@ FORGET_OF_URLS = {
 FORGET_URLS = SqlStatement(delete(urls).where(urls.c.id.in_(many("ids"))), "ids")
 # Who is about to give one of these a URL holds it (`links.registry.urls`): wait, then look again.
 LOCK_HOSTS = SqlStatement(
-    select(hosts.c.id).where(hosts.c.id.in_(many("ids"))).order_by(hosts.c.id).with_for_update(),
-    "ids",
+    select(hosts.c.id).where(hosts.c.id.in_(many("ids"))).order_by(hosts.c.id).with_for_update(), "ids"
 )
 FORGET_HOSTS = SqlStatement(
     delete(hosts).where(
@@ -118,9 +117,7 @@ VERY_OLD_HOST_QUIRKS = SqlStatement(_OLD_QUIRK)
 OLD_HOST_QUIRKS = SqlStatement(_OLD_QUIRK.where(host_quirks.c.kind.not_in(_LONG_KEPT)))
 FORGET_HOST_QUIRK = SqlStatement(
     delete(host_quirks).where(
-        host_quirks.c.host_id == one("of"),
-        host_quirks.c.kind == one("which"),
-        host_quirks.c.last_day <= one("before"),
+        host_quirks.c.host_id == one("of"), host_quirks.c.kind == one("which"), host_quirks.c.last_day <= one("before")
     )
 )
 OLD_OBSERVATIONS = _oldest(observations, observations.c.moment < one("before"))
@@ -129,10 +126,7 @@ OLD_IMPORTS = SqlStatement(delete(imports).where(imports.c.day <= one("before"))
 COUNT_PAGES = _count(pages, pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
 COUNT_LINKS = _count(refs, refs.c.gone_day <= one("before"))
 COUNT_URLS = SqlStatement(
-    _unused(
-        select(func.count()).select_from(urls),
-        or_(refs.c.gone_day.is_(None), refs.c.gone_day > one("before")),
-    )
+    _unused(select(func.count()).select_from(urls), or_(refs.c.gone_day.is_(None), refs.c.gone_day > one("before")))
 )
 COUNT_OBSERVATIONS = _count(observations, observations.c.moment < one("before"))
 COUNT_REPORTS = _count(reports, reports.c.expires_day < one("before"))
@@ -164,10 +158,7 @@ def purge(
     links = _repeat(store, GONE_LINKS, before, "links", progress)
     gone_urls, gone_hosts = _purge_urls(store, before, progress)
     quirks = _repeat(store, OLD_URL_QUIRKS, day - URL_QUIRK_DAYS, "quirks", progress)
-    for statement, days in (
-        (OLD_HOST_QUIRKS, HOST_QUIRK_DAYS),
-        (VERY_OLD_HOST_QUIRKS, GET_ONLY_DAYS),
-    ):
+    for statement, days in ((OLD_HOST_QUIRKS, HOST_QUIRK_DAYS), (VERY_OLD_HOST_QUIRKS, GET_ONLY_DAYS)):
         while True:
             with store.writing() as connection:
                 rows = statement.rows(connection, {"before": day - days, "most": BATCH})
@@ -211,11 +202,7 @@ def _second(day: int) -> int:
 
 
 def _repeat(
-    store: RegistryStore,
-    statement: SqlStatement,
-    before: int,
-    what: str,
-    progress: Callable[[str, int], None],
+    store: RegistryStore, statement: SqlStatement, before: int, what: str, progress: Callable[[str, int], None]
 ) -> int:
     gone = 0
     while True:

@@ -562,8 +562,5 @@ quality = _table(
     Index("link_quality_repairs", "repair", "repair_ms", "page_id", **_only("repair <> 0")),
     Index("link_quality_repair", "repair", "repair_ms", "page_id", **_only("repair IN (1, 2)")),
     Index("link_quality_repaired", "repair_page_id", **_only("repair_page_id <> ''")),
-    Index(
-        *("link_quality_unrecorded", "page_id", "level"),
-        **_only("is_recorded = 0", "NOT is_recorded"),
-    ),
+    Index(*("link_quality_unrecorded", "page_id", "level"), **_only("is_recorded = 0", "NOT is_recorded")),
 )

@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Connection,
-    Dialect,
-    Executable,
-    Table,
-    bindparam,
-)
+from sqlalchemy import BindParameter, ColumnElement, Connection, Dialect, Executable, Table, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 MOST = 512  # values in one list

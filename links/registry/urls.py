@@ -3,15 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    bindparam,
-    literal_column,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, literal_column, select, update
 
 from core.errors import InputError, InvariantError
 from core.hosts import registrable
@@ -21,15 +13,7 @@ from links.check_result import CheckMethod
 from links.registry.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, observations, urls
 from links.registry.statements import Reader, SqlStatement, insert_missing, many, one
 from links.states import FailureProof, LinkHealth, LinkState
-from links.url_parts import (
-    SCHEMES,
-    UrlParts,
-    bucket_of,
-    domain_index,
-    key_of,
-    split_identity,
-    url_parts_of,
-)
+from links.url_parts import SCHEMES, UrlParts, bucket_of, domain_index, key_of, split_identity, url_parts_of
 
 # New URLs are looked at within a week, spread evenly: no burst after an import.
 FIRST_LOOKS_DAYS = 7
@@ -93,10 +77,7 @@ def select_url_rows() -> Select[Any]:
 FIND = SqlStatement(select_url_rows().where(urls.c.key.in_(many("keys"))), "keys")
 FIND_IDS = SqlStatement(select_url_rows().where(urls.c.id.in_(many("ids"))), "ids")
 FIND_KEYS = SqlStatement(
-    select(
-        *(urls.c.key, urls.c.id, urls.c.touched_day),
-        *(urls.c.scheme, hosts.c.name, urls.c.port, urls.c.path),
-    )
+    select(*(urls.c.key, urls.c.id, urls.c.touched_day), *(urls.c.scheme, hosts.c.name, urls.c.port, urls.c.path))
     .select_from(urls.join(hosts, hosts.c.id == urls.c.host_id))
     .where(urls.c.key.in_(many("keys"))),
     "keys",
@@ -187,12 +168,7 @@ def _write(connection: Connection, missing: Mapping[bytes, UrlParts], day: int) 
     places: dict[str, int] = dict(FIND_HOSTS.each(connection, "names", names))
     new = [name for name in names if name not in places]
     new_hosts = [
-        {
-            "name": name,
-            "domain_index": domain_index(name),
-            "domain": registrable(name),
-            "bucket": bucket_of(name),
-        }
+        {"name": name, "domain_index": domain_index(name), "domain": registrable(name), "bucket": bucket_of(name)}
         for name in new
     ]
     insert_missing(connection, hosts, new_hosts)
@@ -316,11 +292,7 @@ def _within_host(pattern: UrlPattern) -> Sequence[ColumnElement[bool]]:
         return [*conditions, path_head == head, urls.c.path == path]
     if head:
         after = head[:-1] + chr(ord(head[-1]) + 1)  # paths are ASCII, in the order of their bytes
-        conditions += [
-            path_head >= head,
-            path_head < after,
-            urls.c.path.startswith(path, autoescape=True),
-        ]
+        conditions += [path_head >= head, path_head < after, urls.c.path.startswith(path, autoescape=True)]
     return conditions
 
 

@@ -275,8 +275,7 @@ TREE_HOSTS = SqlStatement(
     .limit(one("most"))
 )
 RANGE_ON_HOSTS = SqlStatement(
-    _LINK.where(urls.c.host_id.in_(many("hosts")), _head >= one("low"), _head < one("high")).limit(one("most")),
-    "hosts",
+    _LINK.where(urls.c.host_id.in_(many("hosts")), _head >= one("low"), _head < one("high")).limit(one("most")), "hosts"
 )
 ALIKE_ON_HOSTS = SqlStatement(
     _LINK.where(urls.c.host_id.in_(many("hosts")), _head == one("head")).limit(one("most")), "hosts"

@@ -97,8 +97,7 @@ def spam_on(rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[in
     )
     return [
         SpamHit(
-            *(row.page, row.page_id, row.title, row.url, SpamLine(row.list, row.line)),
-            *(row.first_day, row.last_day),
+            *(row.page, row.page_id, row.title, row.url, SpamLine(row.list, row.line)), *(row.first_day, row.last_day)
         )
         for row in found.all()
     ]
@@ -125,9 +124,7 @@ def mark_pages_of_entry(rows: Connection, wiki_id: int, entry: str) -> int:
     found = rows.execute(
         update(pages)
         .where(
-            pages.c.wiki_id == wiki_id,
-            pages.c.excluded.contains(entry, autoescape=True),
-            pages.c.is_stale.is_(False),
+            pages.c.wiki_id == wiki_id, pages.c.excluded.contains(entry, autoescape=True), pages.c.is_stale.is_(False)
         )
         .values(is_stale=True)
     )
@@ -182,10 +179,7 @@ class RuleBook:
             select(table.wiki_id, table.name, table.kind, table.content).where(*its).order_by(table.wiki_id, table.name)
         )
         spam = [
-            SpamList(
-                *(row.name, SpamListKind(row.kind), row.content),
-                is_global=row.wiki_id == FARM_WIDE,
-            )
+            SpamList(*(row.name, SpamListKind(row.kind), row.content), is_global=row.wiki_id == FARM_WIDE)
             for row in contents
         ]
         made = _rules(facts, spam)

@@ -247,10 +247,7 @@ class AccessControl:
             subject = TakedownSubject(row["url"], row["timestamp"], row["digest"])
             why = strictest_takedown((takedowns.on(subject, now), self.holds.payload(row["digest"])))
             if why is not None:
-                documents[page_id] = (
-                    *documents.get(page_id, ()),
-                    EmbeddedDocument(row["url"], why),
-                )
+                documents[page_id] = (*documents.get(page_id, ()), EmbeddedDocument(row["url"], why))
         return documents
 
     def _taken_down(self, capture: Capture) -> Takedown | None:

@@ -12,13 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from playback.access.decision_store import (
-    DecisionStore,
-    WatchedValue,
-    insert_row,
-    record_of,
-    row_values,
-)
+from playback.access.decision_store import DecisionStore, WatchedValue, insert_row, record_of, row_values
 from playback.access.takedowns import Takedown, TakedownKind, digest_key
 from playback.access.threat_lists import ListHit, ThreatLists, load_lists
 from warc.index.database import in_lists

@@ -9,15 +9,7 @@ from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
 from playback.access.decision_store import DecisionStore, WatchedValue, numbered_row
-from playback.access.levels import (
-    Level,
-    LevelActor,
-    LevelDecision,
-    LevelRight,
-    LevelRules,
-    LevelScope,
-    LevelTarget,
-)
+from playback.access.levels import Level, LevelActor, LevelDecision, LevelRight, LevelRules, LevelScope, LevelTarget
 
 _LONGEST_REASON = 2_000  # characters
 _SHOWN, _STORED, _RIGHTS = "levels", "stored_levels", "level_rights"  # tables
@@ -80,12 +72,7 @@ class LevelStore:
         if right.most is None and (right.wiki, right.editor) not in existing:
             whose = f"{right.editor}@{right.wiki}" if right.editor else f"Editors of {right.wiki}"
             raise InputError(f"{whose} have no right of their own to withdraw.")
-        values = {
-            "wiki": right.wiki,
-            "editor": right.editor,
-            "scope": right.scope.value,
-            "most": str(right.most or ""),
-        }
+        values = {"wiki": right.wiki, "editor": right.editor, "scope": right.scope.value, "most": str(right.most or "")}
         self._add(_RIGHTS, [values], right.actor, right.decided_at, right.reason)
 
     def history(self, *, is_stored: bool = False) -> list[LevelDecision[Any]]:
@@ -123,12 +110,7 @@ class LevelStore:
         return [decode(row) for row in self._store.rows(query, {"number": number})]
 
     def _add(
-        self,
-        table: str,
-        rows: Sequence[Mapping[str, str]],
-        actor: LevelActor,
-        now: datetime,
-        reason: str,
+        self, table: str, rows: Sequence[Mapping[str, str]], actor: LevelActor, now: datetime, reason: str
     ) -> None:
         if len(reason) > _LONGEST_REASON:
             raise InputError(f"A reason has at most {_LONGEST_REASON} characters.")

@@ -102,8 +102,7 @@ def main() -> None:
         has_fonts=options.fonts,
     )
     server.answer_with(
-        Replay(context),
-        Policy(options.front_origin, _hosts(options.host, server.port, options.origin), options.fonts),
+        Replay(context), Policy(options.front_origin, _hosts(options.host, server.port, options.origin), options.fonts)
     )
     if rewriters is not None:
         server.application = with_full(server.application, context, options.full_origin, rewriters)

@@ -14,12 +14,7 @@ from typing import Any
 from core.captures import ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
 from core.errors import BadUrlError
 from core.page_classes import rank_sql
-from core.timestamps import (
-    from_unix_milliseconds,
-    parse_timestamp14,
-    timestamp14,
-    unix_milliseconds,
-)
+from core.timestamps import from_unix_milliseconds, parse_timestamp14, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
 from playback.access.control import PAGE_FACTS, AccessControl, PageFacts, TakenDownError, page_facts
 from playback.access.takedowns import url_within

@@ -97,8 +97,7 @@ ALLOWED_HEADERS: dict[str, re.Pattern[str]] = {
     ),
     # Only to an address of our own, so no redirect leaves the archive (P-14).
     "location": re.compile(
-        r"(?:/w/[A-Za-z0-9][A-Za-z0-9._-]{0,63})?/c/\d{14}(?:[a-z]{2}_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}",
-        re.ASCII,
+        r"(?:/w/[A-Za-z0-9][A-Za-z0-9._-]{0,63})?/c/\d{14}(?:[a-z]{2}_)?/[!$-;=?-Z_a-z\[\]~]{1,30000}", re.ASCII
     ),
     # Who keeps a copy from being shown (RFC 7725), or relations of Memento (RFC 7089); for none of
     # them is anything fetched (P-17).
@@ -289,10 +288,7 @@ def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None
 
 def _leads_home(value: str, policy: Policy) -> bool:
     """Return True when all targets of a Link header but the archived page are ours."""
-    homes = (
-        policy.front_origin,
-        *(f"{scheme}://{host}" for host in policy.hosts for scheme in _WEB),
-    )
+    homes = (policy.front_origin, *(f"{scheme}://{host}" for host in policy.hosts for scheme in _WEB))
     for target, relation in _LINKED.findall(value):
         if relation == "original":
             ours = target.startswith(("http://", "https://"))

@@ -208,11 +208,7 @@ class MadeCache:
     """
 
     def __init__(
-        self,
-        memory_bytes: int,
-        files: FileCache | None = None,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, memory_bytes: int, files: FileCache | None = None, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._memory: LRUCache[str, bytes] = LRUCache(memory_bytes, len)
         self._files = files

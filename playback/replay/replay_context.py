@@ -275,16 +275,7 @@ def maker_version() -> str:
         code.update(path.read_bytes())
     libraries = [
         f"{name} {version(name)}"
-        for name in (
-            "nh3",
-            "tinycss2",
-            "webencodings",
-            "pypdfium2",
-            "pyots",
-            "resvg-py",
-            "pillow",
-            "brotlicffi",
-        )
+        for name in ("nh3", "tinycss2", "webencodings", "pypdfium2", "pyots", "resvg-py", "pillow", "brotlicffi")
     ]
     return f"{code.hexdigest()} {libraries}"
 
@@ -334,10 +325,7 @@ def limit_level(context: ReplayContext, request: Request, *urls: str) -> tuple[R
 
 
 def shows_image(
-    context: ReplayContext,
-    request: Request,
-    capture: Capture,
-    artifact: tuple[ArtifactKind, str] | None,
+    context: ReplayContext, request: Request, capture: Capture, artifact: tuple[ArtifactKind, str] | None
 ) -> bool:
     """Return True when the image in `capture` may be shown.
 

@@ -206,11 +206,7 @@ class PartRoutes:
         if capture.mime != PDF or not shows_image(self._context, named, capture, None):
             return absent()
         return self._drawn(
-            request,
-            capture,
-            "image/webp",
-            lambda: PdfJob(load().body, number),
-            empty_on=BodyTooLargeError,
+            request, capture, "image/webp", lambda: PdfJob(load().body, number), empty_on=BodyTooLargeError
         )
 
     def _drawn(

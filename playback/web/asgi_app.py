@@ -177,10 +177,7 @@ def create_app(
             Route("/api/pages", costly(lists.api)),
             Route(ABOUT_PATH, about_crawler(around.crawler, means.render)),
             *(
-                Route(
-                    f"{wiki}/{view}/{{rest:path}}",
-                    reader.latest if view == "latest" else reader.view,
-                )
+                Route(f"{wiki}/{view}/{{rest:path}}", reader.latest if view == "latest" else reader.view)
                 for wiki in ("", "/w/{wiki}")
                 for view in (*VIEWS, "latest")
             ),

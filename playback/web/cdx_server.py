@@ -46,13 +46,7 @@ class NoSuchPageError(InputError):
 class CdxWalk:
     """Iteration over matching rows; then `resume` is the next position or None, `ended_late` True after a time-out."""
 
-    def __init__(
-        self,
-        rows: CaptureQueries,
-        permits: AccessControl,
-        query: CdxQuery,
-        late: Callable[[], bool],
-    ) -> None:
+    def __init__(self, rows: CaptureQueries, permits: AccessControl, query: CdxQuery, late: Callable[[], bool]) -> None:
         self._rows = rows
         self._permits = permits
         self._query = query
@@ -207,9 +201,7 @@ def _limited(chunks: Iterable[list[ListedCapture]], skip: int, limit: int | None
         yield chunk
 
 
-def _with_next(
-    chunks: Iterator[list[ListedCapture]],
-) -> Iterator[tuple[list[ListedCapture], Callable[[], bool]]]:
+def _with_next(chunks: Iterator[list[ListedCapture]]) -> Iterator[tuple[list[ListedCapture], Callable[[], bool]]]:
     """Yield each chunk with a function that checks for another one."""
     ahead: list[list[ListedCapture]] = []
 

@@ -58,8 +58,7 @@ class ClientAddresses:
 @lru_cache(maxsize=64)
 def _warn_of_proxy(peer: Address) -> None:
     _LOG.warning(
-        "front.unknown_proxy: address=%s: its readers have no rights by their network; name it with --behind.",
-        peer,
+        "front.unknown_proxy: address=%s: its readers have no rights by their network; name it with --behind.", peer
     )
 
 

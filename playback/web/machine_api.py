@@ -135,10 +135,7 @@ def _as_links(found: TimeMap, places: MementoEndpoints) -> bytes:
         lines.append(format_link(places.timemap(found.url), "timemap", type=LINK_FORMAT))
     lines += [
         format_link(
-            places.timemap(found.url, page=each.number),
-            "timemap",
-            type=LINK_FORMAT,
-            **_span(each.first, each.last),
+            places.timemap(found.url, page=each.number), "timemap", type=LINK_FORMAT, **_span(each.first, each.last)
         )
         for each in found.parts
     ]
@@ -202,11 +199,7 @@ def _as_cdxj(found: TimeMap, places: MementoEndpoints) -> bytes:
     if found.parts:
         lines.append(f"!meta {json.dumps({'timemap_index': _parts(found, places, 'cdxj')})}")
     for each, roles in found.listed():
-        about = {
-            "uri": places.memento(each),
-            "rel": " ".join((*roles, "memento")),
-            "datetime": memento_date(each),
-        }
+        about = {"uri": places.memento(each), "rel": " ".join((*roles, "memento")), "datetime": memento_date(each)}
         lines.append(f"{each.timestamp} {json.dumps(about)}")
     return ("\n".join(lines) + "\n").encode()
 
@@ -253,11 +246,7 @@ class MachineApi:
     """Routes for machines, and the headers for them on reader pages."""
 
     def __init__(
-        self,
-        database: IndexDatabase,
-        permits: AccessControl,
-        places: MementoEndpoints,
-        openness: MachineAccess,
+        self, database: IndexDatabase, permits: AccessControl, places: MementoEndpoints, openness: MachineAccess
     ) -> None:
         self._openness = openness
         self._places = places

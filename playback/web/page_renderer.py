@@ -27,14 +27,7 @@ from playback.url_paths import (
 from playback.web import i18n
 from playback.web.copy_lookup import QueueStatusReader
 from playback.web.copy_notices import CopyWarnings, TemporalDrift, rough_distance
-from playback.web.i18n import (
-    PageLanguage,
-    check_language,
-    localized_path,
-    page_language,
-    split_prefix,
-    wanted_language,
-)
+from playback.web.i18n import PageLanguage, check_language, localized_path, page_language, split_prefix, wanted_language
 from playback.web.page_request import EVERYTHING, CaptureFacets
 from playback.web.page_search import PageSearch
 from playback.web.page_store import CapturedPage, PageRecords, PageStore
@@ -231,11 +224,7 @@ class PageRenderer:
         )
 
     def __call__(
-        self,
-        template: str,
-        code: int = 200,
-        headers: Mapping[str, str] | None = None,
-        **values: object,
+        self, template: str, code: int = 200, headers: Mapping[str, str] | None = None, **values: object
     ) -> HTMLResponse:
         """Render the page in the reader's language."""
         reader = page_language.get()

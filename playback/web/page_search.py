@@ -28,10 +28,7 @@ _LONGEST = 500  # characters
 _MOST_WORDS = 8
 _PREFIXED = re.compile(r"(host|site|url|title)\s*:(?!//)\s*(.*)", re.IGNORECASE | re.DOTALL)
 _CURSOR = re.compile(r"(-?\d{1,16})\.([0-9A-Za-z_-]{1,64})", re.ASCII)
-_HOST = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://)?(?:\*\.)?([^/?#\s@]+?)(?::\d*)?(?:[/?#].*)?",
-    re.IGNORECASE | re.DOTALL,
-)
+_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:\*\.)?([^/?#\s@]+?)(?::\d*)?(?:[/?#].*)?", re.IGNORECASE | re.DOTALL)
 # Characters after a host's labels in a replay key: its end, a subdomain's label, a port.
 _AFTER_HOST = ((")", "*"), (",", "-"), (":", ";"))
 
@@ -106,11 +103,7 @@ class PageSearch:
         self._most_read = most_read
 
     def find(
-        self,
-        question: PageSearchQuery,
-        *,
-        before: PageListCursor | None = None,
-        after: PageListCursor | None = None,
+        self, question: PageSearchQuery, *, before: PageListCursor | None = None, after: PageListCursor | None = None
     ) -> PageSearchResult:
         """Return the newest pages; with `before` older ones, with `after` the next newer ones."""
         is_address = question.words.lower().startswith(("http://", "https://"))
@@ -138,12 +131,7 @@ class PageSearch:
         )
 
     def _shown(
-        self,
-        question: PageSearchQuery,
-        condition: "_SqlCondition",
-        at: PageListCursor | None,
-        *,
-        newer_wanted: bool,
+        self, question: PageSearchQuery, condition: "_SqlCondition", at: PageListCursor | None, *, newer_wanted: bool
     ) -> tuple[list[CapturedPage], PageListCursor | None]:
         """Return the visible pages of a result plus one, and where a bounded search stopped."""
         pages: list[CapturedPage] = []
@@ -194,8 +182,7 @@ class PageSearch:
         if (condition.filter == _ALL and not condition.range) or len(rows) >= step.limit:
             return list(rows), None
         last = self._database.rows(
-            f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most",
-            {**step.values, "most": self._most_read - 1},
+            f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most", {**step.values, "most": self._most_read - 1}
         )
         return list(rows), _cursor(last[0]) if last else None
 
@@ -235,10 +222,7 @@ class PageSearch:
         values: dict[str, str] = {}
         parts = []
         for number, (low, high) in enumerate(ranges):
-            values |= {
-                f"low_{number}": low[:KEY_CHARACTERS],
-                f"high_{number}": high[:KEY_CHARACTERS],
-            }
+            values |= {f"low_{number}": low[:KEY_CHARACTERS], f"high_{number}": high[:KEY_CHARACTERS]}
             key = self._database.key
             # Equal where both were cut off.
             comparison = "<=" if len(high) > KEY_CHARACTERS else "<"

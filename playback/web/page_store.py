@@ -14,27 +14,14 @@ from core.page_classes import GOOD, QUALITY_SQL, WITHHELD, class_rank, is_usable
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import from_unix_milliseconds, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
-from playback.access.control import (
-    PAGE_FACTS,
-    WITH_FRAMES,
-    AccessControl,
-    PageFacts,
-    TakenDownError,
-    page_facts,
-)
+from playback.access.control import PAGE_FACTS, WITH_FRAMES, AccessControl, PageFacts, TakenDownError, page_facts
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownSubject
 from playback.mementos import url_values
 from playback.url_paths import is_web_url
 from playback.web.page_request import EVERYTHING, CaptureFacets
 from warc.artifact_reader import ArtifactReader, RecordPlace
 from warc.index.database import IndexDatabase, in_lists, key_values
-from warc.index.page_choice import (
-    BEST_FIRST,
-    OFFERED,
-    USABLE,
-    BestPageQuery,
-    best_pages,
-)
+from warc.index.page_choice import BEST_FIRST, OFFERED, USABLE, BestPageQuery, best_pages
 
 _LOG = logging.getLogger(__name__)
 _Artifact = TypeVar("_Artifact")
@@ -248,21 +235,12 @@ class PageStore:
                 offered = best_pages(self._database.rows, self._database.has_key, key, COLUMNS, wanted)
                 urls = (facts["url"], facts["twin"])
                 first = list(
-                    takewhile(
-                        lambda row: row["timestamp"] == wanted.timestamp and row["url"] in urls,
-                        offered,
-                    )
+                    takewhile(lambda row: row["timestamp"] == wanted.timestamp and row["url"] in urls, offered)
                 )
                 seen = [row["page_id"] for row in (*first, *very)]
                 yield from (*first, *very)
         for shown in (OFFERED, f"NOT ({OFFERED})"):
-            rows = best_pages(
-                self._database.rows,
-                self._database.has_key,
-                key,
-                COLUMNS,
-                replace(wanted, shown=shown),
-            )
+            rows = best_pages(self._database.rows, self._database.has_key, key, COLUMNS, replace(wanted, shown=shown))
             yield from (row for row in rows if row["page_id"] not in seen)
 
     def better(self, page: CapturedPage) -> CapturedPage | None:

@@ -144,12 +144,7 @@ class RequestThrottle:
     """Request counter with at most `most` token buckets, or `shared` ones under `name`. Thread-safe."""
 
     def __init__(
-        self,
-        rates: ReaderRates,
-        *,
-        most: int = MOST_BUCKETS,
-        shared: SharedBuckets | None = None,
-        name: str = "",
+        self, rates: ReaderRates, *, most: int = MOST_BUCKETS, shared: SharedBuckets | None = None, name: str = ""
     ) -> None:
         """Create the buckets."""
         self._rates = rates
@@ -238,10 +233,7 @@ class RateLimiter:
     """Rate limiter for requests under a policy; different names count separately. Thread-safe."""
 
     def __init__(
-        self,
-        access: RateLimitPolicy,
-        name: str = "links",
-        monotonic: Callable[[], float] = time.monotonic,
+        self, access: RateLimitPolicy, name: str = "links", monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._access = access
         self._monotonic = monotonic

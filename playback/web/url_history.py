@@ -16,12 +16,7 @@ from playback.url_paths import escape_url, is_web_url
 from playback.web import i18n
 from playback.web.i18n import localized_path
 from playback.web.page_renderer import WebContext, changes_path, history_path
-from playback.web.page_request import (
-    facet_choices,
-    moment_of,
-    parse_comparison_request,
-    parse_history_request,
-)
+from playback.web.page_request import facet_choices, moment_of, parse_comparison_request, parse_history_request
 from playback.web.page_store import CapturedPage, CaptureMoment, TimeSpan
 from playback.web.reader_page import no_copy, queue_status_of
 from playback.web.text_diff import compare_texts
@@ -106,10 +101,7 @@ class CaptureCalendar:
     def _day(self, year: int, month: int, number: int) -> CalendarDay:
         name = f"{year:04}{month:02}{number:02}"
         return CalendarDay(
-            date(year, month, number),
-            self._captures[name],
-            self._offered[name],
-            self._newest.get(name, ""),
+            date(year, month, number), self._captures[name], self._offered[name], self._newest.get(name, "")
         )
 
 

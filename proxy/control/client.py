@@ -17,14 +17,7 @@ from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import ProxyUnavailableError, WeboidError
 from core.hosts import ProxyEndpoint
 from core.timestamps import warc_date
-from proxy.control.frames import (
-    HEAD_LIMIT_BYTES,
-    UNTAGGED,
-    FrameTags,
-    Message,
-    pack_frame,
-    receive_frame_async,
-)
+from proxy.control.frames import HEAD_LIMIT_BYTES, UNTAGGED, FrameTags, Message, pack_frame, receive_frame_async
 from proxy.request_log import RefetchRequest, RequestLogEntry, from_table
 
 if TYPE_CHECKING:

@@ -315,11 +315,7 @@ def take_aligned_grey(shown: TiledPicture, alignment: RowAlignment, first: int, 
 
 
 def _taken(
-    plane: NDArray[np.uint8],
-    ground: int | tuple[int, int, int],
-    alignment: RowAlignment,
-    first: int,
-    end: int,
+    plane: NDArray[np.uint8], ground: int | tuple[int, int, int], alignment: RowAlignment, first: int, end: int
 ) -> NDArray[np.uint8]:
     places = alignment.rows[:, first:end]
     count = places.shape[1]

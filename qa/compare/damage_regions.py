@@ -32,12 +32,7 @@ class RegionKind(StrEnum):
     COVERED = "covered"  # something lies over what was drawn, or dims it
 
 
-_KINDS = {
-    LOST: RegionKind.LOST,
-    CHANGED: RegionKind.CHANGED,
-    ADDED: RegionKind.ADDED,
-    DIMMED: RegionKind.COVERED,
-}
+_KINDS = {LOST: RegionKind.LOST, CHANGED: RegionKind.CHANGED, ADDED: RegionKind.ADDED, DIMMED: RegionKind.COVERED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +82,7 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
     count = int(own.max()) + 1
     weights = np.bincount(own, damage.weight[damaged] * (1 - damage.alike[damaged]), count)
     sizes = np.bincount(own, minlength=count)
-    tallies = np.stack(
-        [np.bincount(own[damage.kinds[damaged] == kind], minlength=count) for kind in range(5)],
-        axis=1,
-    )
+    tallies = np.stack([np.bincount(own[damage.kinds[damaged] == kind], minlength=count) for kind in range(5)], axis=1)
     # First row, end row, first column and end column of each region.
     edges = np.zeros((count, 4), np.intp)
     edges[:, (0, 2)] = np.iinfo(np.intp).max
@@ -157,11 +149,7 @@ def label_connected(flags: Flags) -> NDArray[np.intp]:
         apart = one != other
         if not apart.any():
             break
-        pairs, low, high = (
-            pairs[apart],
-            np.minimum(one, other)[apart],
-            np.maximum(one, other)[apart],
-        )
+        pairs, low, high = (pairs[apart], np.minimum(one, other)[apart], np.maximum(one, other)[apart])
         np.minimum.at(root, high, low)
         while True:
             shorter = root[root]
@@ -177,12 +165,7 @@ MOST_WIDTH_PX = 1_280
 MOST_HEIGHT_PX = 4_000  # higher pictures are scaled down
 _PALE = 0.35  # remaining contrast of the page
 _TINT = 0.45
-_COLOURS = {
-    LOST: (214, 40, 40),
-    CHANGED: (240, 140, 0),
-    ADDED: (30, 100, 220),
-    DIMMED: (130, 60, 190),
-}
+_COLOURS = {LOST: (214, 40, 40), CHANGED: (240, 140, 0), ADDED: (30, 100, 220), DIMMED: (130, 60, 190)}
 _BOXES = {_KINDS[kind]: colour for kind, colour in _COLOURS.items()}
 _MOST_MARKS = 100  # of a strip
 _LEAST_BOX_TILES = 2  # smaller ones are seen by their tint

@@ -14,14 +14,7 @@ from core.errors import PictureError
 from core.playback_check import PlaybackFault, QaVerdict
 from qa.compare.alignment import align_rows, take_aligned, take_aligned_grey
 from qa.compare.damage_regions import DamageRegion, draw_heat_map, find_regions
-from qa.compare.picture_decoder import (
-    Floats,
-    Grey,
-    PictureRows,
-    TiledPicture,
-    decode_picture,
-    fit_widths,
-)
+from qa.compare.picture_decoder import Floats, Grey, PictureRows, TiledPicture, decode_picture, fit_widths
 from qa.compare.tile_damage import (
     ADDED,
     ADDED_WEIGHT,

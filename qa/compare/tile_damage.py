@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from qa.compare.alignment import RowAlignment
-from qa.compare.picture_decoder import (
-    TILE_PX,
-    Flags,
-    Floats,
-    Grey,
-    PictureRows,
-    TiledPicture,
-    chunks,
-)
+from qa.compare.picture_decoder import TILE_PX, Flags, Floats, Grey, PictureRows, TiledPicture, chunks
 from qa.compare.tile_metrics import TileMetrics, similarity, tile_ranges
 
 DRAWN = 24  # of 255, from a tile's darkest to its brightest pixel: less is ground, a gradient or noise

@@ -155,11 +155,7 @@ def _of_picture(
     rest = 1 - min(sum(each.share for each in excused) / harm, 1.0) if harm > _NOTHING else 0.0
     lost, changed, recoloured = (share * rest for share in (picture.lost, picture.changed, picture.recoloured))
     screen = _screen(picture.size_seen)
-    yield _RuleFinding(
-        PlaybackFault.LOST,
-        _weight(lost, bounds.lost),
-        f"{lost:.0%} of the visible content is missing.",
-    )
+    yield _RuleFinding(PlaybackFault.LOST, _weight(lost, bounds.lost), f"{lost:.0%} of the visible content is missing.")
 
     def weight(changed: float) -> float:
         return max(_weight(changed, bounds.changed), _weight(lost + changed, bounds.harm))

@@ -31,12 +31,7 @@ from playback.web.i18n import localized_path, noop, translate, when
 from playback.web.page_renderer import WebContext, path_with_query, scripted_headers
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry.registry_api import REGISTRY_AWAY, TOO_OFTEN, answer_or_problem
-from playback.web.registry.registry_forms import (
-    OTHER_SITE,
-    STALE_FORM,
-    check_sender,
-    read_form_post,
-)
+from playback.web.registry.registry_forms import OTHER_SITE, STALE_FORM, check_sender, read_form_post
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
 from qa.check_store import MOST_COUNTED
 from qa.check_table import CheckedPage
@@ -326,11 +321,7 @@ class QualityPages:
         return self._render("quality/refused.html", code, headers, text=text, back=self._address({}))
 
     def _render(
-        self,
-        template: str,
-        code: int = 200,
-        headers: Mapping[str, str] | None = None,
-        **values: Any,
+        self, template: str, code: int = 200, headers: Mapping[str, str] | None = None, **values: Any
     ) -> Response:
         return self._context.render(
             template,
@@ -438,10 +429,7 @@ class QualityContext:
         results = VisibleChecks(registry.source, context.store, context.cautions)
         reporters = cache(partial(open_reporter_digests, self.layout))
         gate = ReviewGate(
-            self.reviewers,
-            reporters,
-            RateLimiter(registry.access, "quality", context.clock.monotonic),
-            context.clock,
+            self.reviewers, reporters, RateLimiter(registry.access, "quality", context.clock.monotonic), context.clock
         )
         return QualityPages(
             results,

@@ -46,10 +46,7 @@ class BehaviourSurvey(NamedTuple):
 
 
 async def run_behaviours(
-    page: BrowserPage,
-    behaviours: BehaviourSet,
-    steps: VisitSteps,
-    icons: dict[str, bool] | None = None,
+    page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps, icons: dict[str, bool] | None = None
 ) -> tuple[tuple[PageBehaviour, ...], bool]:
     """Run the behaviours; return their results, and whether the page may load something because of them.
 
@@ -205,11 +202,7 @@ ICONS_KNOWN = 10_000
 
 
 async def load_candidates(
-    page: BrowserPage,
-    frame: PageFrame,
-    source: str,
-    options: dict[str, Any],
-    known: dict[str, bool],
+    page: BrowserPage, frame: PageFrame, source: str, options: dict[str, Any], known: dict[str, bool]
 ) -> BehaviourAnswer:
     """Load all candidates of images, those of unreadable style sheets and of the web app manifest too.
 

@@ -93,12 +93,7 @@ def parse_answer(answer: object) -> BehaviourAnswer:
 
 
 async def run_script(
-    page: BrowserPage,
-    frame: PageFrame,
-    source: str,
-    options: dict[str, Any],
-    *,
-    gesture: bool = False,
+    page: BrowserPage, frame: PageFrame, source: str, options: dict[str, Any], *, gesture: bool = False
 ) -> BehaviourAnswer:
     """Run a script in the frame and return its answer; errors as `run_in`."""
     return parse_answer(await run_in(page, frame, source, options, gesture=gesture))

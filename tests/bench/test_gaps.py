@@ -79,10 +79,7 @@ def test_a_visit_in_a_block_is_found() -> None:
 _TICKS = st.integers(0, 40)
 _LOGS = st.lists(
     st.builds(
-        lambda host, begin, length: Span(host, begin, begin + length),
-        st.sampled_from("ab"),
-        _TICKS,
-        st.integers(1, 12),
+        lambda host, begin, length: Span(host, begin, begin + length), st.sampled_from("ab"), _TICKS, st.integers(1, 12)
     ),
     max_size=12,
 )
@@ -132,8 +129,7 @@ def test_a_log_is_read_in_both_forms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["a 1", "a 2 1", "a nan 1", "a 1 inf", '{"host": "a"}', "{", '{"host": "a", "begin": []}'],
+    "line", ["a 1", "a 2 1", "a nan 1", "a 1 inf", '{"host": "a"}', "{", '{"host": "a", "begin": []}']
 )
 def test_a_line_that_is_none_is_named(tmp_path: Path, line: str) -> None:
     """A log that is misread would prove anything."""

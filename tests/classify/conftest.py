@@ -1,12 +1,3 @@
 """Fixtures of classify."""
 
-from tests.render.conftest import (  # noqa: F401 fixtures
-    authority,
-    browser,
-    clock,
-    look,
-    proxy,
-    settings,
-    site,
-    stranger,
-)
+from tests.render.conftest import authority, browser, clock, look, proxy, settings, site, stranger  # noqa: F401 fixtures

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classify.page_excerpt import (
-    page_refresh_target,
-    parse_page_excerpt,
-    says_not_found,
-    says_parked,
-    simhash,
-)
+from classify.page_excerpt import page_refresh_target, parse_page_excerpt, says_not_found, says_parked, simhash
 from links.checker.answer_verdict import RETRY_LIMIT_S, retry_after_s
 from links.checker.http_exchange import PLAIN_BYTES, dechunked, decoded
 from links.checker.http_probe import COOKIES, ChainCookies
@@ -59,18 +53,8 @@ def test_no_page_breaks_the_hints(text: str) -> None:
     "title",
     [
         *("404", "404 Not Found", "Error 404", "Page not found", "Not Found | Town of Stone"),
-        *(
-            "Town of Stone - 404",
-            "Seite nicht gefunden",
-            "Page introuvable",
-            "Página no encontrada",
-        ),
-        *(
-            "Pagina non trovata",
-            "Страница не найдена",
-            "ページが見つかりません",
-            "HTTP Error 404.0",
-        ),
+        *("Town of Stone - 404", "Seite nicht gefunden", "Page introuvable", "Página no encontrada"),
+        *("Pagina non trovata", "Страница не найдена", "ページが見つかりません", "HTTP Error 404.0"),
         *("The page you requested could not be found", "This page doesn\u2019t exist"),
         *("Sorry, this page is no longer available", "File not found - Stone"),
     ],

@@ -53,11 +53,7 @@ SORRY = (
     [
         pytest.param(site(reply(), reply(404)), CheckVerdict.OK, id="a-site-that-denies-what-it-has-not"),
         pytest.param(site(reply(), reply(body=SORRY)), CheckVerdict.OK, id="a-page-beside-soft-404s"),
-        pytest.param(
-            site(reply(body=SORRY), reply(body=SORRY)),
-            CheckVerdict.SUSPECT,
-            id="a-soft-404-in-place",
-        ),
+        pytest.param(site(reply(body=SORRY), reply(body=SORRY)), CheckVerdict.SUSPECT, id="a-soft-404-in-place"),
         pytest.param(site(reply(), moved("/")), CheckVerdict.OK, id="all-others-are-led-to-the-front-page"),
         pytest.param(site(reply(), moved(CITED)), CheckVerdict.OK, id="all-others-are-led-to-the-cited-page"),
         pytest.param(site(reply(), reply(500)), CheckVerdict.OK, id="all-others-fail"),
@@ -88,10 +84,7 @@ async def test_pages_led_to_one_place_with_the_invented_are_suspect() -> None:
             return [moved("/welcome-to-our-new-site.html?from=" + request.path)]
         return [reply()]
 
-    async with (
-        serving({"a.test:80": answer}) as resolve,
-        prober_for(settings_for(resolve)) as prober,
-    ):
+    async with serving({"a.test:80": answer}) as resolve, prober_for(settings_for(resolve)) as prober:
         found = await prober.probe_sibling(f"http://a.test{CITED}")
     assert found.verdict is CheckVerdict.SUSPECT
     assert found.note == "soft 404: an invented path is led to the same page"
@@ -103,10 +96,7 @@ async def test_a_suspicion_is_compared_as_well() -> None:
     def answer(request: Request) -> Steps:
         return [reply() if request.path == "/" else moved("/")]
 
-    async with (
-        serving({"a.test:80": answer}) as resolve,
-        prober_for(settings_for(resolve)) as prober,
-    ):
+    async with serving({"a.test:80": answer}) as resolve, prober_for(settings_for(resolve)) as prober:
         found = await prober.probe_sibling(f"http://a.test{CITED}")
     assert found.verdict is CheckVerdict.SUSPECT
     assert found.note.startswith("soft 404")
@@ -114,10 +104,7 @@ async def test_a_suspicion_is_compared_as_well() -> None:
 
 async def test_a_front_page_is_not_compared() -> None:
     """A site that answers all with its front page has a front page."""
-    async with (
-        serving({"a.test:80": always(reply())}) as resolve,
-        prober_for(settings_for(resolve)) as prober,
-    ):
+    async with serving({"a.test:80": always(reply())}) as resolve, prober_for(settings_for(resolve)) as prober:
         found = await prober.probe_sibling("http://a.test/")
     assert found.verdict is CheckVerdict.OK
 
@@ -142,12 +129,7 @@ def test_what_is_invented_stands_beside_the_cited(url: str, expected: str) -> No
 
 
 @settings(max_examples=examples(25))
-@given(
-    st.lists(
-        st.sampled_from(["stone", "bridge", "river", "mill", "town", "valley", "market"]),
-        min_size=200,
-    )
-)
+@given(st.lists(st.sampled_from(["stone", "bridge", "river", "mill", "town", "valley", "market"]), min_size=200))
 def test_one_more_word_hardly_moves_the_hash(words: list[str]) -> None:
     """Pages that differ in a word have hashes that differ in few bits."""
     one = simhash(parse_page_excerpt(" ".join(words).encode()))

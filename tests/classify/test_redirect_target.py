@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classify.redirect_target import (
-    BadLocationError,
-    RedirectEnding,
-    classify_ending,
-    resolve_location,
-)
+from classify.redirect_target import BadLocationError, RedirectEnding, classify_ending, resolve_location
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ def test_an_artifacts_name_reads_back(kind: ArtifactKind, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri",
-    ["", "urn", "urn:view", "urn:other:https://a.example/", "https://a.example/", "URN:view:x"],
+    "uri", ["", "urn", "urn:view", "urn:other:https://a.example/", "https://a.example/", "URN:view:x"]
 )
 def test_what_names_no_artifact_is_none(uri: str) -> None:
     """Other tools' names are left alone."""

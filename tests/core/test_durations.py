@@ -59,8 +59,7 @@ def test_what_is_told_can_be_typed(seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(-1, "0.0 s"), (9.94, "9.9 s"), (10, "10 s"), (60, "1 min"), (90_000, "1 d 1 h")],
+    ("seconds", "text"), [(-1, "0.0 s"), (9.94, "9.9 s"), (10, "10 s"), (60, "1 min"), (90_000, "1 d 1 h")]
 )
 def test_a_length_is_told_in_two_units(seconds: float, text: str) -> None:
     """The largest that it fills, and the next."""

@@ -162,14 +162,8 @@ def test_an_endpoint_is_never_a_name(text: str) -> None:
     [
         ("direct", None),
         ("socks5://127.0.0.1:1080", UpstreamProxy(UpstreamProxyScheme.SOCKS5, "127.0.0.1", 1080)),
-        (
-            "socks5h://tor.example:9050",
-            UpstreamProxy(UpstreamProxyScheme.SOCKS5H, "tor.example", 9050),
-        ),
-        (
-            "http://a%40b:p%3Aw@[::1]:3128/",
-            UpstreamProxy(UpstreamProxyScheme.HTTP, "[::1]", 3128, "a@b", "p:w"),
-        ),
+        ("socks5h://tor.example:9050", UpstreamProxy(UpstreamProxyScheme.SOCKS5H, "tor.example", 9050)),
+        ("http://a%40b:p%3Aw@[::1]:3128/", UpstreamProxy(UpstreamProxyScheme.HTTP, "[::1]", 3128, "a@b", "p:w")),
     ],
 )
 def test_a_proxy_is_named_by_its_url(text: str, via: UpstreamProxy | None) -> None:

@@ -99,10 +99,7 @@ KNOWN = [
     (b"<feed xmlns='http://www.w3.org/2005/Atom'>", "application/atom+xml"),
     (b"<?xml version='1.0'?><!DOCTYPE svg [<!ENTITY a 'b'>]><svg>", "image/svg+xml"),
     (b"<!-- a --><svg xmlns='http://www.w3.org/2000/svg'>", "image/svg+xml"),
-    (
-        b"<?xml version='1.0'?><!DOCTYPE html><html xmlns='http://www.w3.org/1999/xhtml'>",
-        "application/xhtml+xml",
-    ),
+    (b"<?xml version='1.0'?><!DOCTYPE html><html xmlns='http://www.w3.org/1999/xhtml'>", "application/xhtml+xml"),
     (b'{"version": "https://jsonfeed.org/version/1.1"}', "application/feed+json"),
     (b'{"a": 1}', "application/json"),
     (b"{a: 1}", TEXT),

@@ -180,9 +180,5 @@ def test_deep_and_long_data_costs_no_more_than_its_limit() -> None:
     assert main_work(["x" * 600_000]) == ({}, {})
     work, known = main_work(ld([{"@type": "Thing", "@id": str(n), "name": "x"} for n in range(9_000)]))
     assert (work, len(known) <= 2_000) == ({}, True)
-    loop = {
-        "@type": "Article",
-        "author": {"@id": "#a"},
-        "@graph": [{"@id": "#a", "name": {"@id": "#a"}}],
-    }
+    loop = {"@type": "Article", "author": {"@id": "#a"}, "@graph": [{"@id": "#a", "name": {"@id": "#a"}}]}
     assert fact_value(read(scripts=ld(loop)), "author") == ""

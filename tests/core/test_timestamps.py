@@ -68,11 +68,7 @@ def test_what_is_no_warc_date_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "microsecond"),
-    [
-        ("2026-01-01T00:00:00Z", 0),
-        ("2026-01-01T00:00:00.5Z", 500_000),
-        ("2026-01-01T00:00:00.123456789Z", 123_456),
-    ],
+    [("2026-01-01T00:00:00Z", 0), ("2026-01-01T00:00:00.5Z", 500_000), ("2026-01-01T00:00:00.123456789Z", 123_456)],
 )
 def test_a_warc_date_may_have_any_fraction(text: str, microsecond: int) -> None:
     """WARC/1.1 allows up to nine digits; other tools write them."""

@@ -127,15 +127,7 @@ PIECES = st.sampled_from(
             "))",
             "/(",
         ],
-        *[
-            "sid=",
-            "jsessionid=",
-            "PHPSESSID=",
-            "ASPSESSIONIDabcdefgh=",
-            "cfid=",
-            "&cftoken=",
-            ".aspx",
-        ],
+        *["sid=", "jsessionid=", "PHPSESSID=", "ASPSESSIONIDabcdefgh=", "cfid=", "&cftoken=", ".aspx"],
         *("x" * 24, "y" * 32, f"/({'z' * 24})/", f"/(s({'q' * 24}))/", " ", "\t", "%0A"),
     ]
 )

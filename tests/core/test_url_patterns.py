@@ -142,10 +142,7 @@ def test_several_values_of_one_pattern_are_all_found() -> None:
 _HOSTS = st.sampled_from(["a.example", "b.a.example", "c.example", "example"])
 _PATHS = st.text("ab/", max_size=6).map(lambda text: f"/{text}")
 _URLS = st.builds(
-    lambda scheme, host, path: f"{scheme}://{host}{path}",
-    st.sampled_from(["http", "https"]),
-    _HOSTS,
-    _PATHS,
+    lambda scheme, host, path: f"{scheme}://{host}{path}", st.sampled_from(["http", "https"]), _HOSTS, _PATHS
 )
 _PATTERNS = st.one_of(
     _HOSTS,
@@ -183,9 +180,7 @@ def test_whatever_is_typed_is_understood_or_refused(text: str) -> None:
     table.find(pattern_target("http://example.org/x"))
 
 
-def test_expressions_that_need_too_much_memory_together_are_found_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_expressions_that_need_too_much_memory_together_are_found_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A set that cannot be made or runs out of memory is searched one by one, never silently empty."""
     patterns = [rf"a.{{0,20}}x{number}[0-9]+b" for number in range(60)]
     text = "zz" + "a" * 50 + "x5" + "77b" + "a" * 500

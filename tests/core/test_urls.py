@@ -24,21 +24,9 @@ WHATWG = [  # what people type, the WHATWG serialisation, the replay key of that
     ("HTTP://www.Example.org:80/", "http://www.example.org/", "org,example)/"),
     ("http://example.org./a", "http://example.org./a", "org,example)/a"),
     ("http://example.org/a?b=2&a=1", "http://example.org/a?b=2&a=1", "org,example)/a?a=1&b=2"),
-    (
-        "http://example.org/%7Euser/%c3%a9",
-        "http://example.org/%7Euser/%c3%a9",
-        "org,example)/~user/%c3%a9",
-    ),
-    (
-        "http://m%C3%BCnchen.de/stra%C3%9Fe",
-        "http://xn--mnchen-3ya.de/stra%C3%9Fe",
-        "de,xn--mnchen-3ya)/stra%c3%9fe",
-    ),
-    (
-        "http://münchen.de/straße",
-        "http://xn--mnchen-3ya.de/stra%C3%9Fe",
-        "de,xn--mnchen-3ya)/stra%c3%9fe",
-    ),
+    ("http://example.org/%7Euser/%c3%a9", "http://example.org/%7Euser/%c3%a9", "org,example)/~user/%c3%a9"),
+    ("http://m%C3%BCnchen.de/stra%C3%9Fe", "http://xn--mnchen-3ya.de/stra%C3%9Fe", "de,xn--mnchen-3ya)/stra%c3%9fe"),
+    ("http://münchen.de/straße", "http://xn--mnchen-3ya.de/stra%C3%9Fe", "de,xn--mnchen-3ya)/stra%c3%9fe"),
     ("http://faß.de/", "http://xn--fa-hia.de/", "de,xn--fa-hia)/"),
     ("http://example.org/a/../b/./c", "http://example.org/b/c", "org,example)/b/c"),
     ("http://example.org//x//y", "http://example.org//x//y", "org,example)/x/y"),
@@ -70,11 +58,7 @@ WHATWG = [  # what people type, the WHATWG serialisation, the replay key of that
     ("//google.com?q=blah", "https://google.com/?q=blah", None),
     ("zh.wikipedia.org/wiki/猫", "http://zh.wikipedia.org/wiki/%E7%8C%AB", None),
     ("https:/zh.wikipedia.org/wiki/猫", "https://zh.wikipedia.org/wiki/%E7%8C%AB", None),
-    (
-        "http%3A//www%2Eatimes%2Ecom/atimes/FH13Ak05%2Ehtml",
-        "http://www.atimes.com/atimes/FH13Ak05.html",
-        None,
-    ),
+    ("http%3A//www%2Eatimes%2Ecom/atimes/FH13Ak05%2Ehtml", "http://www.atimes.com/atimes/FH13Ak05.html", None),
     ("https%3A%2F%2Fexample.org%2Fa%2520b", "https://example.org/a%20b", None),
     ("http:%2F%2Fexample.org/a", "http://example.org/a", None),
     ("http%3A//example.org/Falk%F6ping", "http://example.org/Falk%F6ping", None),
@@ -87,11 +71,7 @@ WHATWG = [  # what people type, the WHATWG serialisation, the replay key of that
     ("http://example.org/?a+%2526+b", "http://example.org/?a+%2526+b", None),
     ("http://кц.рф/ru/", "http://xn--j1ay.xn--p1ai/ru/", None),
     ("://www.musicvf.com/", "http://www.musicvf.com/", None),
-    (
-        "http://example.org/?id=x;view=1up;seq=1",
-        "http://example.org/?id=x;view=1up;seq=1",
-        None,
-    ),
+    ("http://example.org/?id=x;view=1up;seq=1", "http://example.org/?id=x;view=1up;seq=1", None),
     ("www.example.org/a", "http://www.example.org/a", None),
     ("example.org:8080/x", "http://example.org:8080/x", None),
     ("192.0.2.7/x", "http://192.0.2.7/x", None),
@@ -238,10 +218,7 @@ PIECES = st.sampled_from(
 TAILS = st.lists(PIECES, max_size=12).map("".join)
 HOSTS = st.sampled_from(["example.org", "www.Example.org.", "a.test:8080", "192.0.2.1", "[::1]", "münchen.de"])
 URLS = st.builds(
-    lambda scheme, host, tail: f"{scheme}://{host}/{tail}",
-    st.sampled_from(["http", "https"]),
-    HOSTS,
-    TAILS,
+    lambda scheme, host, tail: f"{scheme}://{host}/{tail}", st.sampled_from(["http", "https"]), HOSTS, TAILS
 )
 ANYTHING = st.one_of(st.text(), TAILS, URLS, st.builds("http://{}".format, st.text()))
 

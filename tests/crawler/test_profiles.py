@@ -45,11 +45,7 @@ def test_every_profile_that_comes_along_can_be_used_and_says_what_for() -> None:
 def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
     """Key by key over what it extends, from beside its own file; sheets follow; the first says it."""
     sheet = '[[sheet]]\nmatch = "{}"\nvisit.timeout_s = {}\n'
-    written(
-        tmp_path,
-        'extends = "mobile"\n[visit]\ntimeout_s = 7\n' + sheet.format("a.org", 1),
-        "base.toml",
-    )
+    written(tmp_path, 'extends = "mobile"\n[visit]\ntimeout_s = 7\n' + sheet.format("a.org", 1), "base.toml")
     mine = written(tmp_path, 'extends = "./base.toml"\nvisit.contact = "a@b.org"\n' + sheet.format("b.org", 2))
     settings = load_profile(mine)
     chain = load_chain(mine)
@@ -163,11 +159,7 @@ def test_check_warns_of_what_is_seldom_meant_and_only_of_what_was_said(tmp_path:
 
     assert result.return_value == 0
     lines = result.output.splitlines()
-    assert [line.partition(", ")[2].partition(":")[0] for line in lines[:-1]] == [
-        "line 3",
-        "line 2",
-        "line 5",
-    ]
+    assert [line.partition(", ")[2].partition(":")[0] for line in lines[:-1]] == ["line 3", "line 2", "line 5"]
     assert lines[-1].endswith("can be used.")
 
 

@@ -43,7 +43,4 @@ def test_a_problem_names_its_section(make: type) -> None:
 def test_a_finding_in_order_names_none() -> None:
     """Nor does one that is not needed."""
     assert {good("disk", "text").see, unset("disk", "text").see} == {""}
-    assert {good("disk", "").health, unset("disk", "").health} == {
-        SetupHealth.GOOD,
-        SetupHealth.UNSET,
-    }
+    assert {good("disk", "").health, unset("disk", "").health} == {SetupHealth.GOOD, SetupHealth.UNSET}

@@ -235,11 +235,7 @@ def test_the_tutorial_of_a_cluster_does_what_it_says(profile: Path, database_url
 def _start(command: str, lines: list[str], folder: Path, environment: dict[str, str], running: ExitStack) -> None:
     """Start a command that goes on, and read the lines that it prints first."""
     process = subprocess.Popen(
-        ["bash", "-c", f"exec {command}"],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
+        ["bash", "-c", f"exec {command}"], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
     )
 
     def stop() -> None:

@@ -31,12 +31,7 @@ def hunt(name: str, seconds: int, folder: Path) -> bool:
         "atheris.Setup(sys.argv[1:], TARGETS[sys.argv[1]])\n"
         "atheris.Fuzz()\n"
     )
-    limits = [
-        f"-max_total_time={seconds}",
-        f"-max_len={LONGEST}",
-        "-timeout=10",
-        "-rss_limit_mb=1024",
-    ]
+    limits = [f"-max_total_time={seconds}", f"-max_len={LONGEST}", "-timeout=10", "-rss_limit_mb=1024"]
     command = [sys.executable, "-c", code, name, *limits, f"-artifact_prefix={found}/", str(seeds)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     runs = [line for line in ended.stderr.splitlines() if line.startswith(("Done", "#"))]

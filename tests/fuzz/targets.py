@@ -56,10 +56,7 @@ def request_head(data: bytes) -> None:
     framing = _refusable(request_framing, head)
     for host, where in (
         ("origin.example", _refusable(lambda text: parse_absolute(text)[1:], head.target)),
-        (
-            "[::1]:8443",
-            _refusable(lambda text: parse_tunnelled(text, ("[::1]", 8443, True)), head.target),
-        ),
+        ("[::1]:8443", _refusable(lambda text: parse_tunnelled(text, ("[::1]", 8443, True)), head.target)),
     ):
         if where is not None and framing is not None:
             target, url = where

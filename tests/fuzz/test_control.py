@@ -26,11 +26,7 @@ FIELDS = (
 )
 ERRORS = {"InputError", "ConfigError", "BodyTooLargeError"}
 
-quick = settings(
-    max_examples=examples(60),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+quick = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(VERBS)
 values = st.recursive(
     scalars,

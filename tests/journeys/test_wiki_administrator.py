@@ -22,13 +22,7 @@ from tests.support.services.ports import free_port
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.playback,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 PAGE = "Bridges of the old town"

@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvariantError
-from links.check_history import (
-    LAST_DAY,
-    RUNS,
-    History,
-    HistoryRun,
-    add_check,
-    pack_history,
-    unpack_history,
-)
+from links.check_history import LAST_DAY, RUNS, History, HistoryRun, add_check, pack_history, unpack_history
 
 _DAYS = st.integers(0, LAST_DAY)
 _CODES = st.integers(0, 255)

@@ -147,11 +147,7 @@ def test_no_page_text_or_picture_is_taken_for_good_against_its_status(status: in
 def test_a_large_missing_page_is_missing(mime: str) -> None:
     """404 pages have megabytes today: their length says nothing."""
     reading = read_status(404, mime, 5_000_000, _PAGE)
-    assert (reading.code, reading.verdict, reading.note) == (
-        StatusCode.NOT_FOUND,
-        CheckVerdict.GONE,
-        "",
-    )
+    assert (reading.code, reading.verdict, reading.note) == (StatusCode.NOT_FOUND, CheckVerdict.GONE, "")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,7 @@ from links.states import IABOT, MARKS, LinkHealth, LinkState, next_health
 from scripts.link_state_diagram import picture
 from scripts.link_states import edges
 
-_RIPE = {
-    LinkState.DYING: LinkHealth(LinkState.DYING, 9, 0, 90),
-    LinkState.DEAD: LinkHealth(LinkState.DEAD, 9, 0, 90),
-}
+_RIPE = {LinkState.DYING: LinkHealth(LinkState.DYING, 9, 0, 90), LinkState.DEAD: LinkHealth(LinkState.DEAD, 9, 0, 90)}
 
 
 def _led() -> set[tuple[LinkState, LinkState]]:

@@ -102,13 +102,7 @@ _FINDINGS = st.builds(
 )
 
 
-@given(
-    _STANDINGS,
-    _FINDINGS,
-    st.integers(0, 200),
-    st.sampled_from(list(PRESETS.values())),
-    st.booleans(),
-)
+@given(_STANDINGS, _FINDINGS, st.integers(0, 200), st.sampled_from(list(PRESETS.values())), st.booleans())
 def test_whatever_is_found_leads_to_a_state(
     standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset, browser: bool
 ) -> None:
@@ -116,12 +110,7 @@ def test_whatever_is_found_leads_to_a_state(
     new = next_health(standing, finding, day, preset, browser=browser)
     assert 0 <= new.fails <= 300
     assert 0 <= new.proofs < 2**15
-    if finding.verdict in (
-        CheckVerdict.REFUSED,
-        CheckVerdict.UNDECIDED,
-        CheckVerdict.SUSPECT,
-        CheckVerdict.OK,
-    ):
+    if finding.verdict in (CheckVerdict.REFUSED, CheckVerdict.UNDECIDED, CheckVerdict.SUSPECT, CheckVerdict.OK):
         assert new.state is not LinkState.DEAD or standing.state is LinkState.DEAD
         assert new.fails <= standing.fails
     if standing.state in MARKS and finding.how is not CheckMethod.PERSON:
@@ -182,8 +171,7 @@ def test_a_browser_that_could_not_look_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "state"),
-    [(CheckVerdict.USURPED, LinkState.USURPED), (CheckVerdict.DEVIATED, LinkState.DEVIATED)],
+    ("verdict", "state"), [(CheckVerdict.USURPED, LinkState.USURPED), (CheckVerdict.DEVIATED, LinkState.DEVIATED)]
 )
 def test_only_the_browser_sees_another_owner_or_content(verdict: CheckVerdict, state: LinkState) -> None:
     """Anybody else's word for it is a suspicion."""
@@ -290,10 +278,7 @@ def test_no_outage_of_two_weeks_kills(days: list[int], browser: bool) -> None:
 
 def test_one_failure_that_may_pass_makes_all_of_the_run_patient() -> None:
     """A 404 after a 503 may be a server that is being set up again."""
-    looks = [
-        (0, _found(CheckVerdict.FAILING)),
-        *((day, _found(CheckVerdict.GONE)) for day in range(3, 18, 3)),
-    ]
+    looks = [(0, _found(CheckVerdict.FAILING)), *((day, _found(CheckVerdict.GONE)) for day in range(3, 18, 3))]
     assert _through(looks).state is LinkState.DYING
     assert _through([*looks, (18, _found(CheckVerdict.GONE))]).state is LinkState.DEAD
 
@@ -349,15 +334,8 @@ def test_the_browser_is_not_asked_before_its_word_counts() -> None:
     assert not needs_browser(dying, IABOT, 9)
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 4), st.sampled_from([CheckVerdict.GONE, CheckVerdict.FAILING])),
-        max_size=20,
-    )
-)
-def test_the_browser_is_asked_exactly_when_its_failure_would_kill(
-    steps: list[tuple[int, CheckVerdict]],
-) -> None:
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([CheckVerdict.GONE, CheckVerdict.FAILING])), max_size=20))
+def test_the_browser_is_asked_exactly_when_its_failure_would_kill(steps: list[tuple[int, CheckVerdict]]) -> None:
     """`needs_browser` and `after` are of one mind."""
     standing, day = _ALIVE, 0
     for step, verdict in steps:

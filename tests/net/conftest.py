@@ -1,9 +1,3 @@
 """Fixtures of net."""
 
-from tests.support.proxy_fixtures import (  # noqa: F401 fixtures
-    certificate,
-    layout,
-    origin,
-    secure_origin,
-    settings,
-)
+from tests.support.proxy_fixtures import certificate, layout, origin, secure_origin, settings  # noqa: F401 fixtures

@@ -130,9 +130,7 @@ def test_a_host_that_is_a_private_address_is_refused_however_it_is_written(host:
 def test_one_private_address_among_public_ones_refuses_the_host() -> None:
     """Every address is checked, not only the first: the second could be asked next."""
     egress = Egress(
-        EgressSettings(),
-        connect_timeout_s=LOOKS_UP_S,
-        lookup=lambda _host, _port: ["93.184.216.34", "127.0.0.1"],
+        EgressSettings(), connect_timeout_s=LOOKS_UP_S, lookup=lambda _host, _port: ["93.184.216.34", "127.0.0.1"]
     )
     with pytest.raises(BlockedAddressError):
         egress.connect("mixed.example", 80)
@@ -155,8 +153,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "expected"),
-    [("127.0.0.1:{port}", "127.0.0.1"), ("127.0.0.1", "127.0.0.1"), ("[::1]:{port}", "::1")],
+    ("override", "expected"), [("127.0.0.1:{port}", "127.0.0.1"), ("127.0.0.1", "127.0.0.1"), ("[::1]:{port}", "::1")]
 )
 def test_a_setting_names_address_and_port_of_a_host(override: str, expected: str) -> None:
     """`resolve` is asked before DNS; with a port of its own or the request's."""
@@ -164,8 +161,7 @@ def test_a_setting_names_address_and_port_of_a_host(override: str, expected: str
     with socket.create_server((expected, 0), family=family) as listener:
         port = listener.getsockname()[1]
         settings = EgressSettings(
-            allow=("127.0.0.0/8", "::1/128"),
-            resolve={"wiki.example": override.format(port=port)},
+            allow=("127.0.0.0/8", "::1/128"), resolve={"wiki.example": override.format(port=port)}
         )
         with Egress(settings, connect_timeout_s=5).connect("wiki.example", port) as connection:
             assert connection.getpeername()[:2] == (expected, port)
@@ -241,8 +237,7 @@ def test_ports_that_browsers_refuse_are_refused_before_anything_is_looked_up(por
 
 
 @pytest.mark.parametrize(
-    "host",
-    ["ads.example", "ADS.example.", "tracker.example", "a.b.tracker.example", "0x5db8d822"],
+    "host", ["ads.example", "ADS.example.", "tracker.example", "a.b.tracker.example", "0x5db8d822"]
 )
 def test_a_blocked_host_is_never_asked(host: str) -> None:
     """However it is spelled; a star takes all below it."""

@@ -103,17 +103,9 @@ def test_a_body_of_known_length_leaves_the_next_message_alone() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "HEAD", (BodyFraming.NONE, 0)),
         (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "GET", (BodyFraming.NONE, 0)),
         (b"HTTP/1.1 204 No Content\r\n\r\n", "GET", (BodyFraming.NONE, 0)),
-        (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n",
-            "GET",
-            (BodyFraming.CHUNKED, 0),
-        ),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n", "GET", (BodyFraming.CHUNKED, 0)),
         (b"HTTP/1.1 200 OK\r\n\r\n", "GET", (BodyFraming.CLOSE, 0)),
-        (
-            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
-            "GET",
-            (BodyFraming.LENGTH, 5),
-        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n", "GET", (BodyFraming.LENGTH, 5)),
         (b"HTTP/1.1 200\r\nContent-Length: 5, 5\r\n\r\n", "GET", (BodyFraming.LENGTH, 5)),
     ],
 )
@@ -349,9 +341,7 @@ def test_no_bytes_from_an_origin_crash_the_parser(lines: list[tuple[bytes, bytes
 
 
 @given(st.lists(st.tuples(_LINE, _END), max_size=8))
-def test_a_head_that_is_plain_ends_where_warcio_ends_it(
-    lines: list[tuple[bytes, bytes]],
-) -> None:
+def test_a_head_that_is_plain_ends_where_warcio_ends_it(lines: list[tuple[bytes, bytes]]) -> None:
     """Then a payload digest means the same to every reader."""
     raw = b"HTTP/1.1 200 OK\r\n" + b"".join(line + end for line, end in lines) + b"\r\n"
     raw = raw[: find_head_end(raw)]
@@ -375,10 +365,7 @@ def test_no_bytes_from_a_browser_crash_the_parser(data: bytes) -> None:
     assert parse_request_head(sent).get(b"host") == b"a"
 
 
-@given(
-    st.text(alphabet="\r\nab", max_size=40).map(str.encode),
-    st.lists(st.integers(1, 5), min_size=1, max_size=9),
-)
+@given(st.text(alphabet="\r\nab", max_size=40).map(str.encode), st.lists(st.integers(1, 5), min_size=1, max_size=9))
 def test_a_heads_end_does_not_depend_on_where_reads_end(data: bytes, sizes: list[int]) -> None:
     """Searching on from where the last search stopped finds what one search finds."""
     buffer, searched, at, found = bytearray(), 0, 0, -1

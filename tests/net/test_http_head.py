@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classify.challenge import detect_guard
-from classify.page_excerpt import (
-    page_refresh_target,
-    parse_page_excerpt,
-    says_not_found,
-    says_parked,
-)
+from classify.page_excerpt import page_refresh_target, parse_page_excerpt, says_not_found, says_parked
 from net.http_head import LenientHead, end_of_head, may_begin, parse_head
 
 TOKEN = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=20)
@@ -21,11 +16,7 @@ TOKEN = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=20)
 VALUE = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40)
 
 
-@given(
-    st.integers(100, 999),
-    st.lists(st.tuples(TOKEN, VALUE), max_size=20),
-    st.sampled_from(["\r\n", "\n"]),
-)
+@given(st.integers(100, 999), st.lists(st.tuples(TOKEN, VALUE), max_size=20), st.sampled_from(["\r\n", "\n"]))
 def test_a_head_is_read_as_it_was_written(status: int, headers: list[tuple[str, str]], end: str) -> None:
     """What is written by the rules is read back, with either end of lines."""
     text = end.join([f"HTTP/1.1 {status} x", *(f"{name}: {value}" for name, value in headers)])

@@ -67,12 +67,7 @@ async def _end_of(reader: asyncio.StreamReader) -> None:
 
 @pytest.mark.parametrize(
     "begun",
-    [
-        b"",
-        b"GET / HTTP/1.1\r\nHo",
-        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx",
-        _GET,
-    ],
+    [b"", b"GET / HTTP/1.1\r\nHo", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx", _GET],
     ids=["silent", "head", "body", "kept-alive"],
 )
 async def test_waiting_connections_make_room_for_who_asks(begun: bytes) -> None:

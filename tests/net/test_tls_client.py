@@ -58,12 +58,7 @@ def way(tmp_path: Path, issuer: Issuer) -> Iterator[Callable[..., UpstreamConnec
 
     def maker(port: int, *, timeout_s: float = 10, **changes: Any) -> UpstreamConnector:
         settings = replace(
-            EgressSettings(
-                allow=("127.0.0.0/8",),
-                resolve={HOST: f"127.0.0.1:{port}"},
-                ca_file=str(ca_file),
-            ),
-            **changes,
+            EgressSettings(allow=("127.0.0.0/8",), resolve={HOST: f"127.0.0.1:{port}"}, ca_file=str(ca_file)), **changes
         )
         egress = Egress(settings, connect_timeout_s=timeout_s)
         made.append(UpstreamConnector(egress, ProxySettings(connect_timeout_s=timeout_s), settings))
@@ -235,20 +230,13 @@ def test_a_session_is_not_resumed_for_ever(
     assert origin.resumed == [False, True, False]
 
 
-def test_a_handshake_that_stalls_ends_at_the_connect_time_out(
-    way: Callable[..., UpstreamConnector],
-) -> None:
+def test_a_handshake_that_stalls_ends_at_the_connect_time_out(way: Callable[..., UpstreamConnector]) -> None:
     """A server that takes the connection and says nothing."""
-    with (
-        socket.create_server(("127.0.0.1", 0)) as mute,
-        pytest.raises(TlsError, match="timed out"),
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(TlsError, match="timed out"):
         way(mute.getsockname()[1], timeout_s=0.3).lend((HOST, 443, True))
 
 
-def test_a_handshake_that_drips_ends_at_the_connect_time_out(
-    way: Callable[..., UpstreamConnector],
-) -> None:
+def test_a_handshake_that_drips_ends_at_the_connect_time_out(way: Callable[..., UpstreamConnector]) -> None:
     """All messages together have the time-out, not each byte."""
     over = threading.Event()
 
@@ -269,9 +257,7 @@ def test_a_handshake_that_drips_ends_at_the_connect_time_out(
         thread.join()
 
 
-def test_a_handshake_ends_when_nobody_wants_it_any_more(
-    way: Callable[..., UpstreamConnector],
-) -> None:
+def test_a_handshake_ends_when_nobody_wants_it_any_more(way: Callable[..., UpstreamConnector]) -> None:
     """The seal of a visit does not wait for a mute server; the place is free again."""
     cut = CancelSignal()
     with socket.create_server(("127.0.0.1", 0)) as mute:
@@ -366,9 +352,7 @@ def test_an_ip_literal_is_verified_but_not_named(
     assert origin.names == [None]
 
 
-def test_the_hello_offers_a_browsers_ciphers_in_a_browsers_order(
-    way: Callable[..., UpstreamConnector],
-) -> None:
+def test_the_hello_offers_a_browsers_ciphers_in_a_browsers_order(way: Callable[..., UpstreamConnector]) -> None:
     """Chromium's list for TLS 1.2 after the suites of TLS 1.3; HTTP/1.1 alone (C-14)."""
     hellos: list[bytes] = []
 

@@ -119,12 +119,7 @@ def way(
 ) -> UpstreamConnector:
     """The way out by these proxies; ``every`` stands for ``*``."""
     patterns = {name.replace("every", "*"): url for name, url in via.items()}
-    egress = replace(
-        settings.egress,
-        via=patterns,
-        via_unknown_names=unknown_names,
-        via_absolute_form=absolute_form,
-    )
+    egress = replace(settings.egress, via=patterns, via_unknown_names=unknown_names, via_absolute_form=absolute_form)
     return UpstreamConnector(Egress(egress, connect_timeout_s=5), settings.proxy, egress)
 
 
@@ -142,10 +137,7 @@ def test_socks_with_and_without_a_password(
     settings: Settings, origin: Origin, socks: OtherProxy, locked_socks: OtherProxy
 ) -> None:
     """The proxy gets the address that was checked, and we know it."""
-    for url in (
-        f"socks5://127.0.0.1:{socks.port}",
-        f"socks5://monty:sp%40m%3Aeggs@127.0.0.1:{locked_socks.port}",
-    ):
+    for url in (f"socks5://127.0.0.1:{socks.port}", f"socks5://monty:sp%40m%3Aeggs@127.0.0.1:{locked_socks.port}"):
         connection = way(settings, every=url).lend(("origin.example", 80, False))
 
         assert (connection.remote_ip, connection.absolute) == ("127.0.0.1", False)
@@ -297,10 +289,7 @@ def test_a_tunnel_leads_to_the_address_that_was_checked(settings: Settings) -> N
         way.sock.close()
         other.join()
 
-    assert sorted(said) == [
-        b"CONNECT 93.184.216.34:443 HTTP/1.1",
-        b"CONNECT [2606:4700::1111]:443 HTTP/1.1",
-    ]
+    assert sorted(said) == [b"CONNECT 93.184.216.34:443 HTTP/1.1", b"CONNECT [2606:4700::1111]:443 HTTP/1.1"]
     assert way.remote_ip in {"93.184.216.34", "2606:4700::1111"}
 
 
@@ -308,11 +297,7 @@ def test_the_most_specific_pattern_chooses_the_way(settings: Settings, origin: O
     """A host of its own, a domain, all others; `direct` is a way like any."""
     egress = replace(
         settings.egress,
-        via={
-            "*": "socks5://127.0.0.1:1",
-            "*.example": f"socks5://127.0.0.1:{socks.port}",
-            "other.example": "direct",
-        },
+        via={"*": "socks5://127.0.0.1:1", "*.example": f"socks5://127.0.0.1:{socks.port}", "other.example": "direct"},
     )
     upstream = UpstreamConnector(Egress(egress, connect_timeout_s=5), settings.proxy, egress)
     by_socks = upstream.lend(("origin.example", 80, False))

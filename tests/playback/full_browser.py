@@ -113,9 +113,7 @@ class Tab:
                     if context.get("auxData", {}).get("isDefault"):
                         with contextlib.suppress(CommandError):
                             answer = await self._connection.send(
-                                "Runtime.evaluate",
-                                {"expression": "location.href", "contextId": identifier},
-                                session,
+                                "Runtime.evaluate", {"expression": "location.href", "contextId": identifier}, session
                             )
                             if within in str(answer["result"].get("value", "")) and (session != self._session):
                                 return session, identifier
@@ -129,10 +127,7 @@ class Tab:
             ("Page.enable", {}),
             ("Runtime.enable", {}),
             ("Log.enable", {}),
-            (
-                "Target.setAutoAttach",
-                {"autoAttach": True, "waitForDebuggerOnStart": False, "flatten": True},
-            ),
+            ("Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": False, "flatten": True}),
         ):
             # The frame, or the whole browser, may have gone meanwhile.
             with contextlib.suppress(CommandError, BrowserUnavailableError):

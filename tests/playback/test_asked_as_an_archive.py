@@ -91,7 +91,4 @@ async def test_a_copy_of_an_error_is_told(served: Served, site: str, asker: Arch
     served.builder.response(f"{site}/", b"<p>gone", status=404, at=NOW)
     address = f"{served.replay}/c/{timestamp14(NOW)}/{site}/"
 
-    assert (await check_copy(asker, address, f"{site}/")).sight in (
-        CopyVerdict.BAD,
-        CopyVerdict.GONE,
-    )
+    assert (await check_copy(asker, address, f"{site}/")).sight in (CopyVerdict.BAD, CopyVerdict.GONE)

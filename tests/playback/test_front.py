@@ -13,15 +13,7 @@ from core.page_manifest import PageScreen, VisitOutcome
 from core.timestamps import timestamp14
 from playback.url_paths import escape_url
 from tests.support.archive_openapi import check_response
-from tests.support.playback_fixtures import (
-    NOW,
-    CollectionBuilder,
-    FullSite,
-    Served,
-    fetch,
-    png,
-    serving,
-)
+from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, Served, fetch, png, serving
 
 pytestmark = pytest.mark.playback
 
@@ -173,11 +165,7 @@ def test_a_url_that_was_never_seen_gets_an_honest_answer(served: Served) -> None
 def test_a_failed_page_says_why_and_shows_no_frame(served: Served, site: str) -> None:
     """The reason is text, whatever it says."""
     served.builder.page(
-        f"{site}/",
-        "<p>challenge</p>",
-        outcome=VisitOutcome.FAILED,
-        reason="<i>challenge</i>",
-        status=403,
+        f"{site}/", "<p>challenge</p>", outcome=VisitOutcome.FAILED, reason="<i>challenge</i>", status=403
     )
 
     text = served.get(f"/page/{TS}/{site}/").text
@@ -188,8 +176,7 @@ def test_a_failed_page_says_why_and_shows_no_frame(served: Served, site: str) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "mime", "body"),
-    [("a.mp3", "audio/mpeg", b"ID3 sound"), ("a.webm", "video/webm", b"\x1aE\xdf\xa3film")],
+    ("name", "mime", "body"), [("a.mp3", "audio/mpeg", b"ID3 sound"), ("a.webm", "video/webm", b"\x1aE\xdf\xa3film")]
 )
 def test_a_file_is_offered_as_a_download(served: Served, site: str, name: str, mime: str, body: bytes) -> None:
     """A sandboxed frame would not open it, and should not; replay hands out what the front offers."""
@@ -516,9 +503,6 @@ def test_apis_answer_as_their_description_says(served: Served, site: str) -> Non
         ("/cdx/search/cdx", f"/cdx/search/cdx?url={known}"),
     ):
         check_response(path, served.get(address).status)
-    for path, address in (
-        ("/api/pages", f"/api/pages?q={site}"),
-        ("/timemap/{form}/{url}", f"/timemap/json/{known}"),
-    ):
+    for path, address in (("/api/pages", f"/api/pages?q={site}"), ("/timemap/{form}/{url}", f"/timemap/json/{known}")):
         reply = served.get(address)
         check_response(path, reply.status, json.loads(reply.text))

@@ -98,10 +98,7 @@ class Both:
             SqliteCaptureIndex(path),
             PostgresCaptureIndex(address),
         ]
-        self.readers: list[IndexDatabase] = [
-            SqliteDatabase(path),
-            PostgresDatabase(address),
-        ]
+        self.readers: list[IndexDatabase] = [SqliteDatabase(path), PostgresDatabase(address)]
         for each in (*self.writers, *self.readers):
             stack.callback(each.close)
 
@@ -124,11 +121,7 @@ def both(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> 
 _rows = st.lists(st.tuples(st.integers(0, 9), st.integers(-3, 3)), max_size=30)
 _ranges = st.one_of(
     st.integers(0, 9).map(lambda place: (KeyRange.of_key, place, "")),
-    st.tuples(
-        st.just(KeyRange.of_prefix),
-        st.integers(0, 9),
-        st.sampled_from(("", "/", "a", "a/", f"a/{LONG}")),
-    ),
+    st.tuples(st.just(KeyRange.of_prefix), st.integers(0, 9), st.sampled_from(("", "/", "a", "a/", f"a/{LONG}"))),
 )
 
 

@@ -163,13 +163,7 @@ async def test_a_front_alone_leaves_the_copies_to_another_replay(
     origins = ServerOrigins(front=f"http://127.0.0.1:{port}", replay="http://copies.example")
     ready: asyncio.Queue[str] = asyncio.Queue()
     task = asyncio.create_task(
-        serve(
-            collection.layout,
-            port=port,
-            origins=origins,
-            with_replay=False,
-            on_ready=ready.put_nowait,
-        )
+        serve(collection.layout, port=port, origins=origins, with_replay=False, on_ready=ready.put_nowait)
     )
     try:
         async with asyncio.timeout(30), httpx.AsyncClient() as client:

@@ -7,10 +7,7 @@ import pytest
 from core.timestamps import timestamp14
 from playback.access.decision_store import open_decisions
 from playback.takedown_audit import every_route, front_paths
-from tests.support.playback_fixtures import (
-    NOW,
-    FullSite,
-)
+from tests.support.playback_fixtures import NOW, FullSite
 from warc.index.database import open_database
 
 pytestmark = pytest.mark.playback

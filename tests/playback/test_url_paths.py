@@ -72,10 +72,7 @@ def test_a_page_address_comes_back_whole(rest: str, view: str, level: Level | No
     path = page_path("20260301120000", url, view=view, level=level, wiki=wiki)
 
     assert parse_page_path(path) == PageAddress(view, "20260301120000", url, level, wiki)
-    assert parse_page_rest(page_path("20260301120000", url).removeprefix("/page/")) == (
-        "20260301120000",
-        url,
-    )
+    assert parse_page_rest(page_path("20260301120000", url).removeprefix("/page/")) == ("20260301120000", url)
     assert parse_page_rest(escape_url(url)) == (None, url)
 
 
@@ -104,20 +101,7 @@ def test_each_level_without_scripts_has_its_modifier() -> None:
 
 @pytest.mark.parametrize(
     "wiki",
-    [
-        "",
-        ".",
-        "..",
-        "-a",
-        "a%2Fb",
-        "a b",
-        "a" * (LONGEST_WIKI + 1),
-        "\u00e4",
-        "a\n",
-        "a?b",
-        "a#b",
-        "%41",
-    ],
+    ["", ".", "..", "-a", "a%2Fb", "a b", "a" * (LONGEST_WIKI + 1), "\u00e4", "a\n", "a?b", "a#b", "%41"],
     ids=repr,
 )
 def test_what_is_no_name_of_a_wiki_names_no_address(wiki: str) -> None:

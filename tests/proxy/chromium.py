@@ -20,14 +20,7 @@ from render.visit import Visit, VisitRequest, visit
 from tests.support.proxy_fixtures import Proxy
 
 CLOCK = SystemClock()
-QUICK = VisitSettings(
-    timeout_s=40.0,
-    settle_s=0.3,
-    view=False,
-    full_page=False,
-    thumbnail=False,
-    favicon=False,
-)
+QUICK = VisitSettings(timeout_s=40.0, settle_s=0.3, view=False, full_page=False, thumbnail=False, favicon=False)
 
 
 @dataclass(frozen=True)

@@ -154,11 +154,7 @@ async def fetch_all(folder: Path) -> dict[str, object]:
         for url, reason in reasons.items()
         if not reason.startswith(("address: ", "port: ", "host: ", "dns: ")) and not any(name in url for name in PUBLIC)
     ]
-    return {
-        "port": proxy.port,
-        "let_through": wrong,
-        "own": reasons["http://own.example/"].partition(":")[0],
-    }
+    return {"port": proxy.port, "let_through": wrong, "own": reasons["http://own.example/"].partition(":")[0]}
 
 
 def flip() -> list[str]:

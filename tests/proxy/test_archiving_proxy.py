@@ -33,11 +33,7 @@ from tests.proxy.chromium import Seen, endpoint, evaluate, go, launch, look, ung
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
 from warc.rebuild import rebuild_index
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.asyncio(loop_scope="module")]
 
 PAGES = Path(__file__).parent / "pages"
 SITES = {"http": "http://origin.example", "https": "https://secure.example"}
@@ -156,10 +152,7 @@ async def test_the_control_socket_has_no_address_in_a_page(chromium: Chromium, p
                 client.close()
         entries = await opened.seal(grace_s=1)
 
-    assert {entry.kept for entry in entries if entry.url != "http://origin.example/"} <= {
-        "failed",
-        "blocked",
-    }
+    assert {entry.kept for entry in entries if entry.url != "http://origin.example/"} <= {"failed", "blocked"}
     assert proxy.control.stat().st_mode & 0o777 == 0o600
     assert (await proxy.client.status())["visits"] == 0
 
@@ -369,11 +362,7 @@ def by_target(heads: list[bytes]) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize(("scheme", "site"), [(each, each) for each in SITES], indirect=["site"])
 async def test_an_origin_cannot_tell_us_from_the_browser(
-    start: Callable[..., Proxy],
-    ca: RecorderAuthority,
-    certificate: Path,
-    site: Origin,
-    scheme: str,
+    start: Callable[..., Proxy], ca: RecorderAuthority, certificate: Path, site: Origin, scheme: str
 ) -> None:
     """C-14: every request is, byte for byte, what the same browser sends without a proxy.
 
@@ -453,10 +442,7 @@ class Ear:
 
 @pytest.mark.slow
 async def test_chromium_says_nothing_that_is_archived_of_itself(
-    proxy: Proxy,
-    ca: RecorderAuthority,
-    origin: Origin,
-    record_property: Callable[[str, object], None],
+    proxy: Proxy, ca: RecorderAuthority, origin: Origin, record_property: Callable[[str, object], None]
 ) -> None:
     """C-18: start, a blank page, a visit of some idle seconds, the end: no foreign host anywhere.
 
@@ -492,10 +478,7 @@ async def test_chromium_says_nothing_that_is_archived_of_itself(
     refused = sum(answer.startswith(b"HTTP/1.1 407") for answer in ear.answers)
 
     assert blank == []
-    assert {entry.url for entry in idle} <= {
-        "http://origin.example/",
-        "http://origin.example/favicon.ico",
-    }
+    assert {entry.url for entry in idle} <= {"http://origin.example/", "http://origin.example/favicon.ico"}
     assert urls <= {entry.url for entry in idle} | {""}
     record_property("asked_around_the_proxy", len(around))
     if find_browser().kind is BrowserKind.HEADLESS_SHELL:

@@ -24,18 +24,7 @@ from core.errors import DedupUnavailableError, DiskFullError
 from core.layout import Layout
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from tests.support.polling import wait_until
-from tests.support.proxy_fixtures import (
-    ROOT,
-    Answer,
-    Browser,
-    Origin,
-    Proxy,
-    ProxyProcess,
-    Record,
-    check,
-    ok,
-    records,
-)
+from tests.support.proxy_fixtures import ROOT, Answer, Browser, Origin, Proxy, ProxyProcess, Record, check, ok, records
 from tests.support.services.redis_server import RedisServer
 from tests.support.services.relay import CLAIM, SETTLE, Relay
 from tests.warc.test_file_check import rows
@@ -235,11 +224,7 @@ async def test_read_only_buckets_are_referred_to_and_not_added_to(
 
     assert [each.kept for each in entries] == [RequestOutcome.REVISIT, RequestOutcome.RESPONSE]
     assert [each.kept for each in others] == [RequestOutcome.RESPONSE]
-    assert sorted(rows(proxy.layout, "SELECT bucket FROM payloads")) == [
-        ("attic",),
-        ("attic",),
-        ("mine",),
-    ]
+    assert sorted(rows(proxy.layout, "SELECT bucket FROM payloads")) == [("attic",), ("attic",), ("mine",)]
 
 
 # ------------------------------------------------------------------------------- deaths
@@ -471,10 +456,7 @@ async def test_redis_may_be_restarted_in_the_midst(launch: Launch, origin: Origi
     proxy.stop()
     check(proxy.layout)
 
-    assert Counter(entry.kept for entry in told) == {
-        RequestOutcome.RESPONSE: 7,
-        RequestOutcome.REVISIT: 23,
-    }
+    assert Counter(entry.kept for entry in told) == {RequestOutcome.RESPONSE: 7, RequestOutcome.REVISIT: 23}
     assert kinds(proxy.layout) == {"response": 7, "revisit": 23}
 
 
@@ -503,11 +485,7 @@ async def test_the_password_leaves_no_trace(
             chosen = replace(settings, proxy=replace(settings.proxy, dedup_url=bad))
             places = ["--collection", str(tmp_path / name), "--control", str(tmp_path / "c.sock")]
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "proxy", *places),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                cwd=ROOT,
+                *(sys.executable, "-m", "proxy", *places), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=ROOT
             )
             asked.append((process, process.communicate(json.dumps(asdict(chosen)).encode() + b"\n")))
         for process, answer in asked:
@@ -549,10 +527,7 @@ async def test_a_batch_that_failed_gives_its_claims_up(
         await fetch(one, "/large")
 
     assert _claims(server) == 0
-    assert urls(await fetch(two, "/small", "/large")) == {
-        f"{SITE}/small": "revisit",
-        f"{SITE}/large": "response",
-    }
+    assert urls(await fetch(two, "/small", "/large")) == {f"{SITE}/small": "revisit", f"{SITE}/large": "response"}
 
 
 # ------------------------------------------------------------------------------- all at once

@@ -91,13 +91,10 @@ ANSWERS = st.sampled_from([Claim.YOURS, Claim.BUSY, OriginalRecord("d", "u", 1, 
 
 
 @given(
-    st.lists(st.sampled_from(["barrier", "write", 0, 1, 2, None]), max_size=12),
-    st.tuples(ANSWERS, ANSWERS, ANSWERS),
+    st.lists(st.sampled_from(["barrier", "write", 0, 1, 2, None]), max_size=12), st.tuples(ANSWERS, ANSWERS, ANSWERS)
 )
 def test_no_job_is_lost_doubled_or_overtaken(
-    tmp_path_factory: pytest.TempPathFactory,
-    kinds: list[Any],
-    given_answers: tuple[OriginalRecord | Claim, ...],
+    tmp_path_factory: pytest.TempPathFactory, kinds: list[Any], given_answers: tuple[OriginalRecord | Claim, ...]
 ) -> None:
     """Each job is in one of the lists, in order; no barrier overtakes a record."""
     space = SpoolSpace(tmp_path_factory.getbasetemp())

@@ -99,10 +99,7 @@ async def test_revisit_names_the_record_it_refers_to(
     written = records(layout)
     (response,) = [record for record in written if record.kind == "response"]
     named = [each.headers.get("WARC-Refers-To") for each in written if each.kind == "revisit"]
-    assert sorted(named, key=str) == [
-        *[response.headers["WARC-Record-ID"]] * 2,
-        None,
-    ]
+    assert sorted(named, key=str) == [*[response.headers["WARC-Record-ID"]] * 2, None]
 
 
 @pytest.mark.proxy

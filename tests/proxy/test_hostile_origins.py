@@ -134,9 +134,7 @@ HEADS = {
     "white space before a colon": whole(OK + b"Content-Length : 2\r\n\r\nok", b"ok"),
     "lines without a colon": whole(OK + b"hello\r\n folded\r\nContent-Length: 2\r\n\r\nok", b"ok"),
     "empty lines first": Case(
-        says(b"\r\n\r\n" + OK + b"Content-Length: 2\r\n\r\nok"),
-        stored=OK + b"Content-Length: 2\r\n\r\nok",
-        given=b"ok",
+        says(b"\r\n\r\n" + OK + b"Content-Length: 2\r\n\r\nok"), stored=OK + b"Content-Length: 2\r\n\r\nok", given=b"ok"
     ),
     "a megabyte of header": whole(OK + b"X: " + b"x" * 1_000_000 + b"\r\nContent-Length: 2\r\n\r\nok", b"ok"),
     "two megabytes of header": refused(OK + b"X: " + b"x" * (2 * MEGABYTE) + b"\r\n\r\n"),
@@ -145,9 +143,7 @@ HEADS = {
     "endless headers": Case(says_then(OK, repeats(b"X: y\r\n")), kept="failed", why="malformed"),
     "endless header": Case(says_then(OK, repeats(b"x")), kept="failed", why="malformed"),
     "no headers": Case(
-        says_then(b"HTTP/1.1 200 OK\r\n\r\nbody", closes),
-        stored=b"HTTP/1.1 200 OK\r\n\r\nbody",
-        given=b"body",
+        says_then(b"HTTP/1.1 200 OK\r\n\r\nbody", closes), stored=b"HTTP/1.1 200 OK\r\n\r\nbody", given=b"body"
     ),
     "http 0.9": refused(b"<html>hello</html>\n\n"),
     "http 0.9 in one line": refused(b"hello", "disconnected"),
@@ -159,11 +155,7 @@ HEADS = {
     "our own header": whole(
         b"HTTP/1.1 502 Bad Gateway\r\nWeboid-Proxy-Error: dns\r\nContent-Length: 2\r\n\r\nok", b"ok"
     ),
-    "floods of 1xx": Case(
-        says_then(b"", repeats(b"HTTP/1.1 103 Early\r\n\r\n")),
-        kept="failed",
-        why="malformed",
-    ),
+    "floods of 1xx": Case(says_then(b"", repeats(b"HTTP/1.1 103 Early\r\n\r\n")), kept="failed", why="malformed"),
     "1xx, then the answer": Case(
         says(
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
@@ -194,9 +186,7 @@ LENGTHS = {
     "body shorter than said": cut(OK + b"Content-Length: 5\r\n\r\nok", "disconnect", given=b"ok"),
     "body shorter, line open": cut(OK + b"Content-Length: 5\r\n\r\nok", "time", holds, given=b"ok"),
     "body longer than said": Case(
-        says(OK + b"Content-Length: 2\r\n\r\nok" + b"too much"),
-        stored=OK + b"Content-Length: 2\r\n\r\nok",
-        given=b"ok",
+        says(OK + b"Content-Length: 2\r\n\r\nok" + b"too much"), stored=OK + b"Content-Length: 2\r\n\r\nok", given=b"ok"
     ),
     "204 with a body": Case(
         says(b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\nok"),
@@ -210,10 +200,7 @@ LENGTHS = {
         kept="revisit",
     ),
     "head with a body": Case(
-        says(OK + b"Content-Length: 2\r\n\r\nok"),
-        stored=OK + b"Content-Length: 2\r\n\r\n",
-        given=b"",
-        method="HEAD",
+        says(OK + b"Content-Length: 2\r\n\r\nok"), stored=OK + b"Content-Length: 2\r\n\r\n", given=b"", method="HEAD"
     ),
 }
 
@@ -241,8 +228,7 @@ SLOW = {
     "silence": Case(holds, kept="failed", why="timeout"),
     "a byte at a time, head": Case(drips(OK + b"X: ", every_s=0.2, then=b"x"), kept="failed", why="timeout"),
     "a byte at a time, body": Case(
-        says_then(OK + b"Content-Length: 99\r\n\r\n", drips(b"", every_s=0.2, then=b"x")),
-        why="time",
+        says_then(OK + b"Content-Length: 99\r\n\r\n", drips(b"", every_s=0.2, then=b"x")), why="time"
     ),
     "a byte at a time, chunk size": Case(says_then(CHUNKED, drips(b"", every_s=0.2, then=b"0")), why="time"),
     "a byte at a time, trailer": Case(says_then(CHUNKED + b"0\r\n", drips(b"", every_s=0.2, then=b"x")), why="time"),
@@ -254,10 +240,7 @@ SLOW = {
         why="time",
     ),
     "events without end": Case(
-        says_then(
-            OK + b"Content-Type: text/event-stream\r\n\r\n",
-            drips(b"", every_s=0.2, then=b"data: x\n\n"),
-        ),
+        says_then(OK + b"Content-Type: text/event-stream\r\n\r\n", drips(b"", every_s=0.2, then=b"data: x\n\n")),
         why="time",
     ),
 }
@@ -279,10 +262,7 @@ BREAKS = {
     "closed in the handshake": Case(closes, kept="failed", why="tls", tls=True),
     "silence in the handshake": Case(holds, kept="failed", why="tls", tls=True),
     "no handshake at all": Case(
-        says_then(OK + b"Content-Length: 2\r\n\r\nok", closes),
-        kept="failed",
-        why="tls",
-        tls=True,
+        says_then(OK + b"Content-Length: 2\r\n\r\nok", closes), kept="failed", why="tls", tls=True
     ),
 }
 
@@ -430,9 +410,7 @@ def settings_for(origins: dict[str, RawOrigin], ca_file: Path) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def origins(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[dict[str, RawOrigin], Path]]:
+def origins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, RawOrigin], Path]]:
     """An origin for each case, and a good one; and the certificate of those that speak TLS."""
     certificate = write_certificate(tmp_path_factory.mktemp("ca") / "origin.pem", "good.example")
     with ExitStack() as stack:

@@ -87,9 +87,7 @@ def chosen(settings: Settings, url: str, redis_server: RedisServer, tmp_path: Pa
     """Settings of machines that share both indexes."""
     dedup = f"{redis_server.url}?index={tmp_path.name}"
     return replace(
-        settings,
-        proxy=replace(settings.proxy, dedup_url=dedup),
-        index=IndexSettings(url=url, patience_s=60.0),
+        settings, proxy=replace(settings.proxy, dedup_url=dedup), index=IndexSettings(url=url, patience_s=60.0)
     )
 
 
@@ -272,13 +270,7 @@ async def test_two_proxies_write_one_index(launch: Launch, origin: Origin, layou
 
 @pytest.mark.parametrize("seen", [True, False])
 async def test_a_proxy_that_is_cut_off_in_its_commit_writes_no_record_twice(
-    seen: bool,
-    launch: Launch,
-    origin: Origin,
-    layout: Layout,
-    url: str,
-    relay: Relay,
-    relayed_url: str,
+    seen: bool, launch: Launch, origin: Origin, layout: Layout, url: str, relay: Relay, relayed_url: str
 ) -> None:
     """Its records are on disk and known to others: only their rows are written again."""
     origin.answers = {"/a": ok(b"a"), "/b": ok(b"b")}

@@ -121,10 +121,7 @@ async def test_a_part_is_kept_as_it_is_and_the_whole_is_fetched_once(
     assert sorted(entry.status or 0 for entry in entries) == [200, 206, 206, 206]
     assert all(entry.kept in (RequestOutcome.RESPONSE, RequestOutcome.REVISIT) for entry in entries)
     kept = [record for record in records(layout) if record.kind == "response"]
-    assert sorted((record.status, len(record.payload)) for record in kept) == [
-        ("200", 1024),
-        ("206", 10),
-    ]
+    assert sorted((record.status, len(record.payload)) for record in kept) == [("200", 1024), ("206", 10)]
 
 
 @pytest.mark.proxy

@@ -131,11 +131,7 @@ async def test_an_exchange_by_http2_is_recorded_in_the_form_of_http1(
 
 @pytest.mark.parametrize("newest", [True, False])
 async def test_an_exchange_by_http1_is_recorded_as_it_passed(
-    in_front: Callable[..., Proxy],
-    secure_origin: Origin,
-    layout: Layout,
-    tmp_path: Path,
-    newest: bool,
+    in_front: Callable[..., Proxy], secure_origin: Origin, layout: Layout, tmp_path: Path, newest: bool
 ) -> None:
     """By TLS 1.3 and 1.2; two responses on one connection, one of them in chunks."""
     secure_origin.answers["/one"] = ok(b"first")
@@ -221,9 +217,7 @@ async def test_no_tunnel_leads_to_a_forbidden_address(
 
 
 async def test_a_connection_that_cannot_be_decoded_is_not_passed_on(
-    in_front: Callable[..., Proxy],
-    secure_origin: Origin,
-    tmp_path: Path,
+    in_front: Callable[..., Proxy], secure_origin: Origin, tmp_path: Path
 ) -> None:
     """Without its secrets nothing could be recorded: no request reaches the origin."""
     proxy = in_front(secure_origin.port, connect_timeout_s=0.5)

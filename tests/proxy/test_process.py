@@ -26,10 +26,7 @@ pytestmark = pytest.mark.proxy
 async def test_a_holder_of_the_secret_works_as_over_the_unix_socket(stands: RunningProxy) -> None:
     """Visit, artifact, seal and status; several at once."""
     client = ProxyClient(address(stands), SECRET)
-    async with (
-        client.visit("one", bucket="default") as visit,
-        client.visit("two", bucket="default"),
-    ):
+    async with client.visit("one", bucket="default") as visit, client.visit("two", bucket="default"):
         given_ = visit.credentials
         status = await client.status()
         assert (given_.host, given_.port) == stands.proxy.reached_at
@@ -91,10 +88,7 @@ def _swapped(frame: bytes, old: bytes, new: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("side", "change"),
     [
-        (
-            "worker",
-            lambda n, frame: [_swapped(frame, b"urn:text", b"urn:tent") if n == 1 else frame],
-        ),
+        ("worker", lambda n, frame: [_swapped(frame, b"urn:text", b"urn:tent") if n == 1 else frame]),
         ("worker", lambda n, frame: [_swapped(frame, b"kept", b"fake") if n == 1 else frame]),
         ("worker", lambda n, frame: [frame, frame] if n == 1 else [frame]),
         ("proxy", lambda n, frame: [_swapped(frame, b"locations", b"lolations") if n else frame]),

@@ -8,16 +8,7 @@ from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.layout import Layout
 from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome
-from tests.support.proxy_fixtures import (
-    Answer,
-    Browser,
-    Origin,
-    Proxy,
-    Response,
-    check,
-    ok,
-    records,
-)
+from tests.support.proxy_fixtures import Answer, Browser, Origin, Proxy, Response, check, ok, records
 
 pytestmark = pytest.mark.proxy
 SITE = "http://origin.example"
@@ -52,11 +43,7 @@ ANSWERS: dict[str, bytes | Answer] = {
 }
 WORDS = {"/page", "/style", "/data", "/paper", "/inline", "/moved"}
 MEDIA = {"/film", "/playlist", "/nameless-film"}
-RECORDED = {
-    StoredLevel.TEXT: WORDS,
-    StoredLevel.NO_MEDIA: set(ANSWERS) - MEDIA,
-    StoredLevel.EVERYTHING: set(ANSWERS),
-}
+RECORDED = {StoredLevel.TEXT: WORDS, StoredLevel.NO_MEDIA: set(ANSWERS) - MEDIA, StoredLevel.EVERYTHING: set(ANSWERS)}
 
 
 async def ask(

@@ -71,12 +71,7 @@ def site(origin: Origin) -> ConfirmingOrigin:
 
 
 async def fetch(
-    proxy: Proxy,
-    *,
-    headers: str = AGENT,
-    confirm_s: float = DAY,
-    bucket: str = "b",
-    login: str = "",
+    proxy: Proxy, *, headers: str = AGENT, confirm_s: float = DAY, bucket: str = "b", login: str = ""
 ) -> tuple[Response, RequestLogEntry]:
     """Visit the page; return what the browser received, and the log entry."""
     visit: ProxyVisit
@@ -192,11 +187,7 @@ async def test_request_that_differs_is_not_made_conditional(kind: str, proxy: Pr
     [
         ('ETag: W/"v1"\r\n', "", AGENT),
         ("Last-Modified: Mon, 06 Jan 2025 10:00:00 GMT\r\n", "", AGENT),
-        (
-            "Last-Modified: Mon, 06 Jan 2025 10:00:00 GMT\r\nDate: Mon, 06 Jan 2025 10:00:09 GMT\r\n",
-            "",
-            AGENT,
-        ),
+        ("Last-Modified: Mon, 06 Jan 2025 10:00:00 GMT\r\nDate: Mon, 06 Jan 2025 10:00:09 GMT\r\n", "", AGENT),
         (VALIDATORS.partition("\r\n")[2], "", f"{AGENT}Cookie: who=me\r\n"),
         (VALIDATORS, "Vary: *\r\n", AGENT),
         (VALIDATORS, "Cache-Control: private, no-store\r\n", AGENT),

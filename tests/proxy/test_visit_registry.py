@@ -55,10 +55,7 @@ async def test_only_the_whole_of_a_visits_credentials_is_a_key(
     """No half of them, no mixture, no other spelling or scheme, and not those of a visit that is over."""
     async with proxy.client.visit("over", bucket="b") as over:
         await over.seal(grace_s=0)
-    async with (
-        proxy.client.visit("one", bucket="b") as one,
-        proxy.client.visit("two", bucket="b") as two,
-    ):
+    async with proxy.client.visit("one", bucket="b") as one, proxy.client.visit("two", bucket="b") as two:
         first, second, gone = one.credentials, two.credentials, over.credentials
         right = token(f"{first.username}:{first.password}")
         wrong = [
@@ -95,10 +92,7 @@ async def test_only_the_whole_of_a_visits_credentials_is_a_key(
 
 async def test_inside_a_tunnel_nobody_changes_the_visit(proxy: Proxy, secure_origin: Origin) -> None:
     """The CONNECT said whose it is; credentials in a page's request are not passed on."""
-    async with (
-        proxy.client.visit("one", bucket="b") as one,
-        proxy.client.visit("two", bucket="b") as two,
-    ):
+    async with proxy.client.visit("one", bucket="b") as one, proxy.client.visit("two", bucket="b") as two:
         with browser(proxy, one.credentials) as client:
             client.tunnel("secure.example:443")
             other = token(f"{two.credentials.username}:{two.credentials.password}")

@@ -14,11 +14,7 @@ from core.config.settings import BrowserSettings
 from qa.local_replay import LendBrowser
 from render.browser import Browser
 from render.chromium import find_browser
-from tests.links.conftest import (  # noqa: F401 fixtures
-    shared_registry,
-    sqlite_store,
-    store,
-)
+from tests.links.conftest import shared_registry, sqlite_store, store  # noqa: F401 fixtures
 from tests.support.playback_fixtures import CollectionBuilder, archived, collection, full, site  # noqa: F401 fixtures
 
 Serve = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
@@ -31,10 +27,7 @@ async def browser() -> AsyncIterator[Browser]:
     Names below localhost are this machine, as where copies are shown in full.
     """
     async with await Browser.launch(
-        BrowserSettings(hang_limit_s=3_600),
-        find_browser(),
-        hosts={"*.localhost": "127.0.0.1"},
-        clock=SystemClock(),
+        BrowserSettings(hang_limit_s=3_600), find_browser(), hosts={"*.localhost": "127.0.0.1"}, clock=SystemClock()
     ) as launched:
         yield launched
 

@@ -13,22 +13,8 @@ from PIL import Image
 
 from core.errors import InputError, UnavailableError
 from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict
-from qa.baseline import (
-    AFTER,
-    BEFORE,
-    BaselineFolder,
-    BaselineHeader,
-    encode_picture,
-    list_baselines,
-    open_baseline,
-)
-from qa.page_changes import (
-    BaselineView,
-    RegressionKind,
-    compare_playback,
-    count_by_kind,
-    sort_worst_first,
-)
+from qa.baseline import AFTER, BEFORE, BaselineFolder, BaselineHeader, encode_picture, list_baselines, open_baseline
+from qa.page_changes import BaselineView, RegressionKind, compare_playback, count_by_kind, sort_worst_first
 from tests.links.checker.test_browser_check import ARTICLE, OTHER
 from tests.qa.test_page_changes import drawn, other_picture
 from tests.qa.test_sample_strata import page
@@ -66,11 +52,7 @@ TAKEN_DOWN = checked(None, QaVerdict.UNCHECKED, reason="Taken down.")
         (shown(check=NOT_SHOWN), shown(check=NOT_SHOWN), RegressionKind.UNCHANGED),
         (shown(), shown(check=TAKEN_DOWN), RegressionKind.GONE),
         (shown(None, None), shown(None, None), RegressionKind.UNCHANGED),
-        (
-            shown(picture=other_picture(), check=checked(0.5)),
-            shown(check=checked(0.99)),
-            RegressionKind.BETTER,
-        ),
+        (shown(picture=other_picture(), check=checked(0.5)), shown(check=checked(0.99)), RegressionKind.BETTER),
     ],
     ids=[
         *("same", "noise", "less-alike", "falls", "more-alike", "other-words", "more-words"),
@@ -97,11 +79,7 @@ def test_the_worst_come_first() -> None:
 
     order = [(each.course, each.after.score) for each in sort_worst_first(found)]
 
-    assert order[:3] == [
-        (RegressionKind.WORSE, 0.5),
-        (RegressionKind.WORSE, 0.9),
-        (RegressionKind.GONE, None),
-    ]
+    assert order[:3] == [(RegressionKind.WORSE, 0.5), (RegressionKind.WORSE, 0.9), (RegressionKind.GONE, None)]
     assert count_by_kind(found)[RegressionKind.WORSE] == 2
     assert count_by_kind([])[RegressionKind.CHANGED] == 0
 

@@ -150,10 +150,7 @@ def test_another_engines_check_takes_the_place_of_the_last(store: RegistryStore)
         now_known = already_checked(reader, ["p1", "p2"], "images", "e2")
         before = already_checked(reader, ["p1"], "images", "e1")
 
-    assert [(row.check.level, row.check.engine) for row in rows] == [
-        ("full", "e1"),
-        ("images", "e2"),
-    ]
+    assert [(row.check.level, row.check.engine) for row in rows] == [("full", "e1"), ("images", "e2")]
     assert rows[1].check.score == 0.8
     assert (now_known, before) == ({"p1"}, set())
 
@@ -329,12 +326,7 @@ def test_a_repair_ends_as_nothing_but_an_end(sqlite_store: RegistryStore) -> Non
 def _everything() -> list[CheckedPage]:
     """Pages of all sorts."""
     verdicts = (QaVerdict.GOOD, QaVerdict.BROKEN, QaVerdict.DOUBTFUL, QaVerdict.UNCHECKED)
-    faults = (
-        (),
-        (PlaybackFault.LOST,),
-        (PlaybackFault.LOST, PlaybackFault.TEXT),
-        (PlaybackFault.DAMAGED,),
-    )
+    faults = ((), (PlaybackFault.LOST,), (PlaybackFault.LOST, PlaybackFault.TEXT), (PlaybackFault.DAMAGED,))
     return [
         checked(
             f"p{number:02}",

@@ -27,23 +27,11 @@ from qa.local_replay import ReplayOrigins, open_collection_replay
 from qa.sample import SampleCandidate
 from render.browser import Browser
 from tests.qa.conftest import drawing, drawn_page, lending
-from tests.support.playback_fixtures import (  # noqa: F401 fixtures
-    NOW,
-    CollectionBuilder,
-    FullSite,
-    Served,
-    decide,
-    full,
-    png,
-)
+from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, Served, decide, full, png  # noqa: F401 fixtures
 from tests.support.services.ports import free_port
 from tests.support.services.registries import open_registry
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.playback,
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.asyncio(loop_scope="session")]
 
 CLOCK = SystemClock()
 SIZE = (1280, 800)
@@ -158,11 +146,7 @@ async def test_a_page_without_pictures_is_judged_by_its_words(
 
 @pytest.mark.parametrize(
     "shot",
-    [
-        b"no picture at all",
-        png("green", SIZE)[:200],
-        b"\x89PNG\r\n\x1a\n" + b"\0" * 8 + b"\xff" * 64,
-    ],
+    [b"no picture at all", png("green", SIZE)[:200], b"\x89PNG\r\n\x1a\n" + b"\0" * 8 + b"\xff" * 64],
     ids=["other bytes", "cut off", "claims to be huge"],
 )
 async def test_a_damaged_picture_is_a_doubt_and_no_crash(
@@ -247,10 +231,7 @@ async def test_a_copy_that_playback_cannot_show_is_broken(
 
     found = await check(full, browser, f"{site}/", page_id)
 
-    assert (found.check.verdict, found.check.faults) == (
-        QaVerdict.BROKEN,
-        (PlaybackFault.NOT_SHOWN,),
-    )
+    assert (found.check.verdict, found.check.faults) == (QaVerdict.BROKEN, (PlaybackFault.NOT_SHOWN,))
     assert found.check.reason == "Playback answered with status 404."
     assert (found.check.score, set(found.pictures)) == (0.0, {"seen"})
 
@@ -262,10 +243,7 @@ async def test_a_challenge_is_compared_like_any_page(
 ) -> None:
     """Its class is one thing, whether it plays back another."""
     page_id = full.builder.page(
-        f"{site}/",
-        STYLE.format("green", ""),
-        shot=png("green", SIZE),
-        page_class=PageClass.CHALLENGE,
+        f"{site}/", STYLE.format("green", ""), shot=png("green", SIZE), page_class=PageClass.CHALLENGE
     )
 
     found = await check(full, browser, f"{site}/", page_id)

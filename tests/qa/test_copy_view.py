@@ -10,14 +10,7 @@ from PIL import Image
 from core.clock import SystemClock
 from core.page_manifest import PageBehaviour, PageInfo, PagePicture, PageScreen, VisitOutcome
 from playback.url_paths import Memento, MementoModifier, memento_path
-from qa.copy_view import (
-    CopyAddress,
-    CopyTimeouts,
-    CopyView,
-    picture_height_limit,
-    screen_at_capture,
-    view_copy,
-)
+from qa.copy_view import CopyAddress, CopyTimeouts, CopyView, picture_height_limit, screen_at_capture, view_copy
 from render.browser import Browser
 from tests.qa.conftest import answer, listening
 from tests.support.playback_fixtures import Archived, png
@@ -177,10 +170,7 @@ def test_a_picture_that_is_taller_than_usual_is_looked_at_whole() -> None:
     tall = replace(PAGE, pictures=(PagePicture("fullPage", 1280, 24_000),))
     short = replace(PAGE, pictures=(PagePicture("fullPage", 1280, 900),))
 
-    assert (
-        picture_height_limit(tall, PageScreen()),
-        picture_height_limit(short, PageScreen()),
-    ) == (24_000, 16_000)
+    assert (picture_height_limit(tall, PageScreen()), picture_height_limit(short, PageScreen())) == (24_000, 16_000)
 
 
 @in_session

@@ -101,13 +101,7 @@ def test_all_that_was_archived_is_held(layout: Layout, url: str) -> None:
     ("kind", "uri", "change", "told"),
     [
         pytest.param("response", SHEET, gone, "missing: index", id="a style sheet left out"),
-        pytest.param(
-            "response",
-            PICTURE,
-            lambda record: _mirrored(record.payload),
-            "digest",
-            id="a picture exchanged",
-        ),
+        pytest.param("response", PICTURE, lambda record: _mirrored(record.payload), "digest", id="a picture exchanged"),
         pytest.param(
             "resource",
             f"urn:dom:{FIRST}",
@@ -125,11 +119,7 @@ def test_a_planted_fault_is_found(
 ) -> None:
     """What is gone or was exchanged is told, by its URL, and nothing else is."""
     page = manifest(layout, FIRST)
-    planted(
-        layout,
-        lambda record: (record.kind, record.uri, record.page_id) == (kind, uri, page.page_id),
-        change,
-    )
+    planted(layout, lambda record: (record.kind, record.uri, record.page_id) == (kind, uri, page.page_id), change)
 
     assert held(layout, FIRST, page).lost == (LostPart(uri, told),)
 

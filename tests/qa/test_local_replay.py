@@ -20,15 +20,7 @@ from qa.local_replay import HOST_MAPPING, ReplayOrigins, open_collection_replay
 from qa.sample import SampleCandidate
 from render.browser import Browser
 from render.chromium import find_browser
-from tests.support.playback_fixtures import (  # noqa: F401 fixtures
-    NOW,
-    CollectionBuilder,
-    FullSite,
-    Served,
-    decide,
-    full,
-    png,
-)
+from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, Served, decide, full, png  # noqa: F401 fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.playback]
 
@@ -53,10 +45,7 @@ async def test_a_browser_that_dies_costs_one_look(full: FullSite, site: str) -> 
     """The page is looked at again in a fresh one."""
     page_id = full.builder.page(f"{site}/", STYLE.format("green", ""), shot=png("green", SIZE))
     browsers = BrowserPool(
-        BrowserSettings(hang_limit_s=3_600),
-        find_browser(),
-        CLOCK,
-        needs=lambda: ProxyAccess(hosts=HOST_MAPPING),
+        BrowserSettings(hang_limit_s=3_600), find_browser(), CLOCK, needs=lambda: ProxyAccess(hosts=HOST_MAPPING)
     )
     lent = []
 

@@ -62,11 +62,7 @@ SEED = drawn()
     [
         (seen(), later(), PageDrift.UNCHANGED),
         (seen(picture=SEED), later(picture=SEED), PageDrift.UNCHANGED),
-        (
-            seen(),
-            later(ARTICLE + " Visited 1 May 2026 by the council of the county."),
-            PageDrift.LITTLE,
-        ),
+        (seen(), later(ARTICLE + " Visited 1 May 2026 by the council of the county."), PageDrift.LITTLE),
         (seen(picture=SEED), later(picture=drawn((0, 0, 320, 30))), PageDrift.LITTLE),
         (seen(), later(title="The cape"), PageDrift.LITTLE),
         (seen(), later(OTHER), PageDrift.REWRITTEN),
@@ -78,18 +74,10 @@ SEED = drawn()
         (seen(), later("Sorry.", "Oops", status=404), PageDrift.GONE),
         (seen(), later(page_class=PageClass.CHALLENGE, status=403), PageDrift.HIDDEN),
         (seen(), later(page_class=PageClass.LOGIN_WALL), PageDrift.HIDDEN),
-        (
-            seen(),
-            later(None, "", outcome=VisitOutcome.FAILED, status=None, reason="dns:x"),
-            PageDrift.UNKNOWN,
-        ),
+        (seen(), later(None, "", outcome=VisitOutcome.FAILED, status=None, reason="dns:x"), PageDrift.UNKNOWN),
         (seen(page_class=PageClass.CHALLENGE, status=403), later(), PageDrift.UNKNOWN),
         (seen(None, picture=SEED), later(None, picture=SEED), PageDrift.UNCHANGED),
-        (
-            seen(None, picture=SEED),
-            later(None, "Tax", picture=other_picture()),
-            PageDrift.OTHER_PAGE,
-        ),
+        (seen(None, picture=SEED), later(None, "Tax", picture=other_picture()), PageDrift.OTHER_PAGE),
         (seen(None), later(OTHER), PageDrift.UNKNOWN),
         (seen("Map"), later("Map"), PageDrift.UNCHANGED),
         (seen("Map"), later("Plan"), PageDrift.UNKNOWN),
@@ -164,12 +152,7 @@ urls = st.none() | st.frozensets(st.text(max_size=20), max_size=5)
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts, texts, st.text(max_size=30), st.sampled_from(PageClass), urls, st.binary(max_size=40))
 def test_any_two_sights_can_be_compared(
-    one: str | None,
-    other: str | None,
-    title: str,
-    page_class: PageClass,
-    links: frozenset[str] | None,
-    picture: bytes,
+    one: str | None, other: str | None, title: str, page_class: PageClass, links: frozenset[str] | None, picture: bytes
 ) -> None:
     """Whatever a site sent; and nothing ever drifts from itself."""
     then = seen(one, "Cape", outlinks=links, picture=picture)

@@ -46,11 +46,7 @@ WORDS_GARBLED = f"{WIKI}/wiki/Virtualization"
 COVERED = f"{WIKI}/wiki/Package_Meta-Information"
 ALL_GONE = f"{WIKI}/wiki/Network_Diagnosis_Tools"
 FILE_SWAPPED = f"{DOCS}/pdf/developers-reference.pdf"
-UNTOUCHED = (
-    f"{DOCS}/handbook/sect.knoppix.html",
-    f"{WIKI}/wiki/Special:ListFiles",
-    f"{DOCS}/pdf/policy.pdf",
-)
+UNTOUCHED = (f"{DOCS}/handbook/sect.knoppix.html", f"{WIKI}/wiki/Special:ListFiles", f"{DOCS}/pdf/policy.pdf")
 _DAMAGED = (
     SHEET_GONE, SHEET_EMPTY, DOM_EMPTY, DOM_CUT, DOM_OTHER, DOM_ERROR, WORDS_GARBLED, COVERED,
     ALL_GONE, FILE_SWAPPED,
@@ -196,15 +192,8 @@ def faults(kept: Kept) -> tuple[dict[str, str], list[Planted]]:
         dom_of(DOM_ERROR, lambda _: error, "DOM of an error"),
         dom_of(WORDS_GARBLED, garbled, "words garbled"),
         dom_of(COVERED, lambda each: each.payload.replace(b"</body>", _WALL.encode()), "covered"),
-        Planted(
-            "document gone",
-            lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}"),
-        ),
-        Planted(
-            "file swapped",
-            ends_with("/developers-reference.pdf"),
-            lambda _: b"%PDF-1.4\nanother\n%%EOF\n",
-        ),
+        Planted("document gone", lambda each: each.uri in (ALL_GONE, f"urn:dom:{ALL_GONE}")),
+        Planted("file swapped", ends_with("/developers-reference.pdf"), lambda _: b"%PDF-1.4\nanother\n%%EOF\n"),
     ]
 
 

@@ -166,10 +166,7 @@ def test_what_is_said_is_what_readers_get(old: CaptureSide, new: CaptureSide) ->
         assert found == "new"
     elif choice.state is RepairState.FAILED:
         assert new.page_class is PageClass.CHALLENGE
-    elif (new.rank, new.check.verdict) != (
-        old.rank,
-        old.check.verdict,
-    ) or new.check.verdict is QaVerdict.BROKEN:
+    elif (new.rank, new.check.verdict) != (old.rank, old.check.verdict) or new.check.verdict is QaVerdict.BROKEN:
         assert found == "old"
     assert choice.reason.endswith(".")
 

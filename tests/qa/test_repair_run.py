@@ -160,9 +160,7 @@ def workshop(new_place: NewPlace, tmp_path: Path) -> Iterator[Workshop]:
     store.close()
 
 
-async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(
-    workshop: Workshop,
-) -> None:
+async def test_what_is_broken_is_captured_again_and_the_better_one_is_known(workshop: Workshop) -> None:
     """The item keeps its place in the crawl; its visit is a repair, with a bucket of its own."""
     old = workshop.captured()
 
@@ -231,11 +229,7 @@ async def test_a_repair_is_not_repaired(workshop: Workshop) -> None:
         (VisitOutcome.FAILED, {"reason": "net::ERR_CONNECTION_REFUSED"}, RepairState.FAILED),
         (VisitOutcome.SKIPPED, {"reason": "noarchive: the page"}, RepairState.FAILED),
         (VisitOutcome.COMPLETE, {"page_class": PageClass.CHALLENGE}, RepairState.FAILED),
-        (
-            VisitOutcome.COMPLETE,
-            {"page_class": PageClass.HTTP_ERROR, "status": 404},
-            RepairState.DONE_NOT_BETTER,
-        ),
+        (VisitOutcome.COMPLETE, {"page_class": PageClass.HTTP_ERROR, "status": 404}, RepairState.DONE_NOT_BETTER),
     ],
 )
 async def test_where_the_site_gives_nothing_better_the_old_capture_stays(
@@ -430,12 +424,7 @@ def _dying(workshop: Workshop, name: str, monkeypatch: pytest.MonkeyPatch, *, af
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_who_is_killed_at_any_step_asks_the_site_once(
-    workshop: Workshop,
-    monkeypatch: pytest.MonkeyPatch,
-    verb: str,
-    *,
-    after: bool,
-    elsewhere: bool,
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, verb: str, *, after: bool, elsewhere: bool
 ) -> None:
     """Somebody else may have visited meanwhile what was queued; the repair ends all the same."""
     old = workshop.captured()

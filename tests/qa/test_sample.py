@@ -81,11 +81,7 @@ def test_every_host_has_its_share_of_chance() -> None:
     assert len(hosts) >= 20
 
 
-@given(
-    counts=st.lists(st.integers(0, 30), min_size=1, max_size=8),
-    size=st.integers(0, 60),
-    seed=st.integers(0, 5),
-)
+@given(counts=st.lists(st.integers(0, 30), min_size=1, max_size=8), size=st.integers(0, 60), seed=st.integers(0, 5))
 def test_a_sample_is_as_large_as_asked_or_has_all(counts: list[int], size: int, seed: int) -> None:
     """No page twice, and the same again with the same dice."""
     pages = [

@@ -34,22 +34,14 @@ class Shelf:
     """An index that is written as the proxy does, and a registry beside it."""
 
     def __init__(
-        self,
-        writer: SqliteCaptureIndex | PostgresCaptureIndex,
-        database: IndexDatabase,
-        registry: RegistryStore,
+        self, writer: SqliteCaptureIndex | PostgresCaptureIndex, database: IndexDatabase, registry: RegistryStore
     ) -> None:
         self._writer = writer
         self.database = database
         self.registry = registry
 
     def page(
-        self,
-        url: str,
-        *,
-        at: datetime = NOW,
-        outcome: VisitOutcome = VisitOutcome.COMPLETE,
-        size: int = 1_000,
+        self, url: str, *, at: datetime = NOW, outcome: VisitOutcome = VisitOutcome.COMPLETE, size: int = 1_000
     ) -> str:
         """A page; its identifier."""
         page_id = f"{abs(hash((url, at))):x}"
@@ -112,10 +104,7 @@ def test_what_was_checked_is_left_out_and_its_host_is_known(shelf: Shelf) -> Non
     shelf.check(one)
     shelf.check(old, engine="engine 0")
 
-    assert [(each.page_id, each.host_checked) for each in shelf.found()] == [
-        (two, True),
-        (old, False),
-    ]
+    assert [(each.page_id, each.host_checked) for each in shelf.found()] == [(two, True), (old, False)]
     again = shelf.found(replace(WANTED, again=True))
     assert {each.page_id for each in again} == {one, two, old}
 

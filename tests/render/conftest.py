@@ -165,10 +165,7 @@ class Site:
 
     async def serve_reload_slowly(self, writer: asyncio.StreamWriter) -> None:
         """A page that reloads itself, and whose body comes some time after its head."""
-        head, body = (
-            b"<!doctype html><title>Again</title>",
-            b"<p>again<script>location.reload()</script>",
-        )
+        head, body = (b"<!doctype html><title>Again</title>", b"<p>again<script>location.reload()</script>")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(head + body))
         writer.write(head)
         await writer.drain()
@@ -315,11 +312,7 @@ class StrictProxy:
         await self.site.converse(reader, writer, handle)
 
     async def tunnel(
-        self,
-        connect: Asked,
-        user: str,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        self, connect: Asked, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Take over the tunnel, as the site itself."""
         if connect.path.startswith("refused."):

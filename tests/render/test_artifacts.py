@@ -125,11 +125,7 @@ async def test_a_scene_is_drawn_by_software(look: Look) -> None:
 
 
 async def test_a_scene_that_cannot_be_drawn_is_noted(
-    look: Look,
-    site: Site,
-    settings: VisitSettings,
-    clock: SystemClock,
-    monkeypatch: pytest.MonkeyPatch,
+    look: Look, site: Site, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By WebGPU, which the browser has no adapter for; by WebGL where it has no rasteriser, or lost its own."""
     note = "scenes: 1 not drawn, the browser has no WebGL or WebGPU for them."
@@ -147,11 +143,7 @@ async def test_a_scene_that_cannot_be_drawn_is_noted(
 
 @pytest.mark.parametrize("query", ["", "?once"])
 async def test_a_scene_that_is_drawn_for_ever_holds_up_no_other_page(
-    site: Site,
-    settings: VisitSettings,
-    clock: SystemClock,
-    monkeypatch: pytest.MonkeyPatch,
-    query: str,
+    site: Site, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     """Its process is ended, by which the page goes on without it; the browser is replaced soon."""
     monkeypatch.setattr("render.visit.ANSWER_LIMIT_S", 2.0)

@@ -19,12 +19,7 @@ from core.config.settings import BrowserSettings
 from core.errors import BrowserUnavailableError
 from core.hosts import ProxyEndpoint
 from render.browser import Browser
-from render.browser_process import (
-    NOBODY,
-    BrowserHome,
-    child_environment,
-    privilege_prefix,
-)
+from render.browser_process import NOBODY, BrowserHome, child_environment, privilege_prefix
 from render.chromium import BrowserExecutable, BrowserKind, find_browser
 from render.identity import PageOptions
 from render.page import open_page
@@ -275,12 +270,7 @@ async def test_a_browser_is_replaced_when_it_is_due(clock: SystemClock) -> None:
             browser._settings = replace(SETTINGS, **changes)
             due[next(iter(changes), "")] = browser.recycle_due()
 
-        assert due == {
-            "": "",
-            "recycle_pages": "pages",
-            "recycle_rss_mb": "memory",
-            "recycle_age_s": "age",
-        }
+        assert due == {"": "", "recycle_pages": "pages", "recycle_rss_mb": "memory", "recycle_age_s": "age"}
 
 
 async def test_contexts_leave_no_process_behind(browser: Browser, clock: SystemClock) -> None:

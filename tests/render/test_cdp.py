@@ -31,10 +31,7 @@ class Peer:
 
     def say(self, *messages: dict[str, Any]) -> None:
         """Send messages."""
-        os.write(
-            self.write_fd,
-            b"".join(json.dumps(m, separators=(",", ":")).encode() + b"\0" for m in messages),
-        )
+        os.write(self.write_fd, b"".join(json.dumps(m, separators=(",", ":")).encode() + b"\0" for m in messages))
 
     def heard(self) -> list[dict[str, Any]]:
         """What was sent to the browser."""
@@ -121,10 +118,7 @@ async def test_events_that_nobody_reads_are_not_decoded(peer: Peer) -> None:
 
 
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    texts=st.lists(st.text(max_size=60), min_size=1, max_size=8),
-    cuts=st.lists(st.integers(0, 400), max_size=12),
-)
+@given(texts=st.lists(st.text(max_size=60), min_size=1, max_size=8), cuts=st.lists(st.integers(0, 400), max_size=12))
 async def test_messages_survive_any_chunking(texts: list[str], cuts: list[int]) -> None:
     """However the pipe cuts the bytes, the same messages come out."""
     peer = Peer()

@@ -155,10 +155,7 @@ async def test_what_a_host_demands_of_browsers_is_forgotten(
     await look("https://secure.test/strict", proxy.endpoint())
     seen = await look("http://secure.test/plain.html", proxy.endpoint())
 
-    assert (seen.outcome, seen.final_url) == (
-        VisitOutcome.COMPLETE,
-        "http://secure.test/plain.html",
-    )
+    assert (seen.outcome, seen.final_url) == (VisitOutcome.COMPLETE, "http://secure.test/plain.html")
     assert [asked.scheme for asked in proxy.asked] == ["https", "http"]
 
 

@@ -41,13 +41,7 @@ async def test_a_phone_is_one_everywhere(look: Look, proxy: Any) -> None:
     """Touch, pointer, hints, User-Agent and scale agree, in frames and workers too."""
     said = told(
         await look(
-            TOLD,
-            proxy.endpoint(),
-            mobile=True,
-            viewport_width=390,
-            viewport_height=844,
-            device_scale=3.0,
-            settle_s=0.5,
+            TOLD, proxy.endpoint(), mobile=True, viewport_width=390, viewport_height=844, device_scale=3.0, settle_s=0.5
         )
     )
 
@@ -79,11 +73,7 @@ async def test_colour_scheme_and_motion_are_as_the_profile_says(look: Look, prox
     usual = told(await look("/told.html"))
 
     assert (said["page.dark"], said["page.still"], said["frame.dark"]) == ("true", "true", "true")
-    assert (usual["page.dark"], usual["page.still"], usual["page.zone"]) == (
-        "false",
-        "false",
-        "UTC",
-    )
+    assert (usual["page.dark"], usual["page.still"], usual["page.zone"]) == ("false", "false", "UTC")
 
 
 async def test_whom_to_ask_is_in_the_user_agent() -> None:

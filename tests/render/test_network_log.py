@@ -67,10 +67,7 @@ def test_each_hop_of_a_redirect_is_an_entry() -> None:
     story.ask("1", "http://a/2", "Document", frameId=MAIN, redirectResponse=redirect)
     story.answer("1", kind="Document", frameId=MAIN)
 
-    assert [(each.url, each.status) for each in story.log.entries()] == [
-        ("http://a/1", 301),
-        ("http://a/2", 200),
-    ]
+    assert [(each.url, each.status) for each in story.log.entries()] == [("http://a/1", 301), ("http://a/2", 200)]
     assert story.log.hops == {"L": ["http://a/1"]}
 
 
@@ -166,11 +163,7 @@ def test_a_worker_that_ended_holds_nothing() -> None:
     """Nobody will tell how its requests ended."""
     story = Story()
     story.tell(
-        "requestWillBeSent",
-        owner="worker",
-        requestId="1",
-        type="Script",
-        request={"url": "http://a/", "method": "GET"},
+        "requestWillBeSent", owner="worker", requestId="1", type="Script", request={"url": "http://a/", "method": "GET"}
     )
     story.log.owner_gone("worker")
 

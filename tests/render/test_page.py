@@ -67,11 +67,7 @@ async def test_links_of_frames_are_links_of_the_page(look: Look, proxy: Any) -> 
 
 
 async def test_a_frame_that_hangs_costs_only_itself(
-    browser: Browser,
-    proxy: Any,
-    settings: VisitSettings,
-    clock: SystemClock,
-    monkeypatch: pytest.MonkeyPatch,
+    browser: Browser, proxy: Any, settings: VisitSettings, clock: SystemClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its place stays empty, the manifest says so, and all else is there."""
     monkeypatch.setattr("render.page_frames.DOCUMENT_TIMEOUT_S", 1.5)

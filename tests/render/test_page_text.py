@@ -55,14 +55,7 @@ async def test_the_text_says_that_it_is_utf8(html: str) -> None:
 
 async def test_what_is_not_seen_is_left_out(html: str) -> None:
     """Scripts have run, comments and templates are not shown."""
-    for unseen in (
-        "<script",
-        "a comment",
-        "no script here",
-        "<template",
-        "<base",
-        "document.write",
-    ):
+    for unseen in ("<script", "a comment", "no script here", "<template", "<base", "document.write"):
         assert unseen not in html
     assert "<b>written</b>" in html
 
@@ -130,8 +123,7 @@ async def test_line_breaks_after_pre_survive(html: str) -> None:
 async def test_svg_keeps_its_spelling(html: str) -> None:
     """SVG names have capitals; beside them stands how the drawing looked."""
     assert re.search(
-        r'<svg viewBox="0 0 9 9" data-weboid-look="[^"<>]+"><linearGradient id="g"></linearGradient>',
-        html,
+        r'<svg viewBox="0 0 9 9" data-weboid-look="[^"<>]+"><linearGradient id="g"></linearGradient>', html
     )
     assert '<use href="#g"></use>' in html
 

@@ -15,8 +15,7 @@ PICTURES = st.integers(1, 12).flatmap(
     lambda width: st.lists(
         st.integers(1, 6).flatmap(
             lambda height: st.tuples(
-                st.just((width, height)),
-                st.binary(min_size=3 * width * height, max_size=3 * width * height),
+                st.just((width, height)), st.binary(min_size=3 * width * height, max_size=3 * width * height)
             )
         ),
         min_size=1,

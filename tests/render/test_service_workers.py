@@ -32,10 +32,7 @@ async def test_a_page_gets_what_its_worker_answers(look: Look, site: Any) -> Non
 
     texts = "Made by the worker. Put into the cache. From the precache. From the network."
     assert text(seen) == texts
-    assert made(seen) == {
-        "made.txt": b"Made by the worker.",
-        "put.txt": b"Put into the cache.",
-    }
+    assert made(seen) == {"made.txt": b"Made by the worker.", "put.txt": b"Put into the cache."}
     assert {each.content_type for each in seen.synthesised} == {"text/plain; charset=utf-8"}
     seen_bytes = await look("/service/application.html?bytes.bin")
     assert made(seen_bytes) == {"bytes.bin": b"A\0\xff"}

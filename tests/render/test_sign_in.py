@@ -60,10 +60,7 @@ class Members:
             )
         known = "sid=secret" in asked.headers.get("cookie", "")
         body = HOME if known and asked.path == "/home" else FORM
-        return b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s" % (
-            len(body),
-            body,
-        )
+        return b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
         """A URL here."""

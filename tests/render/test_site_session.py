@@ -14,21 +14,14 @@ from render.visit import VisitRequest, visit
 
 @pytest.mark.browser
 @pytest.mark.asyncio(loop_scope="session")
-async def test_no_other_host_is_sent_a_login(
-    proxy: Any,
-    browser: Browser,
-    settings: VisitSettings,
-    clock: Any,
-) -> None:
+async def test_no_other_host_is_sent_a_login(proxy: Any, browser: Browser, settings: VisitSettings, clock: Any) -> None:
     """Of a domain's cookie the named host alone is sent its share; frames of others get nothing.
 
     A cookie that the browser does not take leaves the others be.
     """
     cookies = [{"name": "sid", "value": "secret", "domain": ".test", "path": "/"}]
     session = confine_to_hosts(
-        [{"name": "sid", "value": "secret", "domain": ".site.test", "path": "/"}, *cookies],
-        {},
-        ["site.test"],
+        [{"name": "sid", "value": "secret", "domain": ".site.test", "path": "/"}, *cookies], {}, ["site.test"]
     )
     bad = {"name": "__Host-a;b", "value": "\x00", "domain": "site.test", "path": "no path"}
     session = SiteSession((bad, *session.cookies, bad))

@@ -87,10 +87,7 @@ async def test_named_hosts_are_reached_without_a_proxy(clock: SystemClock, site:
             for name in ("known.test", "other.test")
         ]
 
-    assert (known.outcome, known.final_url) == (
-        VisitOutcome.COMPLETE,
-        "http://known.test/plain.html",
-    )
+    assert (known.outcome, known.final_url) == (VisitOutcome.COMPLETE, "http://known.test/plain.html")
     assert (other.outcome, other.reason) == (VisitOutcome.FAILED, "net::ERR_NAME_NOT_RESOLVED")
 
 
@@ -251,9 +248,7 @@ async def test_pages_that_hang_are_stopped_and_kept_and_slow_no_other(
     """A script that never ends is ended with its process, also in the middle of the document."""
     monkeypatch.setattr("render.visit.ANSWER_LIMIT_S", 2.0)
     hung, early, other = await asyncio.gather(
-        look("/hung.html", settle_limit_s=1.0),
-        look("/hung-early.html", settle_limit_s=1.0),
-        look("/plain.html"),
+        look("/hung.html", settle_limit_s=1.0), look("/hung-early.html", settle_limit_s=1.0), look("/plain.html")
     )
 
     assert (hung.outcome, hung.reason, hung.status) == (VisitOutcome.PARTIAL, "hung", 200)

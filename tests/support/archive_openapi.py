@@ -15,9 +15,6 @@ def check_response(path: str, status: int, body: object = None) -> None:
     if body is None:
         return
     content = responses[str(status)]["content"]
-    schema: dict[str, Any] = {
-        **content["application/json"]["schema"],
-        "components": document["components"],
-    }
+    schema: dict[str, Any] = {**content["application/json"]["schema"], "components": document["components"]}
     faults = [each.message for each in jsonschema_rs.validator_for(schema).iter_errors(body)]
     assert not faults, faults

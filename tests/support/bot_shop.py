@@ -147,12 +147,7 @@ class Shop:
         address = address or f"https://web.archive.org/web/{timestamp}/{url}"
         with self.store.writing() as rows:
             number = find_urls(rows, [url])[url].id
-            put_copies(
-                rows,
-                number,
-                [ArchiveMemento(service, address, timestamp, 200)],
-                day_of(self.clock.now()),
-            )
+            put_copies(rows, number, [ArchiveMemento(service, address, timestamp, 200)], day_of(self.clock.now()))
         return address
 
     def set(self, **values: Any) -> None:
@@ -189,11 +184,7 @@ class Shop:
             )
             self._apis[address] = await self._open_apis.enter_async_context(api)
         makers = BotDependencies(
-            self._craft,
-            CopyPreferences(self.clock.now()),
-            self.sights,
-            ReporterDigests(b"k" * 32),
-            self.step,
+            self._craft, CopyPreferences(self.clock.now()), self.sights, ReporterDigests(b"k" * 32), self.step
         )
         job = new_job_name(self.clock.now(), random.Random(next(_NUMBERS)))
         timing = ApiTiming(self.clock, self._sleep)
@@ -213,11 +204,7 @@ class Shop:
     def revisions(self, title: str) -> list[dict[str, Any]]:
         """The page's history, the newest first."""
         told = self.writer.ask(
-            action="query",
-            titles=title,
-            prop="revisions",
-            rvprop="ids|user|comment|flags|tags",
-            rvlimit=50,
+            action="query", titles=title, prop="revisions", rvprop="ids|user|comment|flags|tags", rvlimit=50
         )
         found: list[dict[str, Any]] = told["query"]["pages"][0]["revisions"]
         return found

@@ -103,10 +103,7 @@ async def open_screen() -> AsyncIterator[Screen]:
 async def launch_browser() -> Browser:
     """A browser for `open_window`, to be used as a context manager; its loop may rest in between."""
     return await Browser.launch(
-        BrowserSettings(hang_limit_s=3_600),
-        find_browser(),
-        hosts={"127.0.0.1": "127.0.0.1"},
-        clock=SystemClock(),
+        BrowserSettings(hang_limit_s=3_600), find_browser(), hosts={"127.0.0.1": "127.0.0.1"}, clock=SystemClock()
     )
 
 

@@ -40,12 +40,7 @@ def watch(store: RegistryStore, addresses: Iterable[str], *, day: int = 0, **col
 
 def _host(name: str) -> dict[str, Any]:
     domain = ".".join(name.split(".")[-2:])
-    return {
-        "name": name,
-        "domain_index": domain_index(name),
-        "domain": domain,
-        "bucket": bucket_of(name),
-    }
+    return {"name": name, "domain_index": domain_index(name), "domain": domain, "bucket": bucket_of(name)}
 
 
 def row_of(store: RegistryStore, url_id: int) -> Any:

@@ -11,13 +11,7 @@ from pathlib import Path
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.events import (
-    DataReceived,
-    RequestReceived,
-    StreamEnded,
-    StreamReset,
-    WindowUpdated,
-)
+from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset, WindowUpdated
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -102,18 +96,12 @@ class Http2Origin:
         return memoryview(body)
 
     def _send(
-        self,
-        sock: ssl.SSLSocket,
-        spoken: H2Connection,
-        heads: dict[int, dict[str, str]],
-        unsent: dict[int, memoryview],
+        self, sock: ssl.SSLSocket, spoken: H2Connection, heads: dict[int, dict[str, str]], unsent: dict[int, memoryview]
     ) -> None:
         for stream in list(unsent):
             while unsent[stream]:
                 size = min(
-                    spoken.local_flow_control_window(stream),
-                    spoken.max_outbound_frame_size,
-                    len(unsent[stream]),
+                    spoken.local_flow_control_window(stream), spoken.max_outbound_frame_size, len(unsent[stream])
                 )
                 if size <= 0:
                     break

@@ -104,10 +104,7 @@ foreach ( $db->query( "SELECT keyname FROM objectcache WHERE keyname LIKE '%:{ke
         """Let a page have been touched so long ago."""
         moment = datetime.now(UTC) - timedelta(seconds=seconds)
         self._change(
-            "my_wiki",
-            "UPDATE page SET page_touched = ? WHERE page_title = ?",
-            moment.strftime("%Y%m%d%H%M%S"),
-            title,
+            "my_wiki", "UPDATE page SET page_touched = ? WHERE page_title = ?", moment.strftime("%Y%m%d%H%M%S"), title
         )
 
     def run_jobs(self) -> str:

@@ -112,10 +112,7 @@ def _member(record: Any, payload: bytes) -> bytes:
         http = record.http_headers
         kept = [(name, value) for name, value in http.headers if name.lower() not in _OF_CODING]
         kept.append(("Content-Length", str(len(payload))))
-        lines = [
-            f"{http.protocol} {http.statusline}",
-            *(f"{name}: {value}" for name, value in kept),
-        ]
+        lines = [f"{http.protocol} {http.statusline}", *(f"{name}: {value}" for name, value in kept)]
         head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
     remade = {
         "content-length": str(len(head) + len(payload)),

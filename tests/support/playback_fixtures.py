@@ -29,14 +29,7 @@ from PIL import Image
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from core.captures import (
-    LOGIN_HEADER,
-    ArtifactKind,
-    Capture,
-    RecordLocation,
-    RecordType,
-    artifact_uri,
-)
+from core.captures import LOGIN_HEADER, ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_classes import PageClass
 from core.page_manifest import PageInfo, PageResource, PageScreen, VisitOutcome
@@ -141,18 +134,10 @@ class CollectionBuilder:
         )  # fmt: skip
         row = quality_row(check, location)
         marks = ", ".join("?" * len(row))
-        self._database.execute(
-            f"INSERT INTO qualities ({columns(QualityRow)}) VALUES ({marks})",
-            row,
-        )
+        self._database.execute(f"INSERT INTO qualities ({columns(QualityRow)}) VALUES ({marks})", row)
 
     def revisit(
-        self,
-        url: str,
-        original: Capture,
-        *,
-        at: datetime = NOW,
-        warc: str = "captures-00001.warc.gz",
+        self, url: str, original: Capture, *, at: datetime = NOW, warc: str = "captures-00001.warc.gz"
     ) -> Capture:
         """A `revisit` record of `original`, maybe at another URL."""
         location, _ = self._write(
@@ -240,40 +225,16 @@ class CollectionBuilder:
         """A page with the artifacts that are given, its manifest and its rows; its identifier."""
         page_id = hashlib.sha256(f"{url} {at}".encode()).hexdigest()[:32]
         if dom is not None:
-            self.artifact(
-                ArtifactKind.DOM,
-                url,
-                dom.encode(),
-                mime="text/html",
-                at=at,
-                page_id=page_id,
-                login=login,
-            )
+            self.artifact(ArtifactKind.DOM, url, dom.encode(), mime="text/html", at=at, page_id=page_id, login=login)
         if shot is not None:
             for kind in (ArtifactKind.VIEW, ArtifactKind.FULL_PAGE):
                 self.artifact(kind, url, shot, mime="image/png", at=at, page_id=page_id, login=login)
             with Image.open(io.BytesIO(shot)) as image, io.BytesIO() as buffer:
                 image.convert("RGB").save(buffer, "JPEG")
                 small = buffer.getvalue()
-            self.artifact(
-                ArtifactKind.THUMBNAIL,
-                url,
-                small,
-                mime="image/jpeg",
-                at=at,
-                page_id=page_id,
-                login=login,
-            )
+            self.artifact(ArtifactKind.THUMBNAIL, url, small, mime="image/jpeg", at=at, page_id=page_id, login=login)
         if text is not None:
-            self.artifact(
-                ArtifactKind.TEXT,
-                url,
-                text.encode(),
-                mime="text/plain",
-                at=at,
-                page_id=page_id,
-                login=login,
-            )
+            self.artifact(ArtifactKind.TEXT, url, text.encode(), mime="text/plain", at=at, page_id=page_id, login=login)
         info = PageInfo(
             page_id=page_id, url=url, final_url=final_url or url, captured_at=warc_date(at),
             outcome=outcome, reason=reason, status=status, mime=mime, title=title,

@@ -216,13 +216,7 @@ class Proxy:
     """A running proxy on a collection, within the test's process."""
 
     def __init__(
-        self,
-        layout: Layout,
-        settings: Settings,
-        name: str,
-        folder: Path,
-        *,
-        tally: tuple[Path, int] | None = None,
+        self, layout: Layout, settings: Settings, name: str, folder: Path, *, tally: tuple[Path, int] | None = None
     ) -> None:
         self.layout = layout
         self.control = folder / f"{name}.sock"
@@ -246,13 +240,7 @@ class ProxyProcess(Proxy):
     """A running proxy process: for what is killed, traced or measured."""
 
     def __init__(
-        self,
-        layout: Layout,
-        settings: Settings,
-        name: str,
-        folder: Path,
-        *,
-        tally: tuple[Path, int] | None = None,
+        self, layout: Layout, settings: Settings, name: str, folder: Path, *, tally: tuple[Path, int] | None = None
     ) -> None:
         self.layout = layout
         self.control = folder / f"{name}.sock"
@@ -260,13 +248,7 @@ class ProxyProcess(Proxy):
         command += ["--control", str(self.control)]
         if tally is not None:
             command += ["--tally", str(tally[0]), "--slot", str(tally[1])]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(asdict(settings)) + "\n")
@@ -395,11 +377,7 @@ def start(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callab
     with ExitStack() as stack:
 
         def starter(
-            name: str = "proxy",
-            *,
-            kind: type[Proxy] = Proxy,
-            tally: tuple[Path, int] | None = None,
-            **changes: Any,
+            name: str = "proxy", *, kind: type[Proxy] = Proxy, tally: tuple[Path, int] | None = None, **changes: Any
         ) -> Proxy:
             chosen = replace(settings, proxy=replace(settings.proxy, **changes))
             proxy = kind(layout, chosen, name, tmp_path, tally=tally)

@@ -42,12 +42,7 @@ from playback.access.decision_store import open_decisions
 from playback.web.asgi_app import SiteMount, WebOptions, create_app
 from playback.web.copy_lookup import QueueStatusReader
 from playback.web.rate_limits import RateLimitPolicy
-from playback.web.registry.registry_service import (
-    LinkRegistry,
-    NoRegistryError,
-    RegistrySource,
-    ReportOptions,
-)
+from playback.web.registry.registry_service import LinkRegistry, NoRegistryError, RegistrySource, ReportOptions
 from tests.support.playback_fixtures import CollectionBuilder
 from warc.index.database import open_database
 
@@ -149,12 +144,7 @@ class Shelf:
         self.seen(number, "http: 404", "https://verlag.de/")
         self.add(url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="https://verlag.de/new", **days)
         self.add(host_quirks, host_id=self.host_of(number), kind=HostQuirk.SERVER_ERROR, **days)
-        self.copy(
-            number,
-            "wayback",
-            "https://web.archive.org/web/20200101000000/https://verlag.de/",
-            "20200101000000",
-        )
+        self.copy(number, "wayback", "https://web.archive.org/web/20200101000000/https://verlag.de/", "20200101000000")
         self.copy(number, "archive-it")
         self.report(number)
         self.replace(number, "https://verlag.de/there", ProposalStage.WORKS)
@@ -213,14 +203,7 @@ class Shelf:
         }  # fmt: skip
         self.add(observations, **values)
 
-    def spam(
-        self,
-        page: int,
-        url: str,
-        name: str = "MediaWiki:Spam-blacklist",
-        *,
-        last_day: int = TODAY,
-    ) -> None:
+    def spam(self, page: int, url: str, name: str = "MediaWiki:Spam-blacklist", *, last_day: int = TODAY) -> None:
         """A spam list names a URL that the page had until that day."""
         self.add(
             spam_hits, page=page, key=key_of(url), wiki_id=self.wiki(), url=url, list=name,

@@ -89,10 +89,7 @@ def style_both(text: str) -> list[str]:
 
 
 def declarations_both(text: str) -> list[str]:
-    return [
-        css_filter.filter_declarations(text, _RULES),
-        css_filter.filter_parsed_declarations(text, _RULES),
-    ]
+    return [css_filter.filter_declarations(text, _RULES), css_filter.filter_parsed_declarations(text, _RULES)]
 
 
 def raster_svg(data: str, options: dict[str, Any]) -> str:

@@ -24,9 +24,7 @@ def pytest_assertrepr_compare(left: object, right: object) -> Generator[None, li
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    call: pytest.CallInfo[None],
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Give each place of a traceback a line before pytest reads it."""
     error = call.excinfo.value if call.excinfo is not None else None
     seen: set[int] = set()

@@ -97,8 +97,7 @@ class SigningAuthority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
         flags = dict.fromkeys(
-            ["content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only"],
-            False,
+            ["content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only"], False
         )
         roles = {"digital_signature": bool(name), "key_cert_sign": not name, "crl_sign": not name}
         own = x509.KeyUsage(**flags, **roles, decipher_only=False)

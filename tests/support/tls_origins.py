@@ -76,9 +76,7 @@ def write_leaf(
     )
     path.write_bytes(
         key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
+            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
         )
         + certificate.public_bytes(serialization.Encoding.PEM)
     )

@@ -1,8 +1,6 @@
 """Fixtures of warc."""
 
-from tests.support.playback_fixtures import (  # noqa: F401 fixtures
-    collection,
-)
+from tests.support.playback_fixtures import collection  # noqa: F401 fixtures
 from tests.support.proxy_fixtures import (  # noqa: F401 fixtures
     certificate,
     layout,

@@ -18,14 +18,7 @@ from core.errors import PermanentError, UnavailableError
 from core.layout import Layout
 from tests.support.playback_fixtures import CollectionBuilder, png
 from warc.checksums import add_missing_sums, read_sums
-from warc.erasure import (
-    PLAN_NAME,
-    RecordTombstone,
-    erase_records,
-    finish_erasure,
-    is_interrupted,
-    remove_leftovers,
-)
+from warc.erasure import PLAN_NAME, RecordTombstone, erase_records, finish_erasure, is_interrupted, remove_leftovers
 from warc.file_reader import WarcMember, walk_records
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.verification import verify_collection
@@ -136,14 +129,7 @@ def _headers(layout: Layout) -> list[tuple[str, str, str, str]]:
         with path.open("rb") as file:
             for record in ArchiveIterator(file):
                 get = record.rec_headers.get_header
-                found.append(
-                    (
-                        record.rec_type,
-                        get("WARC-Record-ID"),
-                        get("WARC-Target-URI"),
-                        get("WARC-Date"),
-                    )
-                )
+                found.append((record.rec_type, get("WARC-Record-ID"), get("WARC-Target-URI"), get("WARC-Date")))
     return found
 
 

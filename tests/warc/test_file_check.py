@@ -75,17 +75,13 @@ async def test_a_revisits_row_locates_the_payload(proxy: Proxy, origin: Origin, 
     )
 
     assert rows(
-        layout,
-        "SELECT orig_filename, orig_offset, orig_length, mime FROM captures WHERE record_type = 'revisit'",
+        layout, "SELECT orig_filename, orig_offset, orig_length, mime FROM captures WHERE record_type = 'revisit'"
     ) == [(filename, offset, length, "text/html")]
 
 
 @pytest.mark.proxy
 async def test_what_was_acknowledged_survives_a_kill(
-    start_process: Callable[..., ProxyProcess],
-    start: Callable[..., Proxy],
-    origin: Origin,
-    layout: Layout,
+    start_process: Callable[..., ProxyProcess], start: Callable[..., Proxy], origin: Origin, layout: Layout
 ) -> None:
     """After SIGKILL the next process finds every sealed record; the WARC is whole and closed."""
     proxy = start_process("first")
@@ -107,10 +103,7 @@ async def test_what_was_acknowledged_survives_a_kill(
 
 @pytest.mark.proxy
 async def test_records_that_the_index_missed_are_found_again(
-    start_process: Callable[..., ProxyProcess],
-    start: Callable[..., Proxy],
-    origin: Origin,
-    layout: Layout,
+    start_process: Callable[..., ProxyProcess], start: Callable[..., Proxy], origin: Origin, layout: Layout
 ) -> None:
     """A crash between disk and index loses no capture, and adds none twice."""
     proxy = start_process("first")

@@ -12,12 +12,7 @@ from warc.index.database import SCHEMA_VERSION
 from warc.rebuild import upgrade_index
 
 PHONE = PageScreen(width=390, height=844, mobile=True, language="de-DE,de;q=0.9")
-NEW_COLUMNS = (
-    ("captures", "login"),
-    ("pages", "device"),
-    ("pages", "language"),
-    ("pages", "login"),
-)
+NEW_COLUMNS = (("captures", "login"), ("pages", "device"), ("pages", "language"), ("pages", "login"))
 QUERIES = (
     "SELECT url, login FROM captures ORDER BY id",
     "SELECT url, device, language, login FROM pages ORDER BY url",

@@ -106,12 +106,7 @@ def test_a_record_that_was_not_finished_is_cut(layout: Layout) -> None:
     append(layout, late + request[:-5])
     done = of_captures(layout)
 
-    assert (done.fate, done.cut, done.indexed, done.lost_bytes) == (
-        RecoveryOutcome.CLOSED,
-        len(request) - 5,
-        1,
-        0,
-    )
+    assert (done.fate, done.cut, done.indexed, done.lost_bytes) == (RecoveryOutcome.CLOSED, len(request) - 5, 1, 0)
     assert f"{SITE}/late1" in urls(layout)
     assert not layout.damaged.exists()
     check(layout)
@@ -220,21 +215,14 @@ def test_files_set_aside_do_not_overwrite_each_other(layout: Layout) -> None:
     assert sorted(path.read_bytes() for path in layout.damaged.iterdir()) == [b"first", b"second"]
 
 
-def test_a_flipped_bit_in_what_was_acknowledged_costs_one_record_and_is_told(
-    layout: Layout,
-) -> None:
+def test_a_flipped_bit_in_what_was_acknowledged_costs_one_record_and_is_told(layout: Layout) -> None:
     """What lies behind it was acknowledged, too: it stays where it is."""
     at = offset_of(layout, "/picture")
     before = urls(layout)
     flip(captures(layout), at + 1000)
     done = of_captures(layout)
 
-    assert (done.fate, done.cut, done.damaged, done.lost_records) == (
-        RecoveryOutcome.CLOSED,
-        0,
-        (at,),
-        1,
-    )
+    assert (done.fate, done.cut, done.damaged, done.lost_records) == (RecoveryOutcome.CLOSED, 0, (at,), 1)
     assert "LOST" in done.text
     assert "copy" in done.text
     assert before - urls(layout) == {f"{SITE}/picture"}

@@ -10,16 +10,7 @@ import pytest
 
 from core.layout import Layout
 from tests.support.proxy_fixtures import Origin, Proxy, ok
-from tests.support.warc_damage import (
-    SITE,
-    captures,
-    copied,
-    flip,
-    make_collection,
-    resource,
-    sql,
-    tree,
-)
+from tests.support.warc_damage import SITE, captures, copied, flip, make_collection, resource, sql, tree
 from tests.warc.test_file_check import fetch
 from warc.checksums import read_sums
 from warc.index.database import SCHEMA_VERSION
@@ -293,10 +284,7 @@ def test_a_revisit_without_its_original_is_found(layout: Layout, change: str) ->
 def test_a_payload_of_another_machine_is_a_note(layout: Layout) -> None:
     """With a shared dedup index a revisit may refer to a file that was never here."""
     sql(layout, "DELETE FROM payloads")
-    sql(
-        layout,
-        "UPDATE captures SET orig_filename = 'theirs.warc.gz' WHERE record_type = 'revisit'",
-    )
+    sql(layout, "UPDATE captures SET orig_filename = 'theirs.warc.gz' WHERE record_type = 'revisit'")
     verdict = verify_collection(layout)
 
     assert verdict.is_sound
@@ -332,8 +320,7 @@ def test_all_agree_on_what_is_chunked(tmp_path: Path, coding: str) -> None:
 def test_a_payload_by_its_chunked_spelling_is_held_to_its_content(layout: Layout) -> None:
     """`digest` is of the payload without chunks, and that is what is compared."""
     changed = sql(
-        layout,
-        "UPDATE payloads SET digest = 'sha256:' || hex(zeroblob(32)) WHERE digest != spelled RETURNING filename",
+        layout, "UPDATE payloads SET digest = 'sha256:' || hex(zeroblob(32)) WHERE digest != spelled RETURNING filename"
     )
 
     assert len(changed) == 1

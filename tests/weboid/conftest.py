@@ -1,21 +1,6 @@
 """Fixtures of weboid."""
 
-from tests.support.embed_fixtures import (  # noqa: F401 fixtures
-    front,
-)
-from tests.support.playback_fixtures import (  # noqa: F401 fixtures
-    collection,
-    site,
-)
-from tests.support.proxy_fixtures import (  # noqa: F401 fixtures
-    certificate,
-    layout,
-    origin,
-    secure_origin,
-    settings,
-)
-from tests.wiki.conftest import (  # noqa: F401 fixtures
-    bot_name,
-    wiki,
-    writer,
-)
+from tests.support.embed_fixtures import front  # noqa: F401 fixtures
+from tests.support.playback_fixtures import collection, site  # noqa: F401 fixtures
+from tests.support.proxy_fixtures import certificate, layout, origin, secure_origin, settings  # noqa: F401 fixtures
+from tests.wiki.conftest import bot_name, wiki, writer  # noqa: F401 fixtures

@@ -13,13 +13,7 @@ from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
 from tests.support.stored_records import check, records
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.real, pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow, pytest.mark.timeout(900)]
 WIKI = (
     f"http://{hosts.WIKI}/wiki/Main_Page",
     r"/wiki/(The_library|Chapter_|(Category|Special|Talk|Help|MediaWiki):)|[?&]",
@@ -33,10 +27,7 @@ def test_every_page_in_scope_is_captured_exactly_once(
 ) -> None:
     """The pages of a crawl follow from the links in its manifests alone."""
     visit = dict.fromkeys(("full_page", "thumbnail", "view", "dom", "text", "favicon"), False)
-    weboid = Weboid(
-        tmp_path,
-        profile_for(real_web, tmp_path / "profile.toml", visit=visit, behaviours={"run": []}),
-    )
+    weboid = Weboid(tmp_path, profile_for(real_web, tmp_path / "profile.toml", visit=visit, behaviours={"run": []}))
     options = ("--depth", str(depth), "--exclude", exclude, "--robots", "ignore")
 
     ran = weboid.run("crawl", "--json", "--profile", str(weboid.profile), seed, *options, "--workers", "4")

@@ -25,10 +25,7 @@ from weboid.cli.support.child_commands import ChildCommandOptions, watch_childre
 
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = ChildCommandOptions(Path("c"), "default")
-OURS = (
-    *("proxy", "worker", "replay", "front", "checker", "confirmer", "watcher", "scanner", "lists"),
-    "qa",
-)
+OURS = (*("proxy", "worker", "replay", "front", "checker", "confirmer", "watcher", "scanner", "lists"), "qa")
 # The parts of `weboid wiki watch` that are services of their own, and what each runs.
 SERVED = {
     "archive": "worker",
@@ -65,11 +62,7 @@ def test_whatever_runs_on_one_machine_runs_here(services: dict[str, Any]) -> Non
     command = services["watcher"]["command"]
     without = {each.partition("=")[2] for each in command if each.startswith("--without=")}
     shared = ChildCommandOptions(
-        Path("c"),
-        "default",
-        frontier_url="redis://r",
-        database_url="postgresql://p",
-        without=frozenset(without),
+        Path("c"), "default", frontier_url="redis://r", database_url="postgresql://p", without=frozenset(without)
     )
     links = LinksSettings(archives=("wayback",), mirror="failed")
     here = {part.name for part in watch_children(shared, links)}
@@ -186,9 +179,7 @@ def copied(dockerfile: str) -> list[str]:
     return [each for line in lines for each in line.split()]
 
 
-def test_few_ports_are_published_and_only_to_this_machine(
-    services: dict[str, Any],
-) -> None:
+def test_few_ports_are_published_and_only_to_this_machine(services: dict[str, Any]) -> None:
     """Whoever wants more puts a web server before them."""
     published = {name: each["ports"] for name, each in services.items() if "ports" in each}
 
@@ -203,11 +194,7 @@ def test_the_browsers_network_leads_to_proxies_and_stores_only(
     inside = {name for name, each in compose["networks"].items() if (each or {}).get("internal")}
 
     assert set(services["worker"]["networks"]) <= inside
-    assert [name for name, each in services.items() if "web" in each["networks"]] == [
-        "proxy",
-        "checker",
-        "watcher",
-    ]
+    assert [name for name, each in services.items() if "web" in each["networks"]] == ["proxy", "checker", "watcher"]
     assert set(services["redis"]["networks"]) == set(services["postgres"]["networks"]) == {"stores"}
     assert services["worker"]["volumes"] == ["logs:/logs"]
     # What reads archived files, and what looks at them for it, meet nobody else.
@@ -263,16 +250,8 @@ def test_readers_see_the_collection_and_cannot_change_it(services: dict[str, Any
             "./deploy/wikis:/wikis:ro",
         ],
         "scanner": ["collection:/collection:ro"],
-        "lists": [
-            "collection:/collection:ro",
-            "lists:/collection/db/lists",
-            "./deploy/lists:/lists:ro",
-        ],
-        "qa": [
-            "collection:/collection:ro",
-            "lists:/collection/db/lists:ro",
-            "quality:/collection/cache/quality",
-        ],
+        "lists": ["collection:/collection:ro", "lists:/collection/db/lists", "./deploy/lists:/lists:ro"],
+        "qa": ["collection:/collection:ro", "lists:/collection/db/lists:ro", "quality:/collection/cache/quality"],
     }
 
 
@@ -368,9 +347,7 @@ def test_a_browser_starts_and_ends_with_the_workers_capabilities(services: dict[
     assert done.stdout == "here\n"
 
 
-def test_the_scanners_container_keeps_what_its_start_script_needs(
-    services: dict[str, Any],
-) -> None:
+def test_the_scanners_container_keeps_what_its_start_script_needs(services: dict[str, Any]) -> None:
     """It gives its folder to the user as whom the scanner runs, and becomes that user."""
     clamd = services["clamd"]
     assert clamd["cap_drop"] == ["ALL"]

@@ -50,9 +50,7 @@ def test_a_body_that_no_browser_can_decode_costs_seconds(archived: tuple[Weboid,
     assert max(page["seconds"] for page in pages) < VisitSettings().timeout_s / 2
 
 
-def test_half_a_surrogate_pair_in_a_pages_words_costs_nothing_else(
-    archived: tuple[Weboid, Ran],
-) -> None:
+def test_half_a_surrogate_pair_in_a_pages_words_costs_nothing_else(archived: tuple[Weboid, Ran]) -> None:
     """UTF-8 has no form for it: something else is written in its place, and the page is kept."""
     page = archived[1].pages[f"{RULES}/surrogates"]
 

@@ -49,10 +49,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    any(SHARED_BROWSERS.glob("chromium*")),
-    reason="this machine has a browser for all users",
-)
+@pytest.mark.skipif(any(SHARED_BROWSERS.glob("chromium*")), reason="this machine has a browser for all users")
 def test_setup_browser_says_what_to_do_when_it_cannot_install(bare: dict[str, str]) -> None:
     """Ends with 3, names what was tried and why it failed; `--check` tries nothing."""
     weboid = (sys.executable, "-m", "weboid", "setup", "browser")

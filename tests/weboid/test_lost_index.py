@@ -105,10 +105,7 @@ def origin_of(process: "subprocess.Popen[str]") -> str:
 async def test_the_front_answers_503_when_its_index_goes(whole: Layout, tmp_path: Path) -> None:
     """/healthz says so, too; and all is well again when the index is."""
     layout = copied(whole, tmp_path / "collection")
-    with (
-        closing(open_database(layout, "")) as database,
-        closing(open_decisions(layout)) as decisions,
-    ):
+    with closing(open_database(layout, "")) as database, closing(open_decisions(layout)) as decisions:
         app = create_app(database, decisions, replay_origin="http://replay.test")
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(base_url="http://front.test", transport=transport) as client:

@@ -39,13 +39,7 @@ from tests.support.stored_records import check, index, records
 
 ROOT = Path(__file__).resolve().parents[2]
 REPLAY_BIN = ROOT / ".venv-replay" / "bin"
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.playback,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.real, pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.timeout(900)]
 # Of the grey picture's range. A played-back page that lost its styles or pictures is beyond it.
 DIFFERENCE_LIMIT = 0.12
 DIFFERENCE_MEDIAN = 0.03
@@ -106,10 +100,7 @@ def test_warcio_checks_and_indexes_every_record(archived: Archived) -> None:
     paths = [str(path) for path in sorted((archived.collection / "archive").glob("*.warc.gz*"))]
     warcio = Path(sys.executable).with_name("warcio")
     listed = subprocess.run(
-        [str(warcio), "index", "-f", "warc-type,warc-target-uri", *paths],
-        capture_output=True,
-        text=True,
-        check=True,
+        [str(warcio), "index", "-f", "warc-type,warc-target-uri", *paths], capture_output=True, text=True, check=True
     )
 
     assert len(listed.stdout.splitlines()) == len(archived.records)

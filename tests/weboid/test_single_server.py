@@ -62,13 +62,7 @@ def nginx_command(folder: Path, certificate: tuple[Path, Path], ports: dict[str,
         f"daemon off; pid {folder}/pid; error_log stderr; worker_processes 1; user root;\n"
         f"events {{}}\nhttp {{ access_log off;\n{text}\n}}\n"
     )
-    return [
-        shutil.which("nginx") or "/usr/sbin/nginx",
-        "-p",
-        str(folder),
-        "-c",
-        str(folder / "nginx.conf"),
-    ]
+    return [shutil.which("nginx") or "/usr/sbin/nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
 
 
 def caddy_command(folder: Path, certificate: tuple[Path, Path], ports: dict[str, int]) -> list[str]:
@@ -201,11 +195,6 @@ def test_systemd_accepts_the_units(unit: Path, tmp_path: Path) -> None:
     program = shutil.which("true")
     copy.write_text(unit.read_text().replace("/opt/weboid/bin/weboid", str(program)))
 
-    ran = subprocess.run(
-        ["systemd-analyze", "verify", str(copy)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False)
 
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -36,8 +36,7 @@ def test_any_text_is_an_entry_or_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "P", "P0", "P031", "Q5", "p31", "31", "P31=", "P31= ", "P31:Q5", "P31|P32", "instance of"],
+    "text", ["", "P", "P0", "P031", "Q5", "p31", "31", "P31=", "P31= ", "P31:Q5", "P31|P32", "instance of"]
 )
 def test_what_names_no_property_is_refused(text: str) -> None:
     """A misspelt exclusion would archive what nobody wanted."""

@@ -226,11 +226,7 @@ def _open(path: Path) -> sqlite3.Connection | None:
         return None
     try:
         connection = sqlite3.connect(
-            read_only_uri(path),
-            uri=True,
-            timeout=_BUSY_TIMEOUT_S,
-            isolation_level=None,
-            check_same_thread=False,
+            read_only_uri(path), uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
     except sqlite3.Error as error:
         raise TransientError(f"The captures index cannot be opened: {error}.") from error
@@ -267,20 +263,14 @@ OWN_PREFIXES = ("weboid-", "artifacts-", IMPORT_PREFIX)  # of the WARCs that our
 
 def covered_by_file(database: Path) -> dict[str, int]:
     """Return the bytes that the index in that file covers, by WARC; {} when it cannot be read."""
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(read_only_uri(database), uri=True)) as old,
-    ):
+    with suppress(sqlite3.Error), closing(sqlite3.connect(read_only_uri(database), uri=True)) as old:
         return dict(old.execute("SELECT filename, indexed_to FROM files"))
     return {}
 
 
 def schema_version(database: Path) -> int | None:
     """Return the schema version of the index in that file; None when it cannot be read."""
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(read_only_uri(database), uri=True)) as db,
-    ):
+    with suppress(sqlite3.Error), closing(sqlite3.connect(read_only_uri(database), uri=True)) as db:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         return int(version)
     return None

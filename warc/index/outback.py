@@ -78,12 +78,7 @@ class OutbackCdx:
 
     def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
         """Return captures under the URL's key, nearest in time first."""
-        wanted = {
-            "url": url,
-            "sort": "closest",
-            "closest": timestamp14_at(at_ms),
-            "limit": str(limit),
-        }
+        wanted = {"url": url, "sort": "closest", "closest": timestamp14_at(at_ms), "limit": str(limit)}
         return self._rows(url, self._ask(wanted))
 
     def of_key(self, url: str, *, limit: int, reverse: bool = False, first: str = "", last: str = "") -> list[Row]:

@@ -123,10 +123,7 @@ def _nearest(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iter
     sides = " UNION ALL ".join(
         f"SELECT * FROM (SELECT {columns} {where} AND {_SORT} = :sort AND captured_ms {side}"  # noqa: S608 constants
         f" LIMIT :limit) AS {name}"
-        for side, name in (
-            ("<= :at ORDER BY captured_ms DESC", "earlier"),
-            ("> :at ORDER BY captured_ms", "later"),
-        )
+        for side, name in (("<= :at ORDER BY captured_ms DESC", "earlier"), ("> :at ORDER BY captured_ms", "later"))
     )
     limit, yielded, at = _NEAREST, 0, values["at"]
     while True:

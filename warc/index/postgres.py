@@ -61,8 +61,7 @@ class PostgresCaptureIndex(CaptureIndex):
         if version is None:
             with self._server.transaction():
                 self._server.execute(
-                    "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
-                    (f"weboid.make.{schema}",),
+                    "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"weboid.make.{schema}",)
                 )
                 if self._version(schema) is None:  # no other process was faster
                     # A role without the right to create schemas may use an existing one.
@@ -167,10 +166,7 @@ def take_snapshot(url: str, path: Path) -> None:
     """Copy the index at `[index] url` into a new SQLite file; raises as `PostgresCaptureIndex`."""
     address = parse_index_url(url)
     PostgresCaptureIndex(address).close()  # there is one, and of our version
-    with (
-        closing(PostgresConnection(address)) as server,
-        closing(sqlite3.connect(path, isolation_level=None)) as file,
-    ):
+    with closing(PostgresConnection(address)) as server, closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("PRAGMA journal_mode = OFF")
         file.execute("PRAGMA synchronous = OFF")
         file.executescript(CAPTURES_DDL)
@@ -180,8 +176,7 @@ def take_snapshot(url: str, path: Path) -> None:
             for table, names in _COLUMNS.items():
                 marks = ", ".join("?" * (names.count(",") + 1))
                 file.executemany(
-                    f"INSERT INTO {table} ({names}) VALUES ({marks})",
-                    server.copy_out(f"SELECT {names} FROM {table}"),
+                    f"INSERT INTO {table} ({names}) VALUES ({marks})", server.copy_out(f"SELECT {names} FROM {table}")
                 )
         file.execute("COMMIT")
 

@@ -93,11 +93,7 @@ class PayloadRow(NamedTuple):
 
 RowType = type[CaptureRow | PageIndexRow | QualityRow | PayloadRow]
 # Of the tables to which many rows are added at once.
-ROW_TYPES: Mapping[str, RowType] = {
-    "captures": CaptureRow,
-    "qualities": QualityRow,
-    "payloads": PayloadRow,
-}
+ROW_TYPES: Mapping[str, RowType] = {"captures": CaptureRow, "qualities": QualityRow, "payloads": PayloadRow}
 
 
 def columns(row: RowType) -> str:

@@ -112,24 +112,13 @@ class CaptureQueries:
         self._index = index
 
     def of_key(
-        self,
-        key: str,
-        between: TimeRange,
-        *,
-        after: IndexPosition | None = None,
-        descending: bool = False,
-        limit: int,
+        self, key: str, between: TimeRange, *, after: IndexPosition | None = None, descending: bool = False, limit: int
     ) -> list[ListedCapture]:
         """Return the next rows of one key in time order, starting `after` a position if given."""
         return [_row(each) for each in self._of_key(key, between, after, descending=descending, limit=limit)]
 
     def of_range(
-        self,
-        keys: KeyRange,
-        *,
-        after: IndexPosition | None = None,
-        descending: bool = False,
-        limit: int,
+        self, keys: KeyRange, *, after: IndexPosition | None = None, descending: bool = False, limit: int
     ) -> list[ListedCapture]:
         """Return the next rows of a key range, starting `after` a position if given."""
         rows: list[Any] = []
@@ -195,13 +184,7 @@ class CaptureQueries:
         return condition, {**key_values(keys.low), **moments}
 
     def _of_key(
-        self,
-        key: str,
-        between: TimeRange,
-        after: IndexPosition | None,
-        *,
-        descending: bool,
-        limit: int,
+        self, key: str, between: TimeRange, after: IndexPosition | None, *, descending: bool, limit: int
     ) -> list[Any]:
         first, last = between.first_ms, between.last_ms
         if after is None:
@@ -216,26 +199,14 @@ class CaptureQueries:
             f"SELECT {_COLUMNS} FROM captures WHERE {self._index.has_key}"  # noqa: S608 constants of ours
             f" AND captured_ms BETWEEN :first AND :last AND ({beyond})"
             f" ORDER BY {_order(('captured_ms', 'id'), descending=descending)} LIMIT :limit",
-            {
-                **key_values(key),
-                "first": first,
-                "last": last,
-                "ms": ms,
-                "id": number,
-                "limit": limit,
-            },
+            {**key_values(key), "first": first, "last": last, "ms": ms, "id": number, "limit": limit},
         )
 
 
 def range_values(keys: KeyRange) -> dict[str, str]:
     """Return the values for `IndexDatabase.in_range`."""
     low, high = key_values(keys.low), key_values(keys.high)
-    return {
-        "low": low["key"],
-        "low_start": low["key_start"],
-        "high": high["key"],
-        "high_start": high["key_start"],
-    }
+    return {"low": low["key"], "low_start": low["key_start"], "high": high["key"], "high_start": high["key_start"]}
 
 
 def _order(terms: tuple[str, ...], *, descending: bool) -> str:

@@ -14,13 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from core.config.database_urls import (
-    IndexAddress,
-    RedisAddress,
-    RedisUse,
-    parse_index_url,
-    parse_redis_url,
-)
+from core.config.database_urls import IndexAddress, RedisAddress, RedisUse, parse_index_url, parse_redis_url
 from core.config.settings import IndexSettings, ProxySettings
 from core.errors import CollectionVersionError, ConfigError
 from core.layout import Layout, is_frozen, read_only_uri
@@ -34,10 +28,7 @@ BUSY_TIMEOUT_MS = 60_000
 # A statement a row costs more than the row: so many rows go into one.
 _ROWS_AT_ONCE = (64, 8, 1)
 _INSERTIONS = {
-    table: (
-        f"INSERT OR IGNORE INTO {table} ({columns(row)}) VALUES ",
-        f"({','.join('?' * len(row._fields))})",
-    )
+    table: (f"INSERT OR IGNORE INTO {table} ({columns(row)}) VALUES ", f"({','.join('?' * len(row._fields))})")
     for table, row in ROW_TYPES.items()
 }
 
@@ -52,10 +43,7 @@ class SqliteCaptureIndex(CaptureIndex):
         path.parent.mkdir(parents=True, exist_ok=True)
         frozen = path.exists() and is_frozen(path)
         self._db = sqlite3.connect(
-            read_only_uri(path) if frozen else path,
-            uri=frozen,
-            isolation_level=None,
-            check_same_thread=False,
+            read_only_uri(path) if frozen else path, uri=frozen, isolation_level=None, check_same_thread=False
         )
         self._db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         if not frozen:

@@ -128,11 +128,7 @@ def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layou
                     "--collection DIR`."
                 )
             copy = _new_copy(layout, root)
-            with (
-                closing(open_registry_store(copy)) as own,
-                store.reading() as there,
-                own.writing() as here,
-            ):
+            with closing(open_registry_store(copy)) as own, store.reading() as there, own.writing() as here:
                 copy_rows(there, here)
         take_snapshot(database_url, copy.captures_db)
         return copy

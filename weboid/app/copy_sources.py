@@ -36,11 +36,7 @@ async def open_archives(
     """Yield the archives that the settings name."""
     links = settings.links
     fetch = HttpFetch(
-        settings.egress,
-        is_own=is_own,
-        user_agent=link_user_agent(links),
-        limit_s=links.timeout_s,
-        origins=origins,
+        settings.egress, is_own=is_own, user_agent=link_user_agent(links), limit_s=links.timeout_s, origins=origins
     )
     async with fetch:
         client = ArchiveClient(fetch, now=CLOCK.now, monotonic=time.monotonic, sleep=asyncio.sleep)

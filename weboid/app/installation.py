@@ -100,10 +100,7 @@ def _apt_package(*, refresh: bool) -> str | None:
                 break
         for name in _PACKAGES:
             record = subprocess.run(
-                [apt_cache, "--no-all-versions", "show", name],
-                capture_output=True,
-                text=True,
-                check=False,
+                [apt_cache, "--no-all-versions", "show", name], capture_output=True, text=True, check=False
             ).stdout
             if record.strip() and "snapd" not in record:
                 return name

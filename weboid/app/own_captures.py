@@ -69,10 +69,7 @@ class OwnCaptures:
 @contextmanager
 def open_own_captures(layout: Layout, url: str, front: str) -> Iterator[OwnCaptures]:
     """Yield the collection's own captures."""
-    with (
-        closing(open_database(layout, url)) as database,
-        closing(open_decisions(layout, url)) as decisions,
-    ):
+    with closing(open_database(layout, url)) as database, closing(open_decisions(layout, url)) as decisions:
         store = PageStore(database, AccessControl(decisions, database.rows, _CLOCK.now))
         yield OwnCaptures(store, front)
 

@@ -165,13 +165,7 @@ def _print_plan(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> 
             click.echo(json.dumps(facts, ensure_ascii=False))
         return
     rows = [
-        (
-            f"{each.weight:.0f}",
-            each.page.timestamp,
-            str(level),
-            "; ".join(each.reasons) or "-",
-            each.page.url,
-        )
+        (f"{each.weight:.0f}", each.page.timestamp, str(level), "; ".join(each.reasons) or "-", each.page.url)
         for level, each in chosen
     ]
     if not rows:
@@ -364,12 +358,7 @@ class QaRun:
             if not total:
                 return CheckRunTally()
         how = CheckRunOptions(
-            repair.layout,
-            self._database_url,
-            repair.settings.browser,
-            repair.workers,
-            _CLOCK,
-            fonts=options.fonts,
+            repair.layout, self._database_url, repair.settings.browser, repair.workers, _CLOCK, fonts=options.fonts
         )
         turns: list[tuple[Level, Iterable[SampledPage]]] = []
         for level, pages in chosen.items():

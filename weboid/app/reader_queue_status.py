@@ -13,12 +13,7 @@ from core.url_patterns import pattern_target
 from core.urls import fetch_key, has_one_spelling
 from crawler.frontier.base import POLICY_ORDER, Frontier, ItemRecord, ItemState
 from crawler.frontier.sqlite_frontier import open_frontier
-from crawler.policy.policy_entries import (
-    PolicyEntries,
-    PolicyEntry,
-    PolicyKind,
-    read_entries,
-)
+from crawler.policy.policy_entries import PolicyEntries, PolicyEntry, PolicyKind, read_entries
 from playback.web.copy_lookup import FailedAttempt, UrlQueueState, UrlQueueStatus
 
 _PRIVATE = frozenset({*PolicyKind, "list"})
@@ -58,10 +53,7 @@ class ReaderQueueStatus:
                 is_there = self.settings.frontier.url or self.layout.frontier_db.exists()
                 if self._frontier is None and is_there:
                     self._frontier = open_frontier(
-                        self.layout,
-                        self.settings.frontier,
-                        self.settings.politeness,
-                        server_time=self.server_time,
+                        self.layout, self.settings.frontier, self.settings.politeness, server_time=self.server_time
                     )
                 frontier = self._frontier
                 if frontier is None or not keys:

@@ -218,10 +218,7 @@ _MOST_LISTED = 500
 
 
 def baseline_report_page(
-    baseline: BaselineFolder,
-    header: BaselineHeader,
-    engine: str,
-    regressions: Sequence[PlaybackRegression],
+    baseline: BaselineFolder, header: BaselineHeader, engine: str, regressions: Sequence[PlaybackRegression]
 ) -> str:
     """Render the baseline report; `regressions` has the result of each page, worst first."""
     differing = [each for each in regressions if each.course is not RegressionKind.UNCHANGED]
@@ -239,10 +236,7 @@ def baseline_report_page(
 def _pictured(
     baseline: BaselineFolder, regression: PlaybackRegression
 ) -> tuple[PlaybackRegression, list[tuple[str, str]]]:
-    before, after = (
-        baseline.shown(BEFORE, regression.before),
-        baseline.shown(AFTER, regression.after),
-    )
+    before, after = (baseline.shown(BEFORE, regression.before), baseline.shown(AFTER, regression.after))
     drawn = compare_playback(before, after, heat=True).picture
     pictures = (
         ("Before", before.picture),

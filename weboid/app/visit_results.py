@@ -27,13 +27,7 @@ from links.archives.copy_upkeep import (
     mirror_url,
 )
 from links.check_result import CheckResult, CheckVerdict
-from links.checker.browser_check import (
-    DriftEvidence,
-    PageText,
-    VisitSummary,
-    compare_with_copy,
-    result_of_visit,
-)
+from links.checker.browser_check import DriftEvidence, PageText, VisitSummary, compare_with_copy, result_of_visit
 from links.checker.due_urls import AwaitingLink, links_awaiting_browser
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
 from links.registry.database import RegistryStore
@@ -145,12 +139,7 @@ class BrowserConfirmation:
         self.recorded: list[RecordedResult] = []  # results that were stored
 
     def round(
-        self,
-        visit: VisitLinks | None,
-        *,
-        limit: int,
-        lately: timedelta | None,
-        hand_over: bool = False,
+        self, visit: VisitLinks | None, *, limit: int, lately: timedelta | None, hand_over: bool = False
     ) -> tuple[list[AwaitingLink], bool]:
         """Record known results, have other links visited, record those; return links that wait, False when stopped.
 

@@ -104,11 +104,6 @@ def open_items(api: WikiApi, settings: Settings, **manners: float) -> WikibaseRe
 
     def opened(address: str) -> WikiApi:
         is_same = is_same_server(api.address, address)
-        return open_api(
-            address,
-            WikiCredentials(basic=api.account.basic if is_same else ""),
-            settings,
-            **manners,
-        )
+        return open_api(address, WikiCredentials(basic=api.account.basic if is_same else ""), settings, **manners)
 
     return WikibaseRepository(api, opened)

@@ -25,22 +25,11 @@ from crawler.run.context_builder import make_slot_assigner
 from links.registry.archive_backlog import ArchivePriority
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
-from playback.access.levels import (
-    Level,
-    LevelActor,
-    LevelDecision,
-    RuleTable,
-    parse_actor,
-    target_of,
-)
+from playback.access.levels import Level, LevelActor, LevelDecision, RuleTable, parse_actor, target_of
 from warc.local_storage import replace_file
 from weboid.app.own_captures import open_own_captures
 from wiki.sync.archive_queue import DueLink
-from wiki.sync.webhook import (
-    LevelRequest,
-    RefusedRequestError,
-    WikiLevelsRequest,
-)
+from wiki.sync.webhook import LevelRequest, RefusedRequestError, WikiLevelsRequest
 
 _LANES = {
     ArchivePriority.SAVED: Lane.NOW,
@@ -174,14 +163,7 @@ def _set_level(levels: LevelStore, request: LevelRequest, clock: Clock) -> str:
     if level is not None or rules().at(target) is not None:  # else there is nothing to take back
         now, is_stored = clock.now(), request.is_stored
         try:
-            levels.decide(
-                [target],
-                level,
-                actor=actor,
-                now=now,
-                reason=request.reason,
-                is_stored=is_stored,
-            )
+            levels.decide([target], level, actor=actor, now=now, reason=request.reason, is_stored=is_stored)
         except InputError as error:
             raise RefusedRequestError(str(error)) from error
     return str(rules().ruling(target.what, wiki).level)

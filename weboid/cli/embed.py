@@ -51,16 +51,10 @@ from wiki.embed.static_site import (
 )
 
 _FRONT_OPTIONS: dict[str, Any] = {
-    "front": option(
-        "The archive's pages, as `weboid serve` shows them to readers.",
-        required=True,
-        metavar="URL",
-    ),
+    "front": option("The archive's pages, as `weboid serve` shows them to readers.", required=True, metavar="URL"),
     "ask": option("Where to ask the front from here, when that is another address.", default="", metavar="URL"),
     "copies": option(
-        "Another origin that copies may lie at; may be given several times.",
-        multiple=True,
-        metavar="ORIGIN",
+        "Another origin that copies may lie at; may be given several times.", multiple=True, metavar="ORIGIN"
     ),
     "wiki": option("The wiki of these pages: handbook@me.", required=True, metavar="NAME"),
     "show": option(
@@ -255,8 +249,7 @@ async def _mark_files(
         click.echo(f"{total.pages:,} pages with {total.links:,} links: {len(total.changed):,} {verb}{copied}.")
         if total.unanswered:
             click.echo(
-                f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are as they were: run this again.",
-                err=True,
+                f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are as they were: run this again.", err=True
             )
     if total.unanswered:
         return ExitCode.UNAVAILABLE
@@ -303,12 +296,7 @@ def urls_command(
             lost += 1
             click.echo(f"{clean(name)} is left out: its number is that of another page.", err=True)
         elif urls:
-            line = wiki | {
-                "page_id": number,
-                "title": site_title(name),
-                "namespace": 0,
-                "urls": list(urls),
-            }
+            line = wiki | {"page_id": number, "title": site_title(name), "namespace": 0, "urls": list(urls)}
             click.echo(json.dumps(line))
     for name, why in site.passed_over.items():
         click.echo(f"{clean(name)} is passed over: {clean(why)}.", err=True)
@@ -332,18 +320,13 @@ def proxy_command(
         default=str(PrivatePages.SKIP),
     ),
     behind: tuple[str, ...] = option(
-        "A reverse proxy whose X-Forwarded-* is believed; may be given several times.",
-        metavar="NETWORK",
+        "A reverse proxy whose X-Forwarded-* is believed; may be given several times.", metavar="NETWORK"
     ),
     skip_paths: tuple[str, ...] = option(
-        "Path prefixes that are never marked, in addition to MediaWiki's APIs.",
-        "--skip-path",
-        metavar="START",
+        "Path prefixes that are never marked, in addition to MediaWiki's APIs.", "--skip-path", metavar="START"
     ),
     limit_mb: float = option(
-        "Larger pages pass as they are.",
-        type=click.FloatRange(0.01, 256),
-        default=PAGE_LIMIT_BYTES / (1 << 20),
+        "Larger pages pass as they are.", type=click.FloatRange(0.01, 256), default=PAGE_LIMIT_BYTES / (1 << 20)
     ),
     patience_s: float = option(
         "Pages that take more seconds to come pass as they are.",

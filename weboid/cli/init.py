@@ -37,9 +37,7 @@ def command(
         "What robots.txt means to crawls and wiki watches.", type=click.Choice(("obey", "ignore"))
     ),
     archives: tuple[str, ...] = option(
-        "Other archive to ask for copies of dead links; may be given several times.",
-        "--archive",
-        metavar="NAME",
+        "Other archive to ask for copies of dead links; may be given several times.", "--archive", metavar="NAME"
     ),
     force: bool = option("Replace an existing weboid.toml."),
     output: CommandOutput = OUTPUT,
@@ -58,10 +56,7 @@ def command(
         if robots is None:
             robots = click.prompt("robots.txt in crawls", default="obey", type=click.Choice(("obey", "ignore")))
         if not archives:
-            names = click.prompt(
-                "Archives to ask for copies of dead links, such as wayback (empty: none)",
-                default="",
-            )
+            names = click.prompt("Archives to ask for copies of dead links, such as wayback (empty: none)", default="")
             archives = tuple(names.replace(",", " ").split())
     check_operator(OperatorIdentity(contact=contact or ""))
     check_archive_names(archives)
@@ -125,10 +120,7 @@ def config_show(
 
 @cli_command("check", config_group)
 def config_check(
-    *,
-    files: tuple[str, ...] = argument("[PROFILE]..."),
-    collection: Path = COLLECTION,
-    output: CommandOutput = OUTPUT,
+    *, files: tuple[str, ...] = argument("[PROFILE]..."), collection: Path = COLLECTION, output: CommandOutput = OUTPUT
 ) -> int:
     """Report every error in weboid.toml, with its line.
 

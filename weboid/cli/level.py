@@ -24,13 +24,7 @@ from playback.access.levels import (
     target_of,
 )
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import (
-    CommandGroup,
-    argument,
-    cli_command,
-    option,
-    option_dict,
-)
+from weboid.cli.support.commands import CommandGroup, argument, cli_command, option, option_dict
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.run_options import STORED_LEVELS
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -276,11 +270,7 @@ def show_command(
         return
     where = f" to readers of {wiki}" if wiki else ""
     click.echo(f"{clean(identity)} is shown{where} at the level {ruling.level}.")
-    _explain(
-        ruling,
-        speaking,
-        f"No rule speaks of it; without one everything is shown at {DEFAULT_LEVEL}.",
-    )
+    _explain(ruling, speaking, f"No rule speaks of it; without one everything is shown at {DEFAULT_LEVEL}.")
     where = f" when a page of {wiki} cites it" if wiki else ""
     click.echo(f"It is recorded{where} at the level {stored.level}.")
     _explain(stored, storing, "No rule sets how much is recorded.")
@@ -318,8 +308,7 @@ def list_command(
     wiki: str | None = option("Only rules within that wiki."),
     is_default: bool = option("Only about everything.", "--default"),
     level: str | None = option(
-        "Only those that give that level.",
-        type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)]),
+        "Only those that give that level.", type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)])
     ),
     history: bool = option("Every decision, the oldest first, removals included."),
     stores: CollectionStores = STORES,
@@ -348,8 +337,7 @@ def list_command(
     ]
     nothing = "Nothing was decided." if history else "There is no rule."
     output.show(
-        {"decisions" if history else "rules": [rule_facts(rule) for rule in shown]},
-        _lines(shown) if shown else nothing,
+        {"decisions" if history else "rules": [rule_facts(rule) for rule in shown]}, _lines(shown) if shown else nothing
     )
 
 

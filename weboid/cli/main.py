@@ -87,12 +87,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     context.exit()
 
 
-@click.group(
-    cls=_RootGroup,
-    commands_at=COMMANDS["weboid"],
-    sections=COMMANDS["sections"],
-    rare="alive sheet",
-)
+@click.group(cls=_RootGroup, commands_at=COMMANDS["weboid"], sections=COMMANDS["sections"], rare="alive sheet")
 @click.option(
     "--version",
     is_flag=True,
@@ -103,12 +98,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
 )
 @click.option("-q", "--quiet", is_flag=True, envvar="WEBOID_QUIET", help="Print errors and results only.")
 @click.option("-v", "--verbose", is_flag=True, envvar="WEBOID_VERBOSE", help="Log more details.")
-@click.option(
-    "--no-color",
-    is_flag=True,
-    envvar="WEBOID_NO_COLOR",
-    help="Print without colours.",
-)
+@click.option("--no-color", is_flag=True, envvar="WEBOID_NO_COLOR", help="Print without colours.")
 @click.option(
     "--log-format",
     type=click.Choice(("text", "json")),
@@ -124,13 +114,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
 )
 @click.pass_context
 def weboid(
-    context: click.Context,
-    *,
-    quiet: bool,
-    verbose: bool,
-    no_color: bool,
-    log_format: str,
-    clock_offset: str | None,
+    context: click.Context, *, quiet: bool, verbose: bool, no_color: bool, log_format: str, clock_offset: str | None
 ) -> None:
     """Archive web pages, or what a wiki cites; replay them safely; check links."""
     if clock_offset:

@@ -28,30 +28,10 @@ from warc.local_storage import closed_warcs, open_warcs, replace_file
 from warc.rebuild import rebuild_index
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.installation import install_browser, install_pywb
-from weboid.app.setup_check import (
-    SetupFinding,
-    SetupHealth,
-    check_browser,
-    check_pywb,
-    check_setup,
-)
+from weboid.app.setup_check import SetupFinding, SetupHealth, check_browser, check_pywb, check_setup
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import (
-    CommandGroup,
-    ExitCode,
-    argument,
-    cli_command,
-    is_quiet,
-    option,
-)
-from weboid.cli.support.options import (
-    COLLECTION,
-    DEDUP,
-    OUTPUT,
-    PROFILE,
-    CommandOutput,
-    with_database,
-)
+from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, is_quiet, option
+from weboid.cli.support.options import COLLECTION, DEDUP, OUTPUT, PROFILE, CommandOutput, with_database
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -311,11 +291,7 @@ collection_group.add_command(push_command)
 
 @cli_command("rebuild", collection_group)
 def rebuild_command(
-    *,
-    stores: CollectionStores = STORES,
-    dedup_url: str = DEDUP,
-    profile: str = PROFILE,
-    output: CommandOutput = OUTPUT,
+    *, stores: CollectionStores = STORES, dedup_url: str = DEDUP, profile: str = PROFILE, output: CommandOutput = OUTPUT
 ) -> None:
     """Rebuild the index from the WARCs.
 
@@ -348,10 +324,7 @@ def rebuild_command(
                 )
 
     counts = asyncio.run(rebuild())
-    output.show(
-        counts,
-        f"{counts['captures']} captures of {counts['pages']} pages in {counts['files']} WARCs indexed.",
-    )
+    output.show(counts, f"{counts['captures']} captures of {counts['pages']} pages in {counts['files']} WARCs indexed.")
 
 
 @cli_command("cache", collection_group, hidden=True)

@@ -25,13 +25,7 @@ from net.stop_signals import wait_unless_stopped
 from playback.access.clamd import DEFAULT_ADDRESS, VARIABLE, ClamdClient, parse_clamd_address
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
-from playback.access.malware_scan import (
-    MOST_BYTES,
-    UNSETTLED,
-    CollectionScan,
-    PayloadReader,
-    ScanProgress,
-)
+from playback.access.malware_scan import MOST_BYTES, UNSETTLED, CollectionScan, PayloadReader, ScanProgress
 from playback.access.threat_lists import (
     ListEffect,
     ThreatList,
@@ -45,14 +39,7 @@ from playback.access.threat_lists import (
     url_hashes,
 )
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import (
-    CommandGroup,
-    ExitCode,
-    GroupWithDefault,
-    argument,
-    cli_command,
-    option,
-)
+from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -189,10 +176,7 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
 
 @cli_command("ls", lists_group)
 def list_command(
-    *,
-    urls: tuple[str, ...] = argument("[URL]..."),
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+    *, urls: tuple[str, ...] = argument("[URL]..."), stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
 ) -> int:
     """Show the lists; with URLs those that contain each. Exit code 1: a URL is on a list."""
     with _store(stores) as (store, folder):
@@ -218,10 +202,7 @@ def list_command(
         url: [f"{clean(hit.on.name)}{'' if hit.is_sure else ' (maybe)'}" for hit in hits]
         for url, hits in matches.items()
     }
-    output.show(
-        {"urls": document},
-        (f"{clean(url)}: {', '.join(on) or 'on no list'}" for url, on in names.items()),
-    )
+    output.show({"urls": document}, (f"{clean(url)}: {', '.join(on) or 'on no list'}" for url, on in names.items()))
     return ExitCode.SOME_FAILED if any(matches.values()) else ExitCode.OK
 
 
@@ -318,9 +299,7 @@ def scan_group(
         with Progress(*columns, transient=True, disable=output.is_json) as bar:
             task = bar.add_task("", total=None)
             result = scan.run(
-                again=again,
-                stopped=stopped,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                again=again, stopped=stopped, progress=lambda done, total: bar.update(task, completed=done, total=total)
             )
         _print_scan(result, output=output)
     if stopped.is_set():

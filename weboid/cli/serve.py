@@ -52,11 +52,7 @@ SERVE_OPTIONS: dict[str, Any] = {
     ),
     "origin": option("Public origin of the pages: https://a.example.", default=""),
     "replay_origin": option("Public origin of the copies; not that of the pages.", default=""),
-    "behind": option(
-        "Reverse proxy whose X-Forwarded-For is trusted; repeatable.",
-        multiple=True,
-        metavar="NETWORK",
-    ),
+    "behind": option("Reverse proxy whose X-Forwarded-For is trusted; repeatable.", multiple=True, metavar="NETWORK"),
     "links_internal": option(
         "Callers without a rate limit at the link registry, such as the wiki's server; repeatable.",
         multiple=True,
@@ -68,9 +64,7 @@ SERVE_OPTIONS: dict[str, Any] = {
         metavar="FILE",
     ),
     "reviewers": option(
-        "Network from which copies may be reviewed at /quality; repeatable.",
-        multiple=True,
-        metavar="NETWORK",
+        "Network from which copies may be reviewed at /quality; repeatable.", multiple=True, metavar="NETWORK"
     ),
     "reviewers_token_file": option(
         "Password for reviewers elsewhere, who log in at /quality with any user name.",
@@ -122,9 +116,7 @@ def command(
     stores: CollectionStores = STORES,
     frontier_url: str = FRONTIER,
     listen: str = option(
-        "Address to serve pages on; port 0: any free port.",
-        default="127.0.0.1:8080",
-        metavar="HOST:PORT",
+        "Address to serve pages on; port 0: any free port.", default="127.0.0.1:8080", metavar="HOST:PORT"
     ),
     host: str | None = option(hidden=True),
     port: int | None = option(hidden=True),
@@ -137,10 +129,7 @@ def command(
     reviewers: tuple[str, ...] = SERVE_OPTIONS["reviewers"],
     reviewers_token_file: Path | None = SERVE_OPTIONS["reviewers_token_file"],
     workers: int = option(
-        "Replay processes.  [default: one a core, 4 at most]",
-        type=click.IntRange(0, 64),
-        default=0,
-        show_default=False,
+        "Replay processes.  [default: one a core, 4 at most]", type=click.IntRange(0, 64), default=0, show_default=False
     ),
     language: str = option("Language for browsers that request none of the available ones.", default=SOURCE),
     captures_index: str = option(
@@ -156,8 +145,7 @@ def command(
     ),
     full: bool = option("Copies may run their scripts where the level is `full`."),
     full_origin: str = option(
-        "Origins of copies with scripts, for readers on other machines: https://*.copies.example.",
-        default="",
+        "Origins of copies with scripts, for readers on other machines: https://*.copies.example.", default=""
     ),
     window_days: float = option(
         "Days that a picture or style sheet may be captured before or after its page, at most.",
@@ -165,9 +153,7 @@ def command(
         default=30.0,
     ),
     fonts: bool = option(
-        "Copies load the fonts that were captured with their pages, re-encoded.",
-        "--fonts/--no-fonts",
-        default=True,
+        "Copies load the fonts that were captured with their pages, re-encoded.", "--fonts/--no-fonts", default=True
     ),
     show_logins: bool = option("Show captures that were made with a login to every reader; hidden by default."),
     indexing: str = option(

@@ -36,13 +36,7 @@ from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import (
-    ExitCode,
-    GroupWithDefault,
-    argument,
-    cli_command,
-    option,
-)
+from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.run_options import ask_passphrase
 from weboid.cli.support.stores import make_collection

@@ -54,10 +54,7 @@ def add_command(
     capture: str | None = option("Only the URL's capture of that moment.", metavar="TIMESTAMP"),
     digest: bool = option("Payloads, wherever they were captured."),
     file: Any = option(
-        "More of them, one a line; - is standard input.",
-        "--list",
-        type=click.File(encoding="utf-8"),
-        metavar="FILE",
+        "More of them, one a line; - is standard input.", "--list", type=click.File(encoding="utf-8"), metavar="FILE"
     ),
     hide: bool = option("As if it had never been captured, instead of a notice."),
     reason: str = option("Reason; shown to readers, unless it is hidden.", default=""),
@@ -154,8 +151,7 @@ def list_command(
             )
         ]
     output.show(
-        [takedown_facts(each, now) for each in shown],
-        _table(shown, now) if shown else "There is no take-down.",
+        [takedown_facts(each, now) for each in shown], _table(shown, now) if shown else "There is no take-down."
     )
 
 

@@ -36,13 +36,7 @@ from playback.web.asgi_app import WebOptions
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
 from qa.check_run import erase_check_results
-from warc.erasure import (
-    ErasedRecord,
-    RecordTombstone,
-    erase_records,
-    finish_erasure,
-    is_interrupted,
-)
+from warc.erasure import ErasedRecord, RecordTombstone, erase_records, finish_erasure, is_interrupted
 from warc.index.database import IndexDatabase
 from warc.rebuild import rebuild_index
 from weboid.app.text_table import clean, table, width
@@ -144,10 +138,7 @@ class _Erasure:
         revisit_line = ("revisit-of", "The payload that it referred to was erased.")
         tombstones: dict[str, list[RecordTombstone]] = {}
         places: set[tuple[str, int]] = set()
-        for each, more in (
-            *((one, ()) for one in captures),
-            *((one, (revisit_line,)) for one in lost),
-        ):
+        for each, more in (*((one, ()) for one in captures), *((one, (revisit_line,)) for one in lost)):
             place = (each.location.filename, each.location.offset)
             if place not in places:
                 places.add(place)
@@ -313,8 +304,7 @@ async def _prove_own_server(options: _ProofOptions) -> AuditReport:
                 on_ready=ready.set_result,
                 index_url=options.stores.database_url,
                 options=WebOptions(
-                    access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])),
-                    show_logins=options.show_logins,
+                    access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])), show_logins=options.show_logins
                 ),
             )
         )

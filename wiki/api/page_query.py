@@ -282,12 +282,7 @@ async def history_after(api: WikiApi, page_id: int, rev_id: int) -> tuple[Revisi
     revisions: list[Revision] = []
     with suppress(WikiRefusedError):
         async for answer in api.query(
-            pageids=page_id,
-            prop="revisions",
-            rvprop=_PROPS,
-            rvstartid=rev_id,
-            rvdir="newer",
-            rvlimit=HISTORY_LIMIT,
+            pageids=page_id, prop="revisions", rvprop=_PROPS, rvstartid=rev_id, rvdir="newer", rvlimit=HISTORY_LIMIT
         ):
             revisions += map(parse_revision, _revisions_in(answer))
             if len(revisions) >= HISTORY_LIMIT:

@@ -40,22 +40,14 @@ OpenApi = Callable[[str], WikiApi]
 
 async def read_site_facts(api: WikiApi) -> SiteFacts:
     """Read the wiki's site information. Raises the errors of `WikiApi.get`; ``no-mediawiki`` for other software."""
-    answer = await api.get(
-        action="query",
-        meta="siteinfo",
-        siprop=["general", "namespaces", "interwikimap"],
-    )
+    answer = await api.get(action="query", meta="siteinfo", siprop=["general", "namespaces", "interwikimap"])
     query = query_result(answer)
     general = _general(query, api.host)
     server = _absolute(text_field(general, "server") or api.address, api.address)
     path = text_field(general, "articlepath") or "/index.php?title=$1"
     pages_url = _absolute(path, server)
     namespaces = (
-        WikiNamespace(
-            count_field(row, "id"),
-            text_field(row, "name", "*"),
-            text_field(row, "canonical", "name", "*"),
-        )
+        WikiNamespace(count_field(row, "id"), text_field(row, "name", "*"), text_field(row, "canonical", "name", "*"))
         for row in json_rows(query, "namespaces")
     )
     interwikis, rows = InterwikiMap(), query.get("interwikimap")

@@ -314,13 +314,7 @@ _NOT_ALLOWED: Final = frozenset(
         *("sitecssprotected", "sitejsonprotected", "sitejsprotected", "actionthrottledtext-filter"),
     )
 )
-_NOT_ALLOWED_STARTS: Final = (
-    "abusefilter-",
-    "globalblocking-",
-    "wikimedia-",
-    "centralauth-",
-    "tor-",
-)
+_NOT_ALLOWED_STARTS: Final = ("abusefilter-", "globalblocking-", "wikimedia-", "centralauth-", "tor-")
 _THROTTLED: Final = frozenset(("ratelimited", "maxlag", "actionthrottledtext", "poolcounter-error"))
 
 

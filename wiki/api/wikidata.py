@@ -113,10 +113,7 @@ def _statements(answer: Mapping[str, Any], properties: Sequence[str]) -> Iterato
             continue
         if not isinstance(entity, dict):
             raise _malformed_answer("entities")
-        yield (
-            each,
-            frozenset() if bool_field(entity, "missing") else parse_claims(entity.get("claims")),
-        )
+        yield (each, frozenset() if bool_field(entity, "missing") else parse_claims(entity.get("claims")))
 
 
 def parse_claims(claims: Any) -> Statements:

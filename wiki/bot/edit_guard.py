@@ -18,12 +18,10 @@ _HIDDEN_MARKUP = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BOTS = re.compile(
-    r"\{\{[\s_:]*(?:(?:template|vorlage)[\s_]*:[\s_]*)?(no)?bots[\s_]*(?=[|}]|\Z)([^{}]*)(\}\})?",
-    re.IGNORECASE,
+    r"\{\{[\s_:]*(?:(?:template|vorlage)[\s_]*:[\s_]*)?(no)?bots[\s_]*(?=[|}]|\Z)([^{}]*)(\}\})?", re.IGNORECASE
 )
 _BUSY = re.compile(
-    r"\{\{[\s_]*(?:in[ _]?use|in[ _]?creation|in[ _]bearbeitung|gerade[ _]in[ _]bearbeitung)[\s_]*[|}]",
-    re.IGNORECASE,
+    r"\{\{[\s_]*(?:in[ _]?use|in[ _]?creation|in[ _]bearbeitung|gerade[ _]in[ _]bearbeitung)[\s_]*[|}]", re.IGNORECASE
 )
 
 

@@ -14,15 +14,7 @@ from typing import Final
 from core.errors import InputError
 from links.feedback.reporter_limits import ActLimit, LimitedAct, Limits
 from links.feedback.reports import NeedlessReportError, withdraw_reports
-from links.registry.bot_edits import (
-    BotEdit,
-    EditKind,
-    EditState,
-    edits_by_id,
-    edits_in,
-    move_edit,
-    newest_edits,
-)
+from links.registry.bot_edits import BotEdit, EditKind, EditState, edits_by_id, edits_in, move_edit, newest_edits
 from links.registry.database import RegistryStore
 from links.registry.urls import urls_by_id
 from wiki.api.client import WikiApi

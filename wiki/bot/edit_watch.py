@@ -38,13 +38,7 @@ from links.registry.database import RegistryStore
 from links.registry.lookups import url_facts
 from wiki.api.client import WikiApi
 from wiki.api.models import Revision, WikiPage
-from wiki.api.page_query import (
-    earlier_digests,
-    history_after,
-    read_heads,
-    read_now,
-    read_revision_text,
-)
+from wiki.api.page_query import earlier_digests, history_after, read_heads, read_now, read_revision_text
 from wiki.bot.wikitext_adapter import PageAdapter, url_key_or_empty
 from wiki.wikitext.citation_model import Citation, RepairKind
 
@@ -181,10 +175,7 @@ class EditWatch:
 
 
 async def check_edits(
-    watching: EditWatch,
-    *,
-    is_eager: bool = False,
-    on_undone: Callable[[BotEdit], None] = lambda _edit: None,
+    watching: EditWatch, *, is_eager: bool = False, on_undone: Callable[[BotEdit], None] = lambda _edit: None
 ) -> list[BotEdit]:
     """Check the edits that are due; return those whose state changed. Raises WikiAwayError.
 

@@ -355,11 +355,7 @@ async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdi
 
 
 async def _restore_overwritten(
-    bench: EditContext,
-    task: EditTask,
-    made: SavedEdit,
-    outcome: PageEditResult,
-    looks: PageCopyChecks,
+    bench: EditContext, task: EditTask, made: SavedEdit, outcome: PageEditResult, looks: PageCopyChecks
 ) -> PageEditResult:
     """Restore and repair an edit made between reading and saving that the bot's edit replaced.
 

@@ -19,13 +19,7 @@ from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
 from links.archives.archive_services import WEBOID
 from links.archives.archive_urls import is_same_page, moment_of, recognise
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy, resolve_address
-from links.archives.copy_search import (
-    FIRST_COPY,
-    choose_versions,
-    citation_day,
-    is_good,
-    pick_best_copy,
-)
+from links.archives.copy_search import FIRST_COPY, choose_versions, citation_day, is_good, pick_best_copy
 from links.archives.copy_store import StoredCopy
 from links.check_history import date_of
 from links.feedback.reports import VALID_DAYS
@@ -118,11 +112,7 @@ def choose_remedies(
 
 
 def undated_urls(
-    citations: Iterable[Citation],
-    known: Mapping[str, KnownLink],
-    held: Collection[int],
-    *,
-    has_own: bool,
+    citations: Iterable[Citation], known: Mapping[str, KnownLink], held: Collection[int], *, has_own: bool
 ) -> list[str]:
     """Return URLs without an access date where the date of addition matters for the choice of a copy (B06)."""
     results = []
@@ -138,10 +128,7 @@ def undated_urls(
 
 
 def choose_copy(
-    known: KnownLink,
-    accessed: datetime | None,
-    choosing: CopyPreferences,
-    unshown: Collection[str] = (),
+    known: KnownLink, accessed: datetime | None, choosing: CopyPreferences, unshown: Collection[str] = ()
 ) -> ArchiveMemento | None:
     """Choose the copy for a lost link, by the end of its access date; None without one."""
     added = _end_of(known.first_day)

@@ -37,13 +37,7 @@ from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, wiki_of
 from wiki.api.client import ApiTiming, WikiApi
 from wiki.api.edit_request import BotAccount, EditingStoppedError, SaveOptions, add_section
-from wiki.api.models import (
-    ReadOnlyError,
-    ThrottledError,
-    WikiAwayError,
-    WikiPage,
-    split_batches,
-)
+from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiPage, split_batches
 from wiki.api.page_query import read_heads, read_now, read_text
 from wiki.bot.edit_guard import EditGuard
 from wiki.bot.edit_settlement import recover_edits
@@ -60,12 +54,7 @@ from wiki.bot.page_edit import (
     settle_edit,
     task_basis,
 )
-from wiki.bot.page_selection import (
-    edit_tasks,
-    pages_named,
-    pages_to_edit,
-    swept_lately,
-)
+from wiki.bot.page_selection import edit_tasks, pages_named, pages_to_edit, swept_lately
 from wiki.bot.remedies import CopyChecker, CopyPreferences
 from wiki.bot.wikitext_adapter import PageAdapter, account_name
 from wiki.settings import BotSettings, WikiSettings
@@ -404,12 +393,7 @@ def check_settings(settings: BotSettings, name: str) -> None:
 
 
 def needs_no_edit(
-    task: EditTask,
-    head: WikiPage,
-    lately: Mapping[int, LastEdit],
-    settings: BotSettings,
-    *,
-    now: int,
+    task: EditTask, head: WikiPage, lately: Mapping[int, LastEdit], settings: BotSettings, *, now: int
 ) -> bool:
     """Return True if nothing changed since the page needed no edit, or the page refused the bot."""
     last = lately.get(task.page_id)

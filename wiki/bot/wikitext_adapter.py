@@ -18,13 +18,7 @@ from wiki.api.page_query import existing_titles
 from wiki.api.site_info import read_site_facts
 from wiki.bot.edit_guard import edit_objection, may_message
 from wiki.settings import BotSettings
-from wiki.wikitext.citation_model import (
-    Citation,
-    LinkRemedy,
-    RepairedText,
-    RepairOptions,
-    ReplacedSpan,
-)
+from wiki.wikitext.citation_model import Citation, LinkRemedy, RepairedText, RepairOptions, ReplacedSpan
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.edit_messages import MessageSender, TalkMessage, edit_summary, talk_message
 from wiki.wikitext.page_repair import repair_page

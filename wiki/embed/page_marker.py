@@ -86,10 +86,7 @@ _SPACE_AND_SUP = re.compile(rb"\s*<sup\b[^>]*?\bweboid-cached\b", re.IGNORECASE)
 # Never marked: excluded by the page's author, editable content (marks would be saved), our own marks.
 _ALWAYS_SKIPPED = [parse_selector(each) for each in (".weboid-ignore", ".weboid-cached", "[contenteditable]")]
 # Content areas of engines named in the page's generator; around them are menus and notices.
-_CONTENT = {
-    b"mediawiki": (parse_selector("#mw-content-text"),),
-    b"dokuwiki": (parse_selector("#dokuwiki__content"),),
-}
+_CONTENT = {b"mediawiki": (parse_selector("#mw-content-text"),), b"dokuwiki": (parse_selector("#dokuwiki__content"),)}
 _GENERATOR = re.compile(rb"<meta name=[\"']?generator[\"']? content=[\"']?(mediawiki|dokuwiki)\b")
 _HEAD = 16_384  # how far its name is looked for
 

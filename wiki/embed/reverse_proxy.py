@@ -290,14 +290,7 @@ class EmbedProxySettings:
 class EmbeddingProxy:
     """Proxy as an ASGI application. Close it, or let its server's lifespan do so."""
 
-    def __init__(
-        self,
-        settings: EmbedProxySettings,
-        marking: MarkOptions,
-        lookup: LinkLookup,
-        *,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, settings: EmbedProxySettings, marking: MarkOptions, lookup: LinkLookup, *, clock: Clock) -> None:
         self.settings = settings
         self._marking = marking
         self._lookup = lookup

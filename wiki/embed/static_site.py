@@ -16,14 +16,7 @@ from urllib.parse import quote
 
 from core.errors import InputError
 from wiki.embed.link_lookup import URLS_AT_ONCE, CopyDisplay, LinkAnswer, LinkLookup, PageLocation
-from wiki.embed.page_marker import (
-    CopyLabels,
-    MarkablePage,
-    MarkRules,
-    insert_marks,
-    read_page,
-    remove_marks,
-)
+from wiki.embed.page_marker import CopyLabels, MarkablePage, MarkRules, insert_marks, read_page, remove_marks
 
 HTML_SUFFIXES = frozenset((".html", ".htm"))
 FILE_LIMIT_BYTES = 64 << 20
@@ -136,13 +129,7 @@ class StaticSite:
         return sorted(name.replace(os.sep, "/") for name in results if not name.endswith(_SCRATCH))
 
     async def mark(
-        self,
-        names: list[str],
-        lookup: LinkLookup,
-        *,
-        target: Path | None,
-        write: bool,
-        done: SiteMarkResult,
+        self, names: list[str], lookup: LinkLookup, *, target: Path | None, write: bool, done: SiteMarkResult
     ) -> AsyncIterator[None]:
         """Mark files in place or in a `target` folder; add to the result `done`, and yield after each batch."""
         for batch in self._batches(names, done, target if write else None):
@@ -209,15 +196,7 @@ class StaticSite:
             return name or self._root.name
         return str(self._prefix / name if name else self._prefix)
 
-    def _put(
-        self,
-        each: _SiteFile,
-        data: bytes,
-        target: Path | None,
-        done: SiteMarkResult,
-        *,
-        write: bool,
-    ) -> None:
+    def _put(self, each: _SiteFile, data: bytes, target: Path | None, done: SiteMarkResult, *, write: bool) -> None:
         path = each.path if target is None else target / (each.name or each.path.name)
         try:
             if data == (each.data if target is None else path.read_bytes()):

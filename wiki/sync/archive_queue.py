@@ -99,12 +99,7 @@ class HandOver:
     rules: RuleBook
 
     async def hand_on(
-        self,
-        rows: Sequence[BacklogRow],
-        *,
-        now: datetime,
-        days: int,
-        own: Collection[str] = (),
+        self, rows: Sequence[BacklogRow], *, now: datetime, days: int, own: Collection[str] = ()
     ) -> HandOverResult:
         """Hand over due links after their second check; one with an internal error is postponed.
 

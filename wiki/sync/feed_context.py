@@ -208,11 +208,7 @@ class FeedContext:
         return replace(read, missing_targets=missing)
 
     async def import_pages(
-        self,
-        *,
-        ids: Iterable[int] = (),
-        titles: Iterable[str] = (),
-        priority: ArchivePriority = ArchivePriority.SAVED,
+        self, *, ids: Iterable[int] = (), titles: Iterable[str] = (), priority: ArchivePriority = ArchivePriority.SAVED
     ) -> tuple[ImportResult, list[WikiPage]]:
         """Read and write any number of pages, in batches; return the counts and the pages."""
         outcome, pages = ImportResult(), list[WikiPage]()
@@ -273,12 +269,7 @@ class FeedContext:
     def _refresh_books(self, now: datetime) -> None:
         with self.store.writing() as connection:
             take_feed_lease(
-                connection,
-                self.wiki.id,
-                self.shared.holder,
-                now=now,
-                length=LEASE_LENGTH,
-                is_gone=self.shared.is_gone,
+                connection, self.wiki.id, self.shared.holder, now=now, length=LEASE_LENGTH, is_gone=self.shared.is_gone
             )
             self.wiki = wiki_of(connection, self.wiki.id)
             self._farm = [each for each in all_wikis(connection) if each.farm_id == self.wiki.farm_id]
@@ -349,11 +340,7 @@ async def refresh_spam_lists(desk: FeedContext) -> int:
         try:
             texts = await desk.source.texts(titles, address) if titles else {}
         except WeboidError as error:
-            log.warning(
-                "%s: its spam lists cannot be fetched, and stay as they are: %s",
-                desk.wiki.name,
-                error,
-            )
+            log.warning("%s: its spam lists cannot be fetched, and stay as they are: %s", desk.wiki.name, error)
             continue
         changed += await asyncio.to_thread(_put_spam_lists, desk, texts, wiki_id)
     await desk.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})

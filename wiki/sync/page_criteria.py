@@ -211,11 +211,7 @@ async def read_trees(source: WikiSource, settings: FeedSettings, facts: SiteFact
     inside, is_whole = await categories_below(source, settings.categories, settings, facts)
     outside, is_other_whole = await categories_below(source, settings.not_categories, settings, facts)
     return CategoryTrees(
-        inside if settings.categories else None,
-        outside,
-        named_categories(settings),
-        now,
-        is_whole and is_other_whole,
+        inside if settings.categories else None, outside, named_categories(settings), now, is_whole and is_other_whole
     )
 
 

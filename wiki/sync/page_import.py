@@ -17,20 +17,8 @@ from sqlalchemy import Connection
 
 from core.errors import BodyTooLargeError
 from links.check_history import day_of, day_of_date
-from links.registry.archive_backlog import (
-    ArchivePriority,
-    current_links,
-    hold_back_pages,
-    release_pages,
-    want_links,
-)
-from links.registry.citations import (
-    CitationFlag,
-    CitationRow,
-    citations_of,
-    days_cited,
-    put_citations,
-)
+from links.registry.archive_backlog import ArchivePriority, current_links, hold_back_pages, release_pages, want_links
+from links.registry.citations import CitationFlag, CitationRow, citations_of, days_cited, put_citations
 from links.registry.database import RegistryStore
 from links.registry.link_additions import PageRevision, note_additions
 from links.registry.link_import import sorted_links
@@ -52,13 +40,7 @@ from links.registry.pages import (
 from links.registry.sync_state import hold_feed_lease, put_cursor
 from links.registry.urls import UrlRow, urls_by_id
 from links.registry.wikis import InterwikiMap
-from links.rules.link_class import (
-    MISSING_TARGET,
-    ClassifiedLink,
-    LinkClass,
-    WikiRules,
-    classify_link,
-)
+from links.rules.link_class import MISSING_TARGET, ClassifiedLink, LinkClass, WikiRules, classify_link
 from links.rules.wiki_rules import RuleBook
 from wiki.api.client import WikiApi
 from wiki.api.models import WikiPage, split_batches
@@ -121,12 +103,7 @@ class PageImporter:
     rules: RuleBook
 
     def write(
-        self,
-        read: PageBatch,
-        order: ImportOptions,
-        *,
-        now: datetime,
-        cursors: Mapping[str, str],
+        self, read: PageBatch, order: ImportOptions, *, now: datetime, cursors: Mapping[str, str]
     ) -> ImportResult:
         """Write a batch of pages and the feed cursors in one transaction.
 
@@ -295,12 +272,7 @@ def no_citations(_text: str) -> Sequence[Citation]:
 
 
 async def read_page_batch(
-    source: WikiSource,
-    cite: Cite,
-    criteria: PageCriteria,
-    *,
-    ids: Collection[int] = (),
-    titles: Collection[str] = (),
+    source: WikiSource, cite: Cite, criteria: PageCriteria, *, ids: Collection[int] = (), titles: Collection[str] = ()
 ) -> PageBatch:
     """Read at most `PAGES_AT_ONCE` pages, with what the criteria need of them; raises WeboidError.
 

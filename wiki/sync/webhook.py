@@ -24,12 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from core.clock import Clock
-from core.errors import (
-    InputError,
-    TransientError,
-    UnavailableError,
-    WeboidError,
-)
+from core.errors import InputError, TransientError, UnavailableError, WeboidError
 from links.registry.wikis import WikiName, parse_wiki
 from net.http_server import ConnectionLimits, HttpServer, open_listener, running
 
@@ -192,12 +187,7 @@ def parse_wiki_levels(document: Any, wiki: WikiName) -> WikiLevelsRequest | None
 def create_app(options: WebhookOptions) -> Starlette:
     """Create the HTTP application of the webhook."""
     webhook = _WebhookRoutes(options)
-    routes = {
-        "/changes": webhook.changes,
-        "/level": webhook.level,
-        _STORED_LEVEL: webhook.level,
-        "/test": webhook.test,
-    }
+    routes = {"/changes": webhook.changes, "/level": webhook.level, _STORED_LEVEL: webhook.level, "/test": webhook.test}
     return Starlette(
         routes=[Route(path, handler, methods=["POST"]) for path, handler in routes.items()],
         exception_handlers=dict.fromkeys((InputError, TransientError), _error_response),

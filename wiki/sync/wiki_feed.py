@@ -153,8 +153,7 @@ async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
 
     rows = await asyncio.to_thread(requested)
     outcome, pages = await desk.import_pages(
-        ids=[row.page_id for row in rows if row.page_id],
-        titles=[row.title for row in rows if not row.page_id],
+        ids=[row.page_id for row in rows if row.page_id], titles=[row.title for row in rows if not row.page_id]
     )
     if rows:
         await asyncio.to_thread(_finish_requested, desk, rows, pages)

@@ -341,9 +341,4 @@ def _reload_wiki(store: RegistryStore, wiki: Wiki) -> Wiki:
 
 def _opening_settings(feed: WikiFeed) -> tuple[str, ...]:
     feed_settings = feed.desk.feed
-    return (
-        feed.wiki.url,
-        feed_settings.account,
-        feed_settings.password_file,
-        feed_settings.basic_file,
-    )
+    return (feed.wiki.url, feed_settings.account, feed_settings.password_file, feed_settings.basic_file)

@@ -26,14 +26,7 @@ from wiki.wikitext.citation_draft import (
     decode_entities,
     draft_address,
 )
-from wiki.wikitext.citation_model import (
-    Citation,
-    CitationForm,
-    CitationTag,
-    ParameterRole,
-    TemplateParameter,
-    TextSpan,
-)
+from wiki.wikitext.citation_model import Citation, CitationForm, CitationTag, ParameterRole, TemplateParameter, TextSpan
 from wiki.wikitext.link_parser import ExternalLink, find_links, is_url
 from wiki.wikitext.parser import HOLE, FlatText, NodeKind, WikitextNode, flatten, parse
 from wiki.wikitext.template_map import TemplateRules
@@ -49,10 +42,7 @@ _PLAIN_WAYS: Final = (CitationForm.BARE, CitationForm.BRACKETS, CitationForm.TEM
 
 
 def join_adjacent(
-    stretches: Sequence[TextStretch],
-    text: str,
-    reader: CitationBuilder,
-    drafts: list[CitationDraft],
+    stretches: Sequence[TextStretch], text: str, reader: CitationBuilder, drafts: list[CitationDraft]
 ) -> None:
     """Attach adjacent tags to each draft; add drafts for tags without a link."""
     by_reference: dict[int, list[CitationDraft]] = {}

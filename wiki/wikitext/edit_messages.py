@@ -103,12 +103,7 @@ def unified_diff_of(before: str, after: str, title: str = "") -> str:
     ends = [len(lines) - max(tail - _CONTEXT, 0) for lines in (old, new)]
     name = _visible(title) or "page"
     lines = difflib.unified_diff(
-        old[start : ends[0]],
-        new[start : ends[1]],
-        name,
-        f"{name} (repaired)",
-        n=_CONTEXT,
-        lineterm="",
+        old[start : ends[0]], new[start : ends[1]], name, f"{name} (repaired)", n=_CONTEXT, lineterm=""
     )
 
     def moved(line: str) -> str:

@@ -43,11 +43,7 @@ TakesTemplate = Callable[[int], bool]
 
 
 def repair_link(
-    page: PageRepairContext,
-    citation: Citation,
-    remedy: LinkRemedy,
-    draft: RepairDraft,
-    fits: TakesTemplate,
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft, fits: TakesTemplate
 ) -> None:
     """Add the edits for a link; `fits`: a template may be inserted there. Raises CannotRepairError."""
     own = page.options.own
@@ -128,12 +124,7 @@ def copy_follows(page: PageRepairContext, citation: Citation, following: Citatio
 
 
 def tag_dead(
-    page: PageRepairContext,
-    citation: Citation,
-    draft: RepairDraft,
-    fits: TakesTemplate,
-    *,
-    is_sought: bool = True,
+    page: PageRepairContext, citation: Citation, draft: RepairDraft, fits: TakesTemplate, *, is_sought: bool = True
 ) -> None:
     """Insert a dead-link tag after the link or citation, once; CannotRepairError when none can be written there."""
     if citation.is_said_dead:
@@ -215,11 +206,7 @@ def _write_tag(
 
 
 def _convert(
-    page: PageRepairContext,
-    citation: Citation,
-    remedy: LinkRemedy,
-    copy: ArchivedCopy,
-    draft: RepairDraft,
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, copy: ArchivedCopy, draft: RepairDraft
 ) -> bool:
     """Convert a bare reference into a citation template (B15); return False if not safe."""
     text, reference = page.text, citation.reference
@@ -251,11 +238,7 @@ def _title(citation: Citation, copy: ArchivedCopy) -> str:
 
 
 def _put_beside(
-    page: PageRepairContext,
-    citation: Citation,
-    copy: ArchivedCopy,
-    draft: RepairDraft,
-    fits: TakesTemplate,
+    page: PageRepairContext, citation: Citation, copy: ArchivedCopy, draft: RepairDraft, fits: TakesTemplate
 ) -> None:
     """Insert the copy after the link, or replace the link on a wiki without an archive template."""
     new = archive_tag(page, citation.url, copy)

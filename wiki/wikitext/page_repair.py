@@ -113,11 +113,7 @@ def _in_headings(text: str, wanted: Sequence[int]) -> frozenset[int]:
 
 
 def repair_page(
-    text: str,
-    citations: Sequence[Citation],
-    remedies: Remedies,
-    rules: TemplateRules,
-    options: RepairOptions,
+    text: str, citations: Sequence[Citation], remedies: Remedies, rules: TemplateRules, options: RepairOptions
 ) -> RepairedText:
     """Repair every citation whose URL has a remedy, with rules limited by `limit_rules`."""
     results = [each for each in citations if each.url in remedies]
@@ -181,9 +177,7 @@ def _draft(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, fits
 
 
 def _remove_tags(
-    page: PageRepairContext,
-    citations: Sequence[Citation],
-    drafts: Sequence[tuple[Citation, RepairDraft]],
+    page: PageRepairContext, citations: Sequence[Citation], drafts: Sequence[tuple[Citation, RepairDraft]]
 ) -> None:
     """Remove dead-link tags where a copy was added; a shared tag only when all its links have one."""
     helped = {

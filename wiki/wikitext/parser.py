@@ -87,11 +87,7 @@ class _OpenNode:
 def parse(text: str) -> WikitextNode:
     """Parse a page's text into a tree; never fails, since any text is valid wikitext."""
     return WikitextNode(
-        NodeKind.CONTENT,
-        0,
-        len(text),
-        inner=(0, len(text)),
-        children=_ParserPass(text, 0, len(text)).children,
+        NodeKind.CONTENT, 0, len(text), inner=(0, len(text)), children=_ParserPass(text, 0, len(text)).children
     )
 
 

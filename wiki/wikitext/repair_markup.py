@@ -139,10 +139,7 @@ def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]
         or not {address, plain}.isdisjoint(remedy.bad_archives)
     )
     return ExistingCopy(
-        CopyWorth.BAD if is_bad else CopyWorth.GOOD,
-        address,
-        _https_address(address, recognised),
-        recognised,
+        CopyWorth.BAD if is_bad else CopyWorth.GOOD, address, _https_address(address, recognised), recognised
     )
 
 

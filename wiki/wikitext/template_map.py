@@ -287,10 +287,7 @@ def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
         namespaces=_names(document.get("namespaces", ())),
         citations=_by_name(document, "citation", without, lambda e: _citation(e, common)),
         dead_tags=_by_name(
-            document,
-            "dead_tag",
-            without,
-            lambda e: DeadTag(e.get("status", "dead"), **_lists(e, "url", "title")),
+            document, "dead_tag", without, lambda e: DeadTag(e.get("status", "dead"), **_lists(e, "url", "title"))
         ),
         archives=_by_name(
             document,

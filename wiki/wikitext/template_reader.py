@@ -7,13 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from wiki.wikitext.citation_draft import AdjacentItem, CitationBuilder, CitationDraft, TextStretch
-from wiki.wikitext.citation_model import (
-    CitationForm,
-    CitationTag,
-    ParameterRole,
-    TemplateParameter,
-    TextSpan,
-)
+from wiki.wikitext.citation_model import CitationForm, CitationTag, ParameterRole, TemplateParameter, TextSpan
 from wiki.wikitext.link_parser import is_url
 from wiki.wikitext.parser import HOLE, NodeKind, TemplatePart, WikitextNode, flatten
 from wiki.wikitext.template_map import CitationTemplate, fold_name, words

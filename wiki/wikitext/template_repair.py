@@ -167,10 +167,7 @@ def _writer(page: PageRepairContext, citation: Citation) -> _TemplateWriter:
         raise CannotRepairError(NoRepairReason.MALFORMED)
     if [each.name for each in template.fields].count(link.name) > 1:
         raise CannotRepairError(NoRepairReason.DOUBLE)
-    others = {
-        *known.more_urls,
-        *(name for name, each in known.roles.items() if each is ParameterRole.URL),
-    }
+    others = {*known.more_urls, *(name for name, each in known.roles.items() if each is ParameterRole.URL)}
     if any(each.value and each is not link for each in template.named(others)):
         raise CannotRepairError(NoRepairReason.SEVERAL)
     return _TemplateWriter(page, template, known, link)
@@ -223,11 +220,7 @@ def _repair_dead(writer: _TemplateWriter, citation: Citation, remedy: LinkRemedy
 
 
 def _keep_copy(
-    writer: _TemplateWriter,
-    there: ExistingCopy,
-    in_place: ExistingCopy,
-    url: str,
-    draft: RepairDraft,
+    writer: _TemplateWriter, there: ExistingCopy, in_place: ExistingCopy, url: str, draft: RepairDraft
 ) -> None:
     """Keep a good copy: use https, add its date, restore the original URL."""
     if in_place.worth is not CopyWorth.NONE:

@@ -26,20 +26,8 @@ from playback.access.control import PageFacts, TakenDownError
 from playback.access.holds import PayloadHold
 from playback.access.levels import Level
 from playback.replay.archive import Payload
-from playback.replay.full.full_gate import (
-    FullAnswer,
-    FullGate,
-    FullPolicy,
-    FullRequest,
-    dispatch_by_host,
-    plain_answer,
-)
-from playback.replay.full.request_bodies import (
-    BodyRequest,
-    body_parameters,
-    match_body,
-    parse_body_query,
-)
+from playback.replay.full.full_gate import FullAnswer, FullGate, FullPolicy, FullRequest, dispatch_by_host, plain_answer
+from playback.replay.full.request_bodies import BodyRequest, body_parameters, match_body, parse_body_query
 from playback.replay.full.text_rewriter import (
     PAGE_MODIFIER,
     SCRIPT_MODIFIERS,
@@ -53,14 +41,7 @@ from playback.replay.replay_context import ReplayContext, maker_version
 from playback.replay.resource_routes import UnsatisfiableRangeError, parse_range
 from playback.replay.sanitizer.html_document import notice_document
 from playback.replay.sanitizer_pool import Make
-from playback.url_paths import (
-    FULL_SECRET,
-    LONGEST_URL,
-    FullOrigins,
-    escape_url,
-    is_web_url,
-    page_path,
-)
+from playback.url_paths import FULL_SECRET, LONGEST_URL, FullOrigins, escape_url, is_web_url, page_path
 
 # What a browser makes a document of that may hold scripts.
 ACTIVE_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xml", "text/xml", "image/svg+xml"})
@@ -88,8 +69,7 @@ _ALIASES = {
 }
 _MEDIA = re.compile(r"(?:audio|video)/[a-z0-9.+-]{1,40}")
 _MARKUP = re.compile(
-    rb"^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype|html|head|body|[a-z])",
-    re.IGNORECASE | re.DOTALL,
+    rb"^(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype|html|head|body|[a-z])", re.IGNORECASE | re.DOTALL
 )
 _USES = {"js_": "text/javascript", "cs_": "text/css"}
 _GUESSED = frozenset({"", "text/plain", _BINARY, "text/html", "binary/octet-stream"})
@@ -181,12 +161,7 @@ class _FullCopyRefusedError(Exception):
 class FullCopyServer:
     """Application for all hosts of full copies; the level rules are checked for each request."""
 
-    def __init__(
-        self,
-        context: ReplayContext,
-        origins: FullOrigins,
-        rewrite: Make,
-    ) -> None:
+    def __init__(self, context: ReplayContext, origins: FullOrigins, rewrite: Make) -> None:
         self._context = context
         self._origins = origins
         self._rewrite = rewrite
@@ -368,12 +343,7 @@ class FullCopyServer:
         if len(payload.body) > self._context.limits.html_bytes:
             raise BodyTooLargeError("A text too long to be rewritten.")
         job = RewriteJob(
-            payload.body.decode("latin-1"),
-            content_type,
-            capture.url,
-            part.page.timestamp,
-            part.modifier,
-            part.origin,
+            payload.body.decode("latin-1"), content_type, capture.url, part.page.timestamp, part.modifier, part.origin
         )
         place = (capture.digest, capture.url, capture.location.filename, capture.location.offset)
         key = ("full", place, part.origin, part.modifier, content_type, maker_version())

@@ -29,12 +29,7 @@ _META = {
     "delegate-ch",
 }
 # Relative addresses of frames, too, must say that they are of frames: else they have the page's modifier.
-_FRAMES = {
-    "iframe": ("src", "if_"),
-    "frame": ("src", "fr_"),
-    "object": ("data", "oe_"),
-    "embed": ("src", "oe_"),
-}
+_FRAMES = {"iframe": ("src", "if_"), "frame": ("src", "fr_"), "object": ("data", "oe_"), "embed": ("src", "oe_")}
 _DROPPED = {"ping", "nonce", "referrerpolicy", "attributionsrc", "csp", "manifest"}
 
 

@@ -263,9 +263,7 @@ def rewrite(job: RewriteJob) -> bytes:
     media_type = job.content_type.partition(";")[0]
     body = job.body.encode("latin-1")
     urls = PywbUrlRewriter(
-        f"{job.timestamp}{job.modifier}/{job.url}",
-        f"{job.origin}/c/",
-        pywb_static_prefix=f"{job.origin}{STATIC_PATH}",
+        f"{job.timestamp}{job.modifier}/{job.url}", f"{job.origin}/c/", pywb_static_prefix=f"{job.origin}{STATIC_PATH}"
     )
     if job.modifier == "wkr_":
         # A worker with wombat's half for workers before it.

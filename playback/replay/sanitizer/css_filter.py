@@ -47,10 +47,7 @@ from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 # A sheet with one of these is left to the parser whole: escapes, NUL, what CSS took from SGML, and
 # ranges of characters.
 _ODD = re.compile(r"[\\\x00\r\f]|<!--|-->|[uU]\+")
-_MARK = re.compile(
-    r"\"[^\"\n]*\"|'[^'\n]*'|/\*.*?\*/|url\([^\"'()\s]*\)|[\"'{}()\[\];]|/\*",
-    re.DOTALL | re.IGNORECASE,
-)
+_MARK = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|/\*.*?\*/|url\([^\"'()\s]*\)|[\"'{}()\[\];]|/\*", re.DOTALL | re.IGNORECASE)
 _AT_RULE = re.compile(r"\s*@")
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 

@@ -123,17 +123,7 @@ _STAND_INS = {
 }
 _STOOD_IN = re.compile(rf"(?<![\w.#:\\-])({'|'.join(_STAND_INS)})(?![\w\\-])", re.IGNORECASE)
 _OF_SELECTORS = frozenset(
-    {
-        "-moz-any",
-        "-webkit-any",
-        "has",
-        "is",
-        "matches",
-        "not",
-        "nth-child",
-        "nth-last-child",
-        "where",
-    }
+    {"-moz-any", "-webkit-any", "has", "is", "matches", "not", "nth-child", "nth-last-child", "where"}
 )
 
 

@@ -14,29 +14,10 @@ from html import escape
 import nh3
 
 from playback.access.levels import DEFAULT_LEVEL, Level
-from playback.replay.sanitizer.allowlist import (
-    BLOCK_ELEMENTS,
-    DROPPED_ELEMENTS,
-    LevelAllowlist,
-    allowlist_of,
-)
-from playback.replay.sanitizer.css_filter import (
-    ParserBudget,
-    filter_declarations,
-    filter_style,
-    safe_media,
-)
-from playback.replay.sanitizer.css_rules import (
-    STAND_IN,
-    WAS_DISABLED,
-    WRITTEN,
-    WRITTEN_ATTRIBUTES,
-)
-from playback.replay.sanitizer.prescan import (
-    Attributes,
-    limit_depth,
-    scan_document,
-)
+from playback.replay.sanitizer.allowlist import BLOCK_ELEMENTS, DROPPED_ELEMENTS, LevelAllowlist, allowlist_of
+from playback.replay.sanitizer.css_filter import ParserBudget, filter_declarations, filter_style, safe_media
+from playback.replay.sanitizer.css_rules import STAND_IN, WAS_DISABLED, WRITTEN, WRITTEN_ATTRIBUTES
+from playback.replay.sanitizer.prescan import Attributes, limit_depth, scan_document
 from playback.replay.sanitizer.rasterizer import picture_address
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
@@ -204,13 +185,7 @@ def sanitise_document(
 
 
 def _sanitise(
-    text: str,
-    rewriter: ReplayUrlRewriter,
-    budget: ParserBudget,
-    *,
-    was_scripted: bool,
-    level: Level,
-    depth: int,
+    text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget, *, was_scripted: bool, level: Level, depth: int
 ) -> str:
     shows = allowlist_of(level)
     scan = scan_document(text, rewriter, was_scripted=was_scripted, has_frames=shows.has_look)
@@ -269,21 +244,14 @@ def _sanitise(
 
 
 def sanitise_body(
-    text: str,
-    rewriter: ReplayUrlRewriter,
-    *,
-    level: Level = DEFAULT_LEVEL,
-    budget: ParserBudget | None = None,
+    text: str, rewriter: ReplayUrlRewriter, *, level: Level = DEFAULT_LEVEL, budget: ParserBudget | None = None
 ) -> str:
     """Return the markup reduced to what `level` shows; sanitising it again changes nothing."""
     shows = allowlist_of(level)
     keep = _AttributeFilter(rewriter, budget or ParserBudget())
     if shows.has_look:
         return _settled(
-            text,
-            lambda markup: _clean(markup, shows, keep),
-            keep,
-            lambda text: _clean(text, shows, None) == text,
+            text, lambda markup: _clean(markup, shows, keep), keep, lambda text: _clean(text, shows, None) == text
         )
     return _settled(text, lambda markup: _plain(markup, shows, keep, level), keep, lambda _: False)
 
@@ -328,12 +296,7 @@ class _AttributeFilter:
         return None if name.startswith("data-weboid-") else value
 
 
-def _settled(
-    text: str,
-    clean: Callable[[str], str],
-    keep: _AttributeFilter,
-    is_settled: Callable[[str], bool],
-) -> str:
+def _settled(text: str, clean: Callable[[str], str], keep: _AttributeFilter, is_settled: Callable[[str], bool]) -> str:
     """Apply `clean` until the text no longer changes.
 
     HTML's rules (13.2.6) move misplaced elements, which may move again at the next parsing; browsers

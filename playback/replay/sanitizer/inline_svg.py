@@ -12,14 +12,7 @@ from xml.etree.ElementTree import Element
 
 from core.errors import PermanentError
 from playback.replay.sanitizer.allowlist import NAMES
-from playback.replay.sanitizer.rasterizer import (
-    NAMESPACE,
-    URL,
-    data_url,
-    draw,
-    natural_size,
-    parse_svg,
-)
+from playback.replay.sanitizer.rasterizer import NAMESPACE, URL, data_url, draw, natural_size, parse_svg
 
 _TAG = re.compile(r"<(/?)svg(?=[\s/>])", re.IGNORECASE)
 _LONGEST = 1_000_000  # characters of one drawing

@@ -19,20 +19,9 @@ from hashlib import sha256
 from html import escape, unescape
 from urllib.parse import unquote
 
-from playback.replay.sanitizer.allowlist import (
-    FORMULA_ATTRIBUTES,
-    FORMULA_ELEMENTS,
-    NAMES,
-    SIZE_PX,
-)
+from playback.replay.sanitizer.allowlist import FORMULA_ATTRIBUTES, FORMULA_ELEMENTS, NAMES, SIZE_PX
 from playback.replay.sanitizer.css_filter import ParserBudget, filter_declarations
-from playback.replay.sanitizer.css_rules import (
-    CONTROLS,
-    STAND_IN,
-    WAS_DISABLED,
-    WRITTEN,
-    WRITTEN_ATTRIBUTES,
-)
+from playback.replay.sanitizer.css_rules import CONTROLS, STAND_IN, WAS_DISABLED, WRITTEN, WRITTEN_ATTRIBUTES
 from playback.replay.sanitizer.inline_svg import InlineDrawings, drawing_text
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 

@@ -10,14 +10,7 @@ from urllib.parse import urldefrag, urljoin
 from core.errors import BadUrlError
 from core.url_keys import replay_key
 from playback.access.levels import Level
-from playback.url_paths import (
-    LONGEST_URL,
-    Memento,
-    MementoModifier,
-    is_web_url,
-    memento_path,
-    page_path,
-)
+from playback.url_paths import LONGEST_URL, Memento, MementoModifier, is_web_url, memento_path, page_path
 
 # WHATWG URL, 4.4: these are dropped wherever they stand, and the others at either end.
 _DROPPED = dict.fromkeys(map(ord, "\t\n\r"))

@@ -17,14 +17,7 @@ from core.timestamps import parse_timestamp14
 from links.check_history import date_of
 from links.registry.farm_queries import ExternalCopy
 from links.rules.link_class import LinkClass
-from playback.url_paths import (
-    Memento,
-    MementoModifier,
-    escape_url,
-    is_web_url,
-    memento_path,
-    page_path,
-)
+from playback.url_paths import Memento, MementoModifier, escape_url, is_web_url, memento_path, page_path
 from playback.web.cached_links.cached_request import AskedUrl
 from playback.web.copy_lookup import CopyObstacle, CopyOffer, UrlQueueState, UrlQueueStatus
 from playback.web.i18n import day as day_words
@@ -262,8 +255,7 @@ def _standing_words(standing: UrlQueueStatus) -> str:
             if standing.until is None:
                 return translate("waiting for the site")
             return translate(
-                "waiting for the site to respond; next attempt on %(moment)s",
-                moment=moment_of(standing.until),
+                "waiting for the site to respond; next attempt on %(moment)s", moment=moment_of(standing.until)
             )
         case UrlQueueState.QUEUED:
             return _queued_words(standing.since)
@@ -272,10 +264,7 @@ def _standing_words(standing: UrlQueueStatus) -> str:
         case UrlQueueState.REFUSED:
             return _reason_words(standing.reason)
         case _ if standing.attempts:
-            return translate(
-                "archiving failed: last attempt on %(moment)s",
-                moment=moment_of(standing.attempts[-1].at),
-            )
+            return translate("archiving failed: last attempt on %(moment)s", moment=moment_of(standing.attempts[-1].at))
         case _:
             return translate("archiving failed: no attempt produced a copy")
 

@@ -19,11 +19,7 @@ from core.errors import InputError, TransientError
 from links.check_history import date_of
 from links.registry.wikis import WikiName
 from playback.access.levels import check_wiki
-from playback.web.cached_links.cached_answer import (
-    AnswerOrigins,
-    answer_link,
-    max_age_s,
-)
+from playback.web.cached_links.cached_answer import AnswerOrigins, answer_link, max_age_s
 from playback.web.cached_links.cached_lookup import LinkEvidenceReader
 from playback.web.cached_links.cached_request import parse_cached
 from playback.web.i18n import page_language, set_language, translate
@@ -81,11 +77,7 @@ class CachedLinks:
     """Route that answers for the links of a page."""
 
     def __init__(
-        self,
-        finder: LinkEvidenceReader,
-        door: RateLimiter,
-        means: WebContext,
-        note: Callable[[PageQuestion], None],
+        self, finder: LinkEvidenceReader, door: RateLimiter, means: WebContext, note: Callable[[PageQuestion], None]
     ) -> None:
         """Store evidence reader, rate limiter and the callback that notes unobserved pages (W10)."""
         self._finder = finder
@@ -123,9 +115,7 @@ class CachedLinks:
         set_language(question.language)
         found = self._finder.find(question, is_internal=self._door.is_internal(request))
         leading = AnswerOrigins(
-            front + page_language.get().prefix,
-            self._means.replay_origin,
-            self._in_addresses(question.wiki),
+            front + page_language.get().prefix, self._means.replay_origin, self._in_addresses(question.wiki)
         )
         links = [answer_link(facts, leading) for facts in found.facts]
         page, about = found.page, None

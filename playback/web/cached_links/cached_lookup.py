@@ -67,11 +67,7 @@ class LinkEvidenceReader:
     """Reader of link evidence. Thread-safe; all methods block."""
 
     def __init__(
-        self,
-        source: RegistrySource,
-        offering: CopyLookup,
-        status: QueueStatusReader | None,
-        clock: Clock,
+        self, source: RegistrySource, offering: CopyLookup, status: QueueStatusReader | None, clock: Clock
     ) -> None:
         self._source = source
         self._offering = offering
@@ -174,11 +170,7 @@ class LinkEvidenceReader:
 
 
 def _read(
-    reading: RegistryReader,
-    question: CachedQuestion,
-    identities: Iterable[str],
-    *,
-    is_internal: bool,
+    reading: RegistryReader, question: CachedQuestion, identities: Iterable[str], *, is_internal: bool
 ) -> _RegistryFacts:
     wiki = reading.wiki(question.wiki) if question.wiki is not None else None
     if wiki is None:

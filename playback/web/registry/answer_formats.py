@@ -24,13 +24,7 @@ from playback.web.registry.link_messages import (
     standing_of,
 )
 from playback.web.registry.registry_lists import FoundLinks, WikiQuestion
-from playback.web.registry.registry_values import (
-    LinkRecord,
-    PageReference,
-    RegistryAnswer,
-    WikiListKind,
-    WikiListPart,
-)
+from playback.web.registry.registry_values import LinkRecord, PageReference, RegistryAnswer, WikiListKind, WikiListPart
 
 Data = dict[str, Any]
 Fields = frozenset[str]  # of a link; empty: all
@@ -39,14 +33,7 @@ ALL_FIELDS: Fields = frozenset()
 SOURCE_PATH = "/links/api/source"  # of this module, in exactly this version
 # Characters invalid in XML 1.0, even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_ITEMS = {
-    "pages": "page",
-    "links": "link",
-    "history": "run",
-    "copies": "copy",
-    "hints": "hint",
-    "spam": "hit",
-}
+_ITEMS = {"pages": "page", "links": "link", "history": "run", "copies": "copy", "hints": "hint", "spam": "hit"}
 # Characters that end a script element or a line, even within a string.
 _JS_ESCAPES = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029'"})
 _SCRIPT = """/* Weboid {version}, GPL-3.0-or-later. Made by {source} */
@@ -137,11 +124,7 @@ def own_copy(link: LinkRecord, origin: str) -> str:
 def _time(day: int | None, today: int) -> Data | None:
     if day is None:
         return None
-    return {
-        "date": date_of(day).isoformat(),
-        "ago": ago(day, today),
-        "lasting": for_duration(day, today),
-    }
+    return {"date": date_of(day).isoformat(), "ago": ago(day, today), "lasting": for_duration(day, today)}
 
 
 def list_data(wiki: WikiName, kind: WikiListKind, listed: WikiListPart) -> Data:
@@ -174,12 +157,7 @@ def links_data(question: WikiQuestion, found: FoundLinks, origin: str) -> Data:
 
 
 def _ref(page: PageReference) -> Data:
-    return {
-        "page_id": page.page_id,
-        "title": page.title,
-        "namespace": page.namespace,
-        "address": page.address or None,
-    }
+    return {"page_id": page.page_id, "title": page.title, "namespace": page.namespace, "address": page.address or None}
 
 
 def as_json(data: Mapping[str, Any]) -> bytes:

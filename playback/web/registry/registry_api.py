@@ -151,9 +151,7 @@ class RegistryApi:
         after = parse_after(query.get("after", ""))
         wanted = parse_format(query.get("format", ""), (AnswerFormat.JSON, AnswerFormat.XML))
         listed = self._desk.listed(
-            *(wiki, kind, after),
-            domain=query.get("domain", ""),
-            is_internal=self._door.is_internal(request),
+            *(wiki, kind, after), domain=query.get("domain", ""), is_internal=self._door.is_internal(request)
         )
         if listed is None:
             raise UnknownWikiError

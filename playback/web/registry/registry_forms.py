@@ -127,10 +127,7 @@ async def read_form_post(request: Request) -> Mapping[str, str]:
     body = await read_body(request, (_FORM,), MOST_FORM_BYTES)
     try:
         pairs = parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            max_num_fields=MOST_FORM_FIELDS,
-            errors="strict",
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FORM_FIELDS, errors="strict"
         )
     except ValueError:  # a byte that is no form's, too many fields, or no UTF-8
         raise HTTPException(400) from None

@@ -101,11 +101,7 @@ def last_of_round(wiki_id: int, after: int) -> Select[Any]:
 
 
 def count_findings(
-    kind: WikiListKind,
-    wiki_id: int,
-    after: int,
-    last: int | None,
-    only: Sequence[int] | None = None,
+    kind: WikiListKind, wiki_id: int, after: int, last: int | None, only: Sequence[int] | None = None
 ) -> Select[Any]:
     """Select pages with their number of findings of that kind; `only` of these URLs."""
     query = select(pages.c.page_id, pages.c.title, pages.c.namespace, func.count().label("links"))

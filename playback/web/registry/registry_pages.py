@@ -170,10 +170,7 @@ class RegistryPages:
     def _list_answer(self, request: Request, form: RegistryForm) -> Response:
         parameters = request.query_params
         wiki, kind = parse_wiki(form.dbname.strip()), parse_list(parameters.get("with", ""))
-        after, domain = (
-            parse_after(parameters.get("after", "")),
-            parameters.get("domain", "").strip(),
-        )
+        after, domain = (parse_after(parameters.get("after", "")), parameters.get("domain", "").strip())
         self._door.count(request)
         listed = self._desk.listed(wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request))
         more = ""
@@ -183,11 +180,7 @@ class RegistryPages:
         return self._rendered(form, listed=listed, wiki=wiki, kind=kind, more=more, is_first=not after, domain=domain)
 
     def _answer_or_error(
-        self,
-        request: Request,
-        form: RegistryForm,
-        respond: Callable[[Request, RegistryForm], Response],
-        asked: str,
+        self, request: Request, form: RegistryForm, respond: Callable[[Request, RegistryForm], Response], asked: str
     ) -> Response:
         """Return the answer or the input error, below the form."""
         form = replace(form, asked=asked)
@@ -208,11 +201,7 @@ class RegistryPages:
             return self._rendered(form, 503, {"Retry-After": "30"}, is_away=True)
 
     def _rendered(
-        self,
-        form: RegistryForm,
-        code: int = 200,
-        headers: dict[str, str] | None = None,
-        **values: object,
+        self, form: RegistryForm, code: int = 200, headers: dict[str, str] | None = None, **values: object
     ) -> Response:
         nothing: dict[str, object] = {
             "answer": None, "error": "", "wait_s": 0, "is_away": False, "is_prefilled": False,
@@ -222,12 +211,7 @@ class RegistryPages:
         values = {**nothing, **self._helpers(), **values}
         values["has_answer"] = any(values[name] for name in ("answer", "normal", "found", "kind"))
         return self._means.render(
-            "registry/links.html",
-            code,
-            {**_NO_STORE, **(headers or {})},
-            form=form,
-            asked=form.asked,
-            **values,
+            "registry/links.html", code, {**_NO_STORE, **(headers or {})}, form=form, asked=form.asked, **values
         )
 
     def _helpers(self, before: str = "") -> dict[str, Any]:

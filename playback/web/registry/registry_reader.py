@@ -232,11 +232,7 @@ class RegistryReader:
             named = [each for each in titles if plain_title(each) == page.title]
             for name in (page.page_id,) if page.page_id else named:
                 answers[name] = replace(
-                    answers[name],
-                    listed_day=facts.read_day,
-                    total=len(its),
-                    links=tuple(its),
-                    request=facts.state,
+                    answers[name], listed_day=facts.read_day, total=len(its), links=tuple(its), request=facts.state
                 )
         return answers
 

@@ -231,13 +231,7 @@ class RegistryService:
         return self._with_captures([found[1]])[0], uses
 
     def listed(
-        self,
-        wiki: WikiName,
-        kind: WikiListKind,
-        after: int,
-        *,
-        domain: str = "",
-        is_internal: bool = False,
+        self, wiki: WikiName, kind: WikiListKind, after: int, *, domain: str = "", is_internal: bool = False
     ) -> WikiListPart | None:
         """Return a part of a wiki's list; None for an unknown wiki."""
         with self._reading(is_internal) as (connection, reader):

@@ -98,10 +98,7 @@ class LinkRecord:
     @property
     def is_unreachable(self) -> bool:
         """Return True when the cited content is presumably unreachable (W67)."""
-        return self.group is Group.UNREACHABLE or self.state in (
-            LinkState.INVALID,
-            LinkState.USURPED,
-        )
+        return self.group is Group.UNREACHABLE or self.state in (LinkState.INVALID, LinkState.USURPED)
 
     @property
     def is_to_follow(self) -> bool:
@@ -195,12 +192,7 @@ def link_order(url: str) -> tuple[object, ...]:
     authority, slash, path = rest.partition("/")
     host, _, port = authority.rpartition(":") if not authority.endswith("]") else (authority, "", "")
     host, port = (host, port) if host else (authority, "")
-    return (
-        tuple(reversed(host.split("."))),
-        int(port) if port.isdigit() else 0,
-        scheme,
-        slash + path,
-    )
+    return (tuple(reversed(host.split("."))), int(port) if port.isdigit() else 0, scheme, slash + path)
 
 
 MOST_PAGES = 50

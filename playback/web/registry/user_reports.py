@@ -54,13 +54,7 @@ from playback.web.page_renderer import WebContext, path_with_query
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry import link_messages
 from playback.web.registry.link_messages import FAULTS
-from playback.web.registry.registry_forms import (
-    OTHER_SITE,
-    STALE_FORM,
-    FormTokens,
-    check_sender,
-    read_form_post,
-)
+from playback.web.registry.registry_forms import OTHER_SITE, STALE_FORM, FormTokens, check_sender, read_form_post
 from playback.web.registry.registry_service import (
     LinkRegistry,
     NoRegistryError,
@@ -342,12 +336,7 @@ class ReportPages:
             raise HTTPException(404) from None
 
     def _form(
-        self,
-        request: Request,
-        wanted: _ReportRequest,
-        url_reports: UrlReports,
-        code: int = 200,
-        error: str = "",
+        self, request: Request, wanted: _ReportRequest, url_reports: UrlReports, code: int = 200, error: str = ""
     ) -> Response:
         addresses = self._door.range_of(request)
         now = self._means.clock.now().timestamp()
@@ -359,11 +348,7 @@ class ReportPages:
         return self._page(url_reports, code, wanted=wanted, token=token, error=error)
 
     def _failed(
-        self,
-        error: Exception,
-        wanted: _ReportRequest,
-        url_reports: UrlReports | None,
-        request: Request | None = None,
+        self, error: Exception, wanted: _ReportRequest, url_reports: UrlReports | None, request: Request | None = None
     ) -> Response:
         """Return the error page, with the form if another attempt may succeed."""
         headers: dict[str, str] = {}

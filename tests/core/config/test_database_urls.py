@@ -19,19 +19,10 @@ REDIS = '[proxy]\ndedup_url = "redis://127.0.0.1"\n'
         (
             "postgresql://me:p%40ss%2F@[::1]/x?index=wiki_2&sslmode=verify-full&sslrootcert=/ca.pem",
             IndexAddress(
-                "::1",
-                "x",
-                username="me",
-                password="p@ss/",
-                index="wiki_2",
-                sslmode="verify-full",
-                ca_file="/ca.pem",
+                "::1", "x", username="me", password="p@ss/", index="wiki_2", sslmode="verify-full", ca_file="/ca.pem"
             ),
         ),
-        (
-            "postgresql://me@/x?host=/run/postgresql",
-            IndexAddress("/run/postgresql", "x", username="me"),
-        ),
+        ("postgresql://me@/x?host=/run/postgresql", IndexAddress("/run/postgresql", "x", username="me")),
     ],
 )
 def test_an_address_is_read(url: str, address: IndexAddress) -> None:

@@ -16,10 +16,7 @@ def test_settings_of_a_level_make_nothing_that_it_leaves_out() -> None:
 
     no_media = limit_settings(full, StoredLevel.NO_MEDIA)
     assert no_media.visit == full.visit
-    assert (no_media.media.players, no_media.behaviours.run) == (
-        False,
-        ("consent", "scroll", "lazy"),
-    )
+    assert (no_media.media.players, no_media.behaviours.run) == (False, ("consent", "scroll", "lazy"))
 
     text = limit_settings(full, StoredLevel.TEXT)
     made = (text.visit.view, text.visit.full_page, text.visit.thumbnail, text.visit.pdf)

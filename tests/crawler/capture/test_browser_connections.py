@@ -10,13 +10,7 @@ import pytest
 import pytest_asyncio
 
 from core.clock import SystemClock
-from core.config.settings import (
-    BehaviourSettings,
-    BrowserSettings,
-    PolitenessSettings,
-    Settings,
-    VisitSettings,
-)
+from core.config.settings import BehaviourSettings, BrowserSettings, PolitenessSettings, Settings, VisitSettings
 from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture, store_everything
@@ -149,11 +143,7 @@ async def test_a_clearance_cookie_that_a_script_sets_is_sent(take: Take, http2: 
 async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> None:
     """200 MB pass through proxy and origin, both in this process, which hold 16 MB of them."""
     size = 200_000_000
-    http2.answers["/"] = (
-        200,
-        HTML,
-        b"<!doctype html><title>.</title><link rel=stylesheet href=/long>",
-    )
+    http2.answers["/"] = (200, HTML, b"<!doctype html><title>.</title><link rel=stylesheet href=/long>")
     http2.answers["/long"] = (200, {"content-type": "text/css"}, b" " * size)
     process, highest = psutil.Process(), 0
     before = process.memory_info().rss

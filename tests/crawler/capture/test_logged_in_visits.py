@@ -121,10 +121,7 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
     ]
     names = "SELECT DISTINCT pages.url, pages.login, captures.login FROM captures JOIN pages"
     rows = sorted(index(weboid.collection, f"{names} USING (page_id)"))
-    assert rows == [
-        ("http://members.test/private", "club", "club"),
-        ("http://other.test/private", "", None),
-    ]
+    assert rows == [("http://members.test/private", "club", "club"), ("http://other.test/private", "", None)]
     assert weboid.call("collection", "rebuild").code == 0
     assert sorted(index(weboid.collection, f"{names} USING (page_id)")) == rows
     check(weboid.collection)
@@ -150,13 +147,7 @@ def test_a_login_reaches_no_server_whose_certificate_does_not_verify(members: An
     key = make_key_file(tmp_path / "key")
     for name, host, is_unverified in (("club", "members.test", False), ("lax", "other.test", True)):
         cookie = {"name": "sid", "value": SECRET, "domain": host, "path": "/"}
-        login = Login(
-            name,
-            (host,),
-            datetime.now(UTC),
-            unverified_tls=is_unverified,
-            session=SiteSession((cookie,)),
-        )
+        login = Login(name, (host,), datetime.now(UTC), unverified_tls=is_unverified, session=SiteSession((cookie,)))
         write_login(weboid.collection / "logins", login, key)
     ran = weboid.archive("https://members.test/private", "https://other.test/private")
     known = {host for host, _, headers in members.asked if SECRET in headers.get("Cookie", "")}

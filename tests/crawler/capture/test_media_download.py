@@ -232,9 +232,7 @@ def test_a_player_is_known_by_host_frame_or_playlist(visited: Visit, url: str | 
     assert player_of(visited, MediaSettings()) is None
 
 
-def test_its_command_line_tells_no_secret_and_takes_no_orders(
-    tmp_path: Path,
-) -> None:
+def test_its_command_line_tells_no_secret_and_takes_no_orders(tmp_path: Path) -> None:
     """The login is in its environment alone, and a URL cannot be read as an option."""
     command = _command(MediaPlayer("--exec=x", PLAYER), tmp_path, MediaSettings(), SECRET)
     environment = _environment(SECRET, tmp_path, tmp_path)

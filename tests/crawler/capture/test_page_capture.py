@@ -25,22 +25,10 @@ from proxy.control.client import ProxyVisit
 from render.browser import Browser
 from render.chromium import find_browser
 from tests.support.fixed_pool import fixed_pool
-from tests.support.proxy_fixtures import (
-    Answer,
-    Origin,
-    Proxy,
-    Record,
-    check,
-    ok,
-    records,
-)
+from tests.support.proxy_fixtures import Answer, Origin, Proxy, Record, check, ok, records
 from tests.warc.test_file_check import rows
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.asyncio(loop_scope="session")]
 SITE = "http://origin.example"
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8ffff3f"
@@ -69,12 +57,7 @@ def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> T
         if not proxies:
             proxies.append(start(dedup_min_bytes=1 << 40))
         quick = VisitSettings(
-            timeout_s=20.0,
-            settle_s=0.2,
-            settle_limit_s=4.0,
-            full_page=False,
-            thumbnail=False,
-            refetch_s=6.0,
+            timeout_s=20.0, settle_s=0.2, settle_limit_s=4.0, full_page=False, thumbnail=False, refetch_s=6.0
         )
         chosen = replace(settings, visit=replace(quick, **changes), behaviours=BehaviourSettings(run=()))
 

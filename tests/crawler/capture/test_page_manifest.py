@@ -18,14 +18,7 @@ from render.visit import Visit
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 PAGE = "https://example.org/"
 MAIN = RequestLogEntry(
-    PAGE,
-    "GET",
-    0,
-    RequestOutcome.RESPONSE,
-    status=200,
-    digest="sha256:aa",
-    filename="a.warc.gz",
-    length=7,
+    PAGE, "GET", 0, RequestOutcome.RESPONSE, status=200, digest="sha256:aa", filename="a.warc.gz", length=7
 )
 VISIT = Visit(
     url=PAGE,
@@ -75,10 +68,7 @@ def test_what_never_answered_is_no_gap() -> None:
     page = build_page_info("p", replace(VISIT, requests=(*VISIT.requests, image)), [MAIN], [])
 
     assert page.outcome is VisitOutcome.COMPLETE
-    assert (page.resources[1].kept, page.resources[1].reason) == (
-        "failed",
-        "net::ERR_BLOCKED_BY_CSP",
-    )
+    assert (page.resources[1].kept, page.resources[1].reason) == ("failed", "net::ERR_BLOCKED_BY_CSP")
 
 
 def test_a_document_that_was_cut_makes_the_page_partial() -> None:
@@ -178,11 +168,7 @@ def test_equal_urls_are_matched_in_order_and_the_cache_knows_its_source() -> Non
         RequestLog("http://a/x", status=200, from_cache=True),
     ]
 
-    assert [each.digest for each in match_requests(requests, [first, second])] == [
-        "sha256:1",
-        "sha256:2",
-        "sha256:2",
-    ]
+    assert [each.digest for each in match_requests(requests, [first, second])] == ["sha256:1", "sha256:2", "sha256:2"]
 
 
 def test_what_only_the_proxy_saw_is_listed_too() -> None:

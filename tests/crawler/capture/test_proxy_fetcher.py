@@ -12,13 +12,7 @@ import pytest
 from core.layout import CA_FILE, Layout
 from crawler.capture.proxy_fetcher import ProxyFetcher
 from proxy.control.client import ProxyVisit
-from tests.support.proxy_fixtures import (
-    Origin,
-    Proxy,
-    check,
-    ok,
-    records,
-)
+from tests.support.proxy_fixtures import Origin, Proxy, check, ok, records
 
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/robots.txt"
@@ -43,12 +37,7 @@ async def test_a_file_is_read_and_lies_in_the_warc(
     """What the crawl read is in the archive, with a page id of its own, and whole."""
     origin.answers["/robots.txt"] = ok(b"User-agent: *\n", mime="text/plain", more="X-A: 1\r\nX-A: 2\r\n")
     found = await fetcher.get(URL, limit_bytes=1000, timeout_s=60)
-    assert (found.status, found.body, found.error, found.truncated) == (
-        200,
-        b"User-agent: *\n",
-        "",
-        False,
-    )
+    assert (found.status, found.body, found.error, found.truncated) == (200, b"User-agent: *\n", "", False)
     assert found.headers["x-a"] == "1\n2"
     assert found.final_url == URL
     proxy.stop()
@@ -81,11 +70,7 @@ async def test_redirects_are_followed_to_other_hosts(fetcher: ProxyFetcher, orig
         origin.answers[at] = ok(b"", status="302 Found", more=f"Location: {to}\r\n")
     origin.answers["/5"] = ok(b"arrived")
     found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
-    assert (found.status, found.body, found.final_url) == (
-        200,
-        b"arrived",
-        "http://origin.example/5",
-    )
+    assert (found.status, found.body, found.final_url) == (200, b"arrived", "http://origin.example/5")
 
 
 async def test_a_redirect_loop_ends(fetcher: ProxyFetcher, origin: Origin) -> None:
@@ -166,8 +151,7 @@ async def test_a_drip_ends_at_the_deadline(fetcher: ProxyFetcher, origin: Origin
 
 
 @pytest.mark.parametrize(
-    ("url", "constant"),
-    [("http://refused.example/robots.txt", "connect"), ("http://private.example/", "address")],
+    ("url", "constant"), [("http://refused.example/robots.txt", "connect"), ("http://private.example/", "address")]
 )
 async def test_no_answer_is_told_in_the_proxys_words(fetcher: ProxyFetcher, url: str, constant: str) -> None:
     """A host that does not answer, or may not be asked, has no status but a reason."""

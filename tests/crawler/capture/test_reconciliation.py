@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.page_manifest import MissingResource, VisitOutcome, parse_pageinfo
-from crawler.capture.reconciliation import (
-    NAME_LIMIT_CHARS,
-    attachment_name,
-    build_page_info,
-    find_gaps,
-)
+from crawler.capture.reconciliation import NAME_LIMIT_CHARS, attachment_name, build_page_info, find_gaps
 from proxy.control.client import RequestLogSnapshot
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from render.network_log import RequestLog
@@ -27,10 +22,7 @@ RESET = RequestLogEntry(URL, "GET", 0, reason="disconnected: reset")
 
 
 def reason(
-    request: RequestLog,
-    *entries: RequestLogEntry,
-    going: frozenset[str] = frozenset(),
-    cached: Sequence[str] = (),
+    request: RequestLog, *entries: RequestLogEntry, going: frozenset[str] = frozenset(), cached: Sequence[str] = ()
 ) -> str:
     """Return why the request is a gap; empty when it is none."""
     so_far = RequestLogSnapshot(list(entries), going)
@@ -133,10 +125,7 @@ def test_an_open_gap_is_named_once() -> None:
     gaps = [MissingResource(URL, "disconnected: reset")]
     page = build_page_info("p", visit, [MAIN, RESET, RESET, second], [], gaps=gaps)
 
-    assert (page.outcome, page.missing) == (
-        VisitOutcome.PARTIAL,
-        (MissingResource(URL, "timeout", "failed"),),
-    )
+    assert (page.outcome, page.missing) == (VisitOutcome.PARTIAL, (MissingResource(URL, "timeout", "failed"),))
     assert page.reason == "missing: 1 of 3 resources"
 
 

@@ -28,12 +28,7 @@ from render.site_session import Login, SiteLogins, SiteSession
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEY = LoginKey("file", bytes(32))
 COOKIE = {"name": "sid", "value": "s3cr3t", "domain": "wiki.example.org", "path": "/"}
-LOGIN = Login(
-    "wiki",
-    ("wiki.example.org",),
-    NOW,
-    session=SiteSession((COOKIE,), {"https://wiki.example.org": {}}),
-)
+LOGIN = Login("wiki", ("wiki.example.org",), NOW, session=SiteSession((COOKIE,), {"https://wiki.example.org": {}}))
 
 
 def opened(folder: Path, *names: str, key: LoginKey = KEY, said: list[str] | None = None) -> SiteLogins:

@@ -119,13 +119,7 @@ def test_what_was_left_out_is_no_part_that_a_copy_lacks() -> None:
 
 def test_manifests_of_before_were_recorded_whole() -> None:
     """A manifest without the fields says everything; one with them comes back as it was."""
-    page = PageInfo(
-        "p",
-        "https://a.example/",
-        "https://a.example/",
-        "2026-03-01T12:00:00Z",
-        VisitOutcome.COMPLETE,
-    )
+    page = PageInfo("p", "https://a.example/", "https://a.example/", "2026-03-01T12:00:00Z", VisitOutcome.COMPLETE)
     lines = page.to_json().replace(b',\n "stored": "everything",\n "left_out": 0', b"")
     assert b'stored"' not in lines
     assert parse_pageinfo(lines).stored == "everything"

@@ -16,20 +16,10 @@ from render.browser import Browser
 from render.chromium import find_browser
 from tests.crawler.capture.test_page_capture import PNG
 from tests.support.fixed_pool import fixed_pool
-from tests.support.proxy_fixtures import (
-    Origin,
-    Proxy,
-    check,
-    ok,
-    records,
-)
+from tests.support.proxy_fixtures import Origin, Proxy, check, ok, records
 from tests.support.sites.acid_parts import film
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.asyncio(loop_scope="session")]
 CLOCK = SystemClock()
 FONT = b"\0\x01\0\0\0\x01" + b"\0" * 200
 PAGE = b"""<!doctype html><title>Gallery</title><link rel=icon href=/icon.png>
@@ -48,15 +38,7 @@ FRAME = b"<!doctype html><title>Frame</title><p>Words in the frame.<img src=/fra
 WORKER = b"fetch('/worked.png'); fetch('/worked.json'); fetch('/worked.mp4');"
 WORDS = {"/", "/style.css", "/frame", "/data.json", "/worker.js", "/worked.json"}
 IMAGES = {
-    *(
-        "/picture.png",
-        "/large.png",
-        "/small.png",
-        "/scripted.png",
-        "/framed.png",
-        "/worked.png",
-        "/ground.png",
-    ),
+    *("/picture.png", "/large.png", "/small.png", "/scripted.png", "/framed.png", "/worked.png", "/ground.png"),
     *("/own.woff2", "/icon.png"),
 }
 MEDIA = {"/film.webm", "/sound.wav", "/worked.mp4"}
@@ -90,11 +72,7 @@ def build(origin: Origin) -> None:
 
 
 async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
-    start: Callable[..., Proxy],
-    settings: Settings,
-    origin: Origin,
-    secure_origin: Origin,
-    layout: Layout,
+    start: Callable[..., Proxy], settings: Settings, origin: Origin, secure_origin: Origin, layout: Layout
 ) -> None:
     """Parts, frames, workers and scripts: the WARC has exactly what the level has room for.
 

@@ -24,11 +24,7 @@ class RedisPlace:
     def __init__(self, address: RedisAddress) -> None:
         self._address = address
 
-    def open(
-        self,
-        politeness: PolitenessSettings | None = None,
-        settings: FrontierSettings | None = None,
-    ) -> Frontier:
+    def open(self, politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None) -> Frontier:
         """See `Place`."""
         return RedisFrontier(self._address, politeness=politeness, settings=settings, server_time=False)
 

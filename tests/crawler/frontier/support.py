@@ -37,11 +37,7 @@ class Place(Protocol):
 
     cuts_rests_at_once: bool
 
-    def open(
-        self,
-        politeness: PolitenessSettings | None = None,
-        settings: FrontierSettings | None = None,
-    ) -> Frontier:
+    def open(self, politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None) -> Frontier:
         """The frontier that is kept here, as another process would open it."""
         ...
 
@@ -58,11 +54,7 @@ class SqlitePlace:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def open(
-        self,
-        politeness: PolitenessSettings | None = None,
-        settings: FrontierSettings | None = None,
-    ) -> Frontier:
+    def open(self, politeness: PolitenessSettings | None = None, settings: FrontierSettings | None = None) -> Frontier:
         """See `Place`."""
         return SqliteFrontier(self._path, politeness=politeness, settings=settings)
 

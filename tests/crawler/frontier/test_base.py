@@ -36,12 +36,7 @@ def test_an_added_url_can_be_claimed_with_all_that_was_said(frontier: Frontier, 
 
     item = claim_one(frontier, now)
 
-    assert (item.url, item.lane, item.hops, item.via) == (
-        added.url,
-        added.lane,
-        added.hops,
-        added.via,
-    )
+    assert (item.url, item.lane, item.hops, item.via) == (added.url, added.lane, added.hops, added.via)
     assert (item.host, item.attempts) == ("a.example.org", 1)
     assert str(UUID(item.id)) == item.id
     assert item.token > 0
@@ -521,12 +516,7 @@ def test_the_books_say_where_a_url_stands(frontier: Frontier, now: datetime) -> 
     assert record is not None
     assert (record.state, record.due_at, record.added_at) == (ItemState.QUEUED, due, now)
     (attempt,) = record.attempts
-    assert (attempt.reason, attempt.worker, attempt.claimed_at, attempt.ended_at) == (
-        "timeout",
-        "w",
-        now,
-        now + SECOND,
-    )
+    assert (attempt.reason, attempt.worker, attempt.claimed_at, attempt.ended_at) == ("timeout", "w", now, now + SECOND)
     frontier.complete(claim_one(frontier, due), now=due, outcome="partial")
     record = frontier.find(A1.url)
     assert record is not None
@@ -621,10 +611,7 @@ def test_any_thread_may_use_one_frontier(open_frontier: OpenFrontier, now: datet
     """A worker calls it from its event loop and from threads alike; each item goes to one."""
     frontier = open_frontier()
     with ThreadPoolExecutor(8) as pool:
-        added = pool.map(
-            lambda number: frontier.add([NewItem(f"https://h{number % 50}.test/")], now=now),
-            range(100),
-        )
+        added = pool.map(lambda number: frontier.add([NewItem(f"https://h{number % 50}.test/")], now=now), range(100))
         assert sum(result.added for result in added) == 50
         claims = list(pool.map(lambda _: frontier.claim(now=now, worker="w", limit=4), range(20)))
         items = [item for claimed in claims for item in claimed]

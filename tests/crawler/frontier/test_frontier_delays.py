@@ -62,14 +62,7 @@ def test_a_host_that_was_not_asked_stays_as_it_is(frontier: Frontier, now: datet
     assert before is not None
 
     done = frontier.claim(now=now + HOUR, worker="w")[0]
-    frontier.complete(
-        done,
-        now=now + HOUR,
-        outcome="known",
-        duration=MINUTE,
-        delay=NOT_ASKED,
-        stored_bytes=5,
-    )
+    frontier.complete(done, now=now + HOUR, outcome="known", duration=MINUTE, delay=NOT_ASKED, stored_bytes=5)
     skipped = frontier.claim(now=now + HOUR, worker="w")[0]
     frontier.skip(skipped, now=now + HOUR, reason="policy", duration=MINUTE, delay=NOT_ASKED)
     failed = frontier.claim(now=now + HOUR, worker="w")[0]

@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from crawler.frontier.base import CLOCK_SLACK, Frontier, FrontierItem, ItemState, Lane, NewItem
 from tests.crawler.frontier.model import (
@@ -176,13 +170,7 @@ class FrontierMachine(RuleBasedStateMachine):
         job=st.sampled_from(JOBS),
         host=st.one_of(st.none(), hosts),
     )
-    def add(
-        self,
-        wanted: list[tuple[str, Lane]],
-        again: timedelta | None,
-        job: str,
-        host: str | None,
-    ) -> None:
+    def add(self, wanted: list[tuple[str, Lane]], again: timedelta | None, job: str, host: str | None) -> None:
         """URLs are found, known ones among them; hosts may share their turns."""
         added = requeued = 0
         firsts: dict[str, Lane] = {}
@@ -261,15 +249,7 @@ class FrontierMachine(RuleBasedStateMachine):
         book.claimed = book.seen = down(self.now)
         self.handed_out.append(item)
 
-    @verb(
-        3,
-        which=whiches,
-        duration=maybe_spans,
-        delay=delays,
-        size=stored,
-        due=maybe_spans,
-        memo=memos,
-    )
+    @verb(3, which=whiches, duration=maybe_spans, delay=delays, size=stored, due=maybe_spans, memo=memos)
     def complete(
         self,
         which: int,
@@ -284,14 +264,7 @@ class FrontierMachine(RuleBasedStateMachine):
         due_at = None if due is None else self.now + due
 
         accepted = self.frontier.complete(
-            item,
-            now=self.now,
-            outcome="ok",
-            duration=duration,
-            delay=delay,
-            stored_bytes=size,
-            due=due_at,
-            memo=memo,
+            item, now=self.now, outcome="ok", duration=duration, delay=delay, stored_bytes=size, due=due_at, memo=memo
         )
 
         assert accepted == (book is not None), "only the latest claim may end"
@@ -312,24 +285,13 @@ class FrontierMachine(RuleBasedStateMachine):
         self.model.jobs[book.job]["bytes"] += size
 
     @verb(which=whiches, after=maybe_spans, duration=maybe_spans, delay=delays)
-    def retry(
-        self,
-        which: int,
-        after: timedelta | None,
-        duration: timedelta | None,
-        delay: timedelta | None,
-    ) -> None:
+    def retry(self, which: int, after: timedelta | None, duration: timedelta | None, delay: timedelta | None) -> None:
         """Some claim ends badly."""
         item, book = self.some_claim(which)
         not_before = None if after is None else self.now + after
 
         state = self.frontier.retry(
-            item,
-            now=self.now,
-            reason="x",
-            not_before=not_before,
-            duration=duration,
-            delay=delay,
+            item, now=self.now, reason="x", not_before=not_before, duration=duration, delay=delay
         )
 
         assert (state is not None) == (book is not None)
@@ -345,13 +307,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 book.state, book.later = ItemState.QUEUED, up(not_before or self.now + wait)
 
     @verb(which=whiches, skip=st.booleans(), duration=maybe_spans, delay=delays)
-    def fail_or_skip(
-        self,
-        which: int,
-        skip: bool,
-        duration: timedelta | None,
-        delay: timedelta | None,
-    ) -> None:
+    def fail_or_skip(self, which: int, skip: bool, duration: timedelta | None, delay: timedelta | None) -> None:
         """Some claim ends for good."""
         item, book = self.some_claim(which)
         verb = self.frontier.skip if skip else self.frontier.fail
@@ -604,9 +560,6 @@ def test_no_sequence_of_verbs_breaks_the_books(new_place: Callable[[], Place]) -
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples(25),
-            stateful_step_count=50,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
+            max_examples=examples(25), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

@@ -103,7 +103,4 @@ def test_long_and_odd_texts_are_kept_as_they_are(frontier: Frontier, now: dateti
     for kind, key in (("robots", "a:b c"), ("röbots", ""), ("robots", "{x}:*?")):
         frontier.put_note(kind, key, text, now=now)
         frontier.give_order(kind, key, text)
-        assert (frontier.note(kind, key, now=now) == text, key in frontier.orders(kind)) == (
-            True,
-            True,
-        )
+        assert (frontier.note(kind, key, now=now) == text, key in frontier.orders(kind)) == (True, True)

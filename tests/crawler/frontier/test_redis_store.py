@@ -5,15 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.redis_store import (
-    CHECK_EVERY_S,
-    ServerClock,
-    pack,
-    page_id,
-    to_bytes,
-    to_text,
-    unpack,
-)
+from crawler.frontier.redis_store import CHECK_EVERY_S, ServerClock, pack, page_id, to_bytes, to_text, unpack
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 spans = st.timedeltas(timedelta(days=-400), timedelta(days=400))

@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import (
-    InvariantError,
-    TransientError,
-)
+from core.errors import InvariantError, TransientError
 from crawler.frontier import host_slots, item_rows
 from crawler.frontier.sqlite_database import FrontierDatabase
 from crawler.frontier.sqlite_frontier import SqliteFrontier

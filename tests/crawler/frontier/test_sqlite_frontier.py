@@ -17,12 +17,7 @@ import pytest
 
 from core.clock import SystemClock
 from core.config.settings import FrontierSettings, PolitenessSettings
-from core.errors import (
-    CollectionVersionError,
-    DiskFullError,
-    InputError,
-    UnavailableError,
-)
+from core.errors import CollectionVersionError, DiskFullError, InputError, UnavailableError
 from core.layout import Layout
 from crawler.frontier import transitions
 from crawler.frontier.base import HostOrder, ItemState, Lane, NewItem
@@ -91,10 +86,7 @@ def running(path: Path, name: str, ahead: int, output: int) -> Iterator[subproce
 def test_a_killed_process_loses_nothing_that_it_reported(path: Path) -> None:
     """Kill -9 at any moment: what was committed stays, the rest is claimable again."""
     with SqliteFrontier(path) as frontier:
-        frontier.add(
-            [NewItem(f"https://{host}.test/x") for host in "abcdefgh"],
-            now=datetime(2026, 1, 1, tzinfo=UTC),
-        )
+        frontier.add([NewItem(f"https://{host}.test/x") for host in "abcdefgh"], now=datetime(2026, 1, 1, tzinfo=UTC))
     reported: list[str] = []
     for life in range(6):
         source, sink = os.pipe()

@@ -9,22 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config.profile import parse_settings
-from core.config.settings import (
-    PolitenessSettings,
-    RecrawlSettings,
-    ScopeSettings,
-    Settings,
-    VisitSettings,
-)
+from core.config.settings import PolitenessSettings, RecrawlSettings, ScopeSettings, Settings, VisitSettings
 from core.errors import ConfigError, InputError
 from crawler.frontier.base import JOB_ORDER, Frontier, ItemState, Lane, NewItem
-from crawler.jobs.crawl_job import (
-    Job,
-    check_job_name,
-    derive_job_name,
-    parse_job,
-    settings_text,
-)
+from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name, parse_job, settings_text
 from crawler.jobs.job_settings import ORDERS_POLL_S, SHEET_ORDER, JobSettings, parse_live_sheet
 from crawler.run.job_run import submit_job
 from tests.crawler.frontier.conftest import NewPlace
@@ -226,19 +214,13 @@ async def test_a_narrower_scope_drops_what_waits_and_a_wider_one_brings_it_back(
     }
 
     excluding = await submit_job(
-        job_of("[scope]\nkind = 'any'\nexclude = ['/y', 'docs/$']\n"),
-        frontier,
-        local=Settings(),
-        clock=clock,
+        job_of("[scope]\nkind = 'any'\nexclude = ['/y', 'docs/$']\n"), frontier, local=Settings(), clock=clock
     )
     assert (excluding.revived, excluding.dropped) == (1, 1)
 
     wide = await submit_job(job_of("[scope]\nkind = 'any'\n"), frontier, local=Settings(), clock=clock)
     assert wide.revived == 2
-    assert {record.item.url: record.item.hops for record in frontier.ls(ItemState.QUEUED)} == {
-        SEED: 0,
-        **links,
-    }
+    assert {record.item.url: record.item.hops for record in frontier.ls(ItemState.QUEUED)} == {SEED: 0, **links}
 
 
 async def test_a_crawl_takes_its_seeds_over_from_lists_and_other_crawls(frontier: Frontier, clock: Hands) -> None:

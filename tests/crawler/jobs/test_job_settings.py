@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.config.settings import (
-    BehaviourSettings,
-    PolitenessSettings,
-    ProxySettings,
-    Settings,
-    VisitSettings,
-)
+from core.config.settings import BehaviourSettings, PolitenessSettings, ProxySettings, Settings, VisitSettings
 from core.errors import InputError
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
@@ -134,11 +128,7 @@ def test_a_profile_that_is_missing_leaves_a_fresh_bucket() -> None:
     """A worker elsewhere may not have it: the page is captured again all the same."""
     found = replace(REPAIR, profile="no-such-profile").lay_over(Settings())
 
-    assert found == replace(
-        Settings(),
-        proxy=ProxySettings(dedup_bucket="repair-1"),
-        visit=VisitSettings(fresh=True),
-    )
+    assert found == replace(Settings(), proxy=ProxySettings(dedup_bucket="repair-1"), visit=VisitSettings(fresh=True))
 
 
 ITEM = FrontierItem("id", URL, "a.example", Lane.STANDARD, 0, "", 1)

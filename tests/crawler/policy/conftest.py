@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from bench.certificate import write_certificate
-from core.config.settings import (
-    EgressSettings,
-    PolicySettings,
-    PolitenessSettings,
-    ProxySettings,
-    Settings,
-)
+from core.config.settings import EgressSettings, PolicySettings, PolitenessSettings, ProxySettings, Settings
 from core.layout import CA_FILE, Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
@@ -211,11 +205,7 @@ def obeying(frontier: Frontier, clock: HandClock, hosts: Hosts, origin: Origin) 
 
     ca = hosts.proxy.layout.ca / CA_FILE
     fetcher = ProxyFetcher(visits, ca=ca, agent="Mozilla/5.0 (test)")
-    made = replace(
-        hosts.settings,
-        policy=PolicySettings(robots="obey"),
-        politeness=PolitenessSettings(min_delay_s=0.0),
-    )
+    made = replace(hosts.settings, policy=PolicySettings(robots="obey"), politeness=PolitenessSettings(min_delay_s=0.0))
     return World(frontier, made, clock, fetcher)
 
 

@@ -6,13 +6,7 @@ import pytest
 
 from core.errors import ConfigError
 from core.url_patterns import pattern_target
-from crawler.policy.blocklists import (
-    LINE_LIMIT_BYTES,
-    LISTS_POLL_S,
-    BlocklistCache,
-    UrlBlocklists,
-    read_lists,
-)
+from crawler.policy.blocklists import LINE_LIMIT_BYTES, LISTS_POLL_S, BlocklistCache, UrlBlocklists, read_lists
 
 
 def lists_of(folder: Path, *, name: str = "spam.txt", text: str | bytes = "") -> UrlBlocklists:

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.url_patterns import pattern_target
-from crawler.policy.policy_entries import (
-    PolicyEntry,
-    PolicyKind,
-    new_entry,
-    read_entries,
-    read_entry,
-)
+from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries, read_entry
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 BLACK_AND_WHITE = (PolicyKind.WHITELIST, PolicyKind.BLACKLIST)

@@ -116,9 +116,7 @@ async def test_settings_of_a_site_hold_for_the_site(world: World) -> None:
     assert forbids(tagged) == NOARCHIVE
 
 
-async def test_what_forbids_archiving_is_obeyed_unless_the_profile_says_otherwise(
-    world: World,
-) -> None:
+async def test_what_forbids_archiving_is_obeyed_unless_the_profile_says_otherwise(world: World) -> None:
     """Headers and metas, for us or for everybody; a whitelist entry is somebody's permission."""
     tagged = seen(headers={"x-robots-tag": "otherbot: noindex\nWeboid: noarchive"})
     meta = seen(robots_meta=(("robots", "nocache"),))
@@ -262,10 +260,7 @@ async def test_a_redirect_to_a_site_that_kept_failing_is_kept(world: World) -> N
     assert why(moved).startswith("redirect: ")
 
 
-@pytest.mark.parametrize(
-    "between",
-    [{"status": 200}, {"status": 404}, {"status": 403}],
-)
+@pytest.mark.parametrize("between", [{"status": 200}, {"status": 404}, {"status": 403}])
 async def test_an_answer_between_failures_ends_the_row(world: World, between: Any) -> None:
     """A site that answers is up, whatever it answers about that page."""
     world.set(ban_failures=2)

@@ -69,11 +69,7 @@ def test_the_rfcs_simple_example(agent: str, path: str, *, wanted: bool) -> None
 
 def test_the_rfcs_longest_match() -> None:
     """Of two rules that match the longer one decides (5.2)."""
-    text = lines(
-        "User-Agent: foobot",
-        "Allow: /example/page/",
-        "Disallow: /example/page/disallowed.gif",
-    )
+    text = lines("User-Agent: foobot", "Allow: /example/page/", "Disallow: /example/page/disallowed.gif")
     assert not allows(text, "foobot", "/example/page/disallowed.gif")
     assert allows(text, "foobot", "/example/page/other.gif")
 
@@ -347,8 +343,7 @@ def test_no_bytes_are_too_odd(data: bytes) -> None:
 
 
 _PIECES = st.lists(
-    st.sampled_from(["/", "a", "b", "%61", "%2f", "*", "$", "?", "=", "\u00e9", "%C3%A9"]),
-    max_size=8,
+    st.sampled_from(["/", "a", "b", "%61", "%2f", "*", "$", "?", "=", "\u00e9", "%C3%A9"]), max_size=8
 ).map("".join)
 
 

@@ -236,8 +236,7 @@ async def test_a_file_that_breaks_off_means_wait(obeying: World, origin: Origin)
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"\x00\xff\xfe" * 1_000, b"<!doctype html><p>Not found", b"", b"\x89PNG\r\n" + PRIVATE[:13]],
+    "body", [b"\x00\xff\xfe" * 1_000, b"<!doctype html><p>Not found", b"", b"\x89PNG\r\n" + PRIVATE[:13]]
 )
 async def test_what_is_no_robots_txt_forbids_nothing(obeying: World, origin: Origin, body: bytes) -> None:
     """A page, a picture and noise have no rules."""

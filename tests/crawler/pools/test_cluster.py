@@ -15,25 +15,14 @@ import pytest
 
 from bench.cluster import follow, look, running
 from core.clock import SystemClock
-from core.config.settings import (
-    EgressSettings,
-    FrontierSettings,
-    PolitenessSettings,
-    ProxySettings,
-    Settings,
-)
+from core.config.settings import EgressSettings, FrontierSettings, PolitenessSettings, ProxySettings, Settings
 from core.errors import ConfigError, ProxyUnavailableError
 from core.hosts import join_host_port, split_host_port
 from core.layout import Layout
 from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.pools import cluster
-from crawler.pools.cluster import (
-    AnnouncedProxy,
-    RemoteProxyPool,
-    ServiceAnnouncer,
-    living_proxies,
-)
+from crawler.pools.cluster import AnnouncedProxy, RemoteProxyPool, ServiceAnnouncer, living_proxies
 from crawler.pools.resource_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
 from proxy.control.handshake import ClusterSecret
@@ -60,11 +49,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[], RunningProxy]]:
     """Starts proxies of one collection."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(
-            run_proxy(
-                Layout(tmp_path / "collection"),
-                SETTINGS,
-                control=TcpControl("127.0.0.1", 0, SECRET),
-            )
+            run_proxy(Layout(tmp_path / "collection"), SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET))
         )
 
 
@@ -115,13 +100,7 @@ class Borrower:
         self.changed = asyncio.Event()
         self.authority = folder / "authority.pem"
         self.proxies = RemoteProxyPool(
-            frontier,
-            SECRET,
-            CLOCK,
-            stopping=self.stopping,
-            rng=Random(1),
-            authority=self.authority,
-            report=self.hear,
+            frontier, SECRET, CLOCK, stopping=self.stopping, rng=Random(1), authority=self.authority, report=self.hear
         )
 
     def hear(self, event: WaitStarted | WaitEnded) -> None:
@@ -335,12 +314,7 @@ def test_pages_survive_the_death_of_each_part_each_once() -> None:
     with running(hosts=HOSTS, proxies=2, workers=WORKERS) as cluster:
         urls = cluster.urls(PAGES)
         cluster.add(urls)
-        victims = [
-            f"worker{dice.randrange(WORKERS)}",
-            f"proxy{dice.randrange(2)}",
-            "redis",
-            "postgres",
-        ]
+        victims = [f"worker{dice.randrange(WORKERS)}", f"proxy{dice.randrange(2)}", "redis", "postgres"]
         dice.shuffle(victims)
         moments = sorted(dice.sample(range(4, PAGES - 12), len(victims)))
         with cluster.frontier() as frontier:

@@ -85,11 +85,7 @@ async def test_a_dead_browser_is_lent_to_nobody() -> None:
 
 async def test_a_browser_dies_alone() -> None:
     """Each is a process group of its own: the visits of another go on."""
-    async with (
-        pool(visits_per_browser=1) as browsers,
-        browsers.lend() as one,
-        browsers.lend() as other,
-    ):
+    async with pool(visits_per_browser=1) as browsers, browsers.lend() as one, browsers.lend() as other:
         os.killpg(one.pid, signal.SIGKILL)
         await ended(one)
         async with other.context():

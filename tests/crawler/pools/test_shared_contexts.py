@@ -20,11 +20,7 @@ from render.chromium import find_browser
 from tests.support.fixed_pool import fixed_pool
 from tests.support.proxy_fixtures import Origin, Proxy, Record, check, ok, records
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.asyncio(loop_scope="session")]
 SITE = "http://origin.example"
 KEY = ContextKey("origin.example", "job", "settings")
 CLOCK = SystemClock()
@@ -47,12 +43,7 @@ def contexts() -> SharedContextPool:
 
 
 @pytest.fixture
-def take(
-    browser: Browser,
-    contexts: SharedContextPool,
-    start: Callable[..., Proxy],
-    settings: Settings,
-) -> Take:
+def take(browser: Browser, contexts: SharedContextPool, start: Callable[..., Proxy], settings: Settings) -> Take:
     """Captures a path of the origin as the worker does; the manifest."""
     proxy = start()
     pool = fixed_pool(proxy.client, browser, contexts)

@@ -90,11 +90,7 @@ async def work(machine: Machine, chance: random.Random, done: list[str], *, dyin
 
 
 @pytest.mark.slow
-@settings(
-    deadline=None,
-    max_examples=examples(25),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32))
 def test_a_budget_of_pages_is_kept_exactly_by_workers_on_several_machines(
     new_place: NewPlace, limit: int, workers: int, seed: int
@@ -127,10 +123,7 @@ async def test_who_waits_looks_again_before_giving_back(machine: Machine) -> Non
         machine.frontier.release(first, now=NOW, reason="the browser died")
 
     machine.rule = BudgetRule(
-        machine.jobs,
-        machine.frontier,
-        StoreRetry(SystemClock(), lambda _: None),
-        sleep=first_one_fails,
+        machine.jobs, machine.frontier, StoreRetry(SystemClock(), lambda _: None), sleep=first_one_fails
     )
 
     assert (await machine.rule.before(second, now=NOW)).action is RuleAction.VISIT

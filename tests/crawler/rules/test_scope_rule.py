@@ -182,12 +182,7 @@ async def test_what_is_excluded_by_now_is_skipped_before_its_visit(crawl: Crawl)
     rule = ExclusionRule(crawl.rule.jobs, crawl.rule.patience)
     words = [
         await rule.before(each, now=NOW)
-        for each in (
-            item(),
-            item(f"{SEED}/x"),
-            item("https://b.example/", job=""),
-            item(job="newer"),
-        )
+        for each in (item(), item(f"{SEED}/x"), item("https://b.example/", job=""), item(job="newer"))
     ]
 
     assert words[0] == ALLOW_VISIT
@@ -225,9 +220,7 @@ async def test_each_decision_is_logged_where_the_crawl_says_so(crawl: Crawl) -> 
     assert {(each["page_id"], each["page"]) for each in lines} == {("id", SEED)}
 
 
-async def test_decisions_are_counted_alone_unless_the_crawl_wants_them_logged(
-    crawl: Crawl,
-) -> None:
+async def test_decisions_are_counted_alone_unless_the_crawl_wants_them_logged(crawl: Crawl) -> None:
     """A line a page costs a thousandth of that."""
     crawl.begin()
     await crawl.follow(item(), f"{SEED}x")
@@ -240,11 +233,7 @@ def test_log_of_decisions_is_bounded(tmp_path: Path) -> None:
     """Its lines, its files and their number, as those of the pages."""
     log = LinkLog(tmp_path, limit_bytes=50_000)
     decisions = [
-        (
-            f"https://b.example/{n}" + "x" * 50_000,
-            LinkDecision(False, f"exclude: {n}" + "y" * 5_000),
-        )
-        for n in range(20)
+        (f"https://b.example/{n}" + "x" * 50_000, LinkDecision(False, f"exclude: {n}" + "y" * 5_000)) for n in range(20)
     ]
     for _ in range(15):
         log.write_decisions(summarize_links(item(), decisions, NOW), decisions)

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.rules.sitemap_parser import (
-    BYTES_LIMIT,
-    URLS_LIMIT,
-    parse_moment,
-    parse_sitemap,
-    sitemap_lines,
-)
+from crawler.rules.sitemap_parser import BYTES_LIMIT, URLS_LIMIT, parse_moment, parse_sitemap, sitemap_lines
 
 NS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 PATHS = st.lists(st.text("abc0", min_size=1, max_size=5), max_size=20)
@@ -98,10 +92,7 @@ def test_what_came_before_a_fault_counts(paths: list[str], data: st.DataObject) 
             '<!DOCTYPE x [<!ENTITY a "https://a.org/"><!ENTITY b "&a;&a;">]><urlset><url><loc>&b;</loc></url></urlset>',
             "entities",
         ),
-        (
-            '<!DOCTYPE x [<!ENTITY % a SYSTEM "file:///etc/passwd">%a;]><urlset/>',
-            "entities",
-        ),
+        ('<!DOCTYPE x [<!ENTITY % a SYSTEM "file:///etc/passwd">%a;]><urlset/>', "entities"),
         ("<html><body>Not found</body></html>", "no sitemap"),
         ("%PDF-1.7 \x00\x01", "no sitemap"),
         ("", "no sitemap"),

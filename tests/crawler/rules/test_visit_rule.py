@@ -139,10 +139,7 @@ def digested(
 
 
 async def visited(
-    memo: str,
-    digest: str,
-    outcome: VisitOutcome = VisitOutcome.COMPLETE,
-    page_class: PageClass = PageClass.OK,
+    memo: str, digest: str, outcome: VisitOutcome = VisitOutcome.COMPLETE, page_class: PageClass = PageClass.OK
 ) -> FollowUp:
     rule, follow_up = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), FollowUp()
     await rule.after(item(memo), CaptureResult(digested(digest, outcome, page_class)), follow_up, now=NOW)

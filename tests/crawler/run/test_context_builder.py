@@ -46,8 +46,7 @@ async def test_hosts_take_their_own_turns_unless_the_settings_say_otherwise() ->
 async def test_the_setting_resolve_is_asked_before_the_system() -> None:
     """As the proxy does; the port plays no part."""
     settings = Settings(
-        egress=EgressSettings(resolve={"a.test": "192.0.2.7:8443"}),
-        politeness=PolitenessSettings(per_address=True),
+        egress=EgressSettings(resolve={"a.test": "192.0.2.7:8443"}), politeness=PolitenessSettings(per_address=True)
     )
     (item,) = await make_slot_assigner(settings).assign([NewItem("https://a.test/")])
 

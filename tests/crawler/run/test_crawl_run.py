@@ -77,10 +77,7 @@ def break_seam(monkeypatch: pytest.MonkeyPatch, seam: Seam, is_broken: Callable[
 
 
 async def test_internal_errors_cost_their_page_an_attempt_and_no_other_page_anything(
-    web: TestWeb,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    web: TestWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has the tracebacks; the next attempts bring the pages, the others take one each.
 

@@ -60,13 +60,7 @@ async def test_a_crew_works_on_until_its_companion_has_nothing_more(web: TestWeb
     with LinkedSite({"site.example/": page(), "site.example/second": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        run = RunConfig(
-            weboid.collection,
-            settings,
-            2,
-            companion=companion,
-            stored_level_of=store_everything,
-        )
+        run = RunConfig(weboid.collection, settings, 2, companion=companion, stored_level_of=store_everything)
 
         account = await archive_urls(run, [FIRST], clock=CLOCK, report=lambda _event: None)
 
@@ -80,13 +74,7 @@ async def test_a_companion_with_nothing_to_do_is_not_begun(web: TestWeb, tmp_pat
     with LinkedSite({"site.example/": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        run = RunConfig(
-            weboid.collection,
-            settings,
-            1,
-            companion=companion,
-            stored_level_of=store_everything,
-        )
+        run = RunConfig(weboid.collection, settings, 1, companion=companion, stored_level_of=store_everything)
 
         await archive_urls(run, [], clock=CLOCK, report=lambda _event: None)
 

@@ -12,15 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
-from crawler.frontier.base import (
-    PROXY_SERVICE,
-    WORKER_SERVICE,
-    Frontier,
-    Lane,
-    MinuteCounts,
-    NewItem,
-    pages_per_minute,
-)
+from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE, Frontier, Lane, MinuteCounts, NewItem, pages_per_minute
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import (
     ENDED_SAMPLED,
@@ -150,11 +142,7 @@ def test_jobs_orders_and_members_are_told(frontier: Frontier) -> None:
     frontier.put_note(WORKER_SERVICE, "w2", "{}", now=NOW - MINUTE, until=NOW - MINUTE / 2)
     view = read_overview(frontier, now=NOW)
 
-    assert {name: each.queued for name, each in view.jobs.items()} == {
-        "": 2,
-        "news": 3,
-        "later": 0,
-    }
+    assert {name: each.queued for name, each in view.jobs.items()} == {"": 2, "news": 3, "later": 0}
     assert view.stopping == "gently"
     assert view.proxies == {"p1": {"visits": 3, "free_bytes": 5}, "p2": {}}
     assert view.workers == {"w1": {}}

@@ -183,8 +183,7 @@ async def test_a_port_that_is_taken_is_named(layout: Layout, monitored: Monitore
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("127.0.0.1:9464", ("127.0.0.1", 9464)), ("[::1]:0", ("::1", 0)), (":80", ("", 80))],
+    ("text", "expected"), [("127.0.0.1:9464", ("127.0.0.1", 9464)), ("[::1]:0", ("::1", 0)), (":80", ("", 80))]
 )
 def test_where_to_listen_is_a_host_and_a_port(text: str, expected: tuple[str, int]) -> None:
     """Without a host: every address."""

@@ -63,9 +63,7 @@ async def test_a_run_ends_although_no_look_can_be_had() -> None:
     assert told == [WaitStarted("playback", "Copies are not checked: No browser was found.")]
 
 
-async def test_our_own_mistake_ends_the_looks_and_not_the_run(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_our_own_mistake_ends_the_looks_and_not_the_run(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and the run's end comes all the same."""
     away = Away(KeyError("no such thing"))
     checks = LiveChecks(QualitySettings(), lambda _desk: away)

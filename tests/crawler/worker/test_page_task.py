@@ -24,14 +24,7 @@ from crawler.pools.resource_pool import BrowserPool, ProxyAccess, ProxyPool, Res
 from crawler.rules.visit_rule import FollowUp, RuleAction, RuleDecision, VisitRule
 from crawler.run.context_builder import RunContext, build_crawl_context
 from crawler.worker import page_task, worker_pool
-from crawler.worker.crawl_events import (
-    Event,
-    PageDeferred,
-    PageDone,
-    PageRetried,
-    PageSkipped,
-    SnapshotMade,
-)
+from crawler.worker.crawl_events import Event, PageDeferred, PageDone, PageRetried, PageSkipped, SnapshotMade
 from crawler.worker.page_task import CONNECTIONS_NOTE, NO_REST, ONE_ATTEMPT, CrawlContext, PageTask
 from crawler.worker.worker_pool import SNAPSHOT_ORDER, WorkerPool
 from render.chromium import BrowserExecutable
@@ -86,10 +79,7 @@ class Desk:
         pool = ResourcePool(cast(ProxyPool, None), browsers)
         layout = Layout(Path("/nowhere"))
         self.context: CrawlContext = build_crawl_context(
-            RunContext(
-                *(layout, settings, frontier, pool, SqliteDatabase(path), Still()),
-                self.events.append,
-            )
+            RunContext(*(layout, settings, frontier, pool, SqliteDatabase(path), Still()), self.events.append)
         )
         frontier.add([NewItem(URL), NewItem(OTHER)], now=NOW)
 
@@ -159,9 +149,7 @@ async def test_a_host_that_was_asked_by_a_rule_rests(desk: Desk) -> None:
     assert not desk.is_ready()
 
 
-async def test_an_item_put_off_waits_for_its_moment_and_its_attempt_does_not_count(
-    desk: Desk,
-) -> None:
+async def test_an_item_put_off_waits_for_its_moment_and_its_attempt_does_not_count(desk: Desk) -> None:
     """The host's other items go on."""
     until = NOW + timedelta(hours=1)
     await desk.run(Says(RuleDecision(RuleAction.LATER, "robots: 503", until)))
@@ -238,9 +226,7 @@ def patient(desk: Desk) -> None:
     desk.context.settings_for = lambda _item: settings
 
 
-async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_left_alone(
-    desk: Desk,
-) -> None:
+async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_left_alone(desk: Desk) -> None:
     """An outage costs one attempt; the reason is in the books."""
     patient(desk)
     desk.frontier.back_off("a.test", "dns: no such name", now=NOW, down=True)
@@ -498,18 +484,10 @@ async def test_snapshot_is_told_once_to_each_process(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("noted", "used", "then"),
-    [
-        (None, (), "browser"),
-        ("browser", ("a.test",), "recorder"),
-        ("recorder", (), "recorder"),
-    ],
+    [(None, (), "browser"), ("browser", ("a.test",), "recorder"), ("recorder", (), "recorder")],
 )
 async def test_a_host_that_refuses_a_kind_of_connection_is_noted(
-    desk: Desk,
-    monkeypatch: pytest.MonkeyPatch,
-    noted: str | None,
-    used: tuple[str, ...],
-    then: str,
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, noted: str | None, used: tuple[str, ...], then: str
 ) -> None:
     """The browser's connections follow the recorder's; where neither helps, the recorder's are used."""
     if noted is not None:

@@ -41,20 +41,11 @@ JSON_TIMEMAP = {
     "mementos": {
         "list": [
             {"datetime": "2013-01-15T10:20:33Z", "uri": WAYBACK_2013},
-            {
-                "datetime": "2012-09-18T09:26:00Z",
-                "uri": "http://archive.is/20120918092600/http://a.test/",
-            },
+            {"datetime": "2012-09-18T09:26:00Z", "uri": "http://archive.is/20120918092600/http://a.test/"},
             {"datetime": "2014-01-01T00:00:00Z", "uri": "https://perma.cc/AB12-CD34"},
-            {
-                "datetime": "2014-01-01T00:00:00Z",
-                "uri": "https://nobody.example/20140101000000/http://a.test/",
-            },
+            {"datetime": "2014-01-01T00:00:00Z", "uri": "https://nobody.example/20140101000000/http://a.test/"},
         ],
-        "first": {
-            "datetime": "2012-09-18T09:26:00Z",
-            "uri": "http://archive.is/20120918092600/http://a.test/",
-        },
+        "first": {"datetime": "2012-09-18T09:26:00Z", "uri": "http://archive.is/20120918092600/http://a.test/"},
         "last": {"datetime": "2014-01-01T00:00:00Z", "uri": "https://perma.cc/AB12-CD34"},
     },
     "timemap_uri": {"link_format": "https://aggregator.example/timemap/link/http://a.test/"},
@@ -121,10 +112,7 @@ async def test_a_long_timemap_is_read_where_the_moment_is(world: World, asker: A
             14: ("Wed", "Wed"), 15: ("Thu", "Thu"), 16: ("Fri", "Sat"),
         }.items()
     ]  # fmt: skip
-    world.put(
-        "https://other.example/timemap/link/http://a.test/",
-        ",\n".join([f'<{A}>; rel="original"', *parts]),
-    )
+    world.put("https://other.example/timemap/link/http://a.test/", ",\n".join([f'<{A}>; rel="original"', *parts]))
     world.put(
         "https://other.example/timemap/link/15/http://a.test/",
         f'<{A}>; rel="original",\n<https://other.example/c/20150301000000/{A}>; rel="memento"; datetime="Sun, 01 Mar 2015 00:00:00 GMT"',
@@ -226,10 +214,7 @@ async def test_captures_by_pywbs_cdx(world: World, asker: ArchiveClient) -> None
     world.put("https://other.example/coll/cdx", PYWB_CDX)
 
     copies = await CdxAdapter(
-        asker,
-        "other.example",
-        "https://other.example/coll/cdx",
-        copies="https://other.example/coll/{ts}/{url}",
+        asker, "other.example", "https://other.example/coll/cdx", copies="https://other.example/coll/{ts}/{url}"
     ).find(A, AT)
 
     assert [(each.service, each.address, each.status) for each in copies] == [
@@ -303,17 +288,8 @@ async def test_an_answer_about_another_page_is_none(world: World, asker: Archive
     """A TimeMap, a TimeGate and Time Travel that speak of another original are not believed."""
     evil = "http://evil.test/"
     world.put("https://x.example/timemap/http://a.test/", LINK_TIMEMAP.replace(A, evil))
-    world.put(
-        "https://x.example/gate/http://a.test/",
-        "",
-        302,
-        location=WAYBACK_2013,
-        link=f'<{evil}>; rel="original"',
-    )
-    world.put(
-        "https://x.example/20150601120000/http://a.test/",
-        json.dumps({**JSON_TIMEMAP, "original_uri": evil}),
-    )
+    world.put("https://x.example/gate/http://a.test/", "", 302, location=WAYBACK_2013, link=f'<{evil}>; rel="original"')
+    world.put("https://x.example/20150601120000/http://a.test/", json.dumps({**JSON_TIMEMAP, "original_uri": evil}))
 
     for way in ("timemap", "timegate", "time-travel"):
         with pytest.raises(ArchiveUnavailableError) as caught:
@@ -393,10 +369,7 @@ async def test_another_weboid_is_asked_by_its_timemap(world: World, asker: Archi
         **JSON_TIMEMAP,
         "mementos": {
             "list": [
-                {
-                    "datetime": "2013-01-15T10:20:33Z",
-                    "uri": "https://copies.example/c/20130115102033/http://a.test/",
-                }
+                {"datetime": "2013-01-15T10:20:33Z", "uri": "https://copies.example/c/20130115102033/http://a.test/"}
             ]
         },
     }
@@ -404,9 +377,5 @@ async def test_another_weboid_is_asked_by_its_timemap(world: World, asker: Archi
     (adapter,) = adapters_of(["weboid https://front.example https://copies.example"], asker)
 
     assert await adapter.find(A, AT) == [
-        ArchiveMemento(
-            "front.example",
-            "https://copies.example/c/20130115102033/http://a.test/",
-            "20130115102033",
-        )
+        ArchiveMemento("front.example", "https://copies.example/c/20130115102033/http://a.test/", "20130115102033")
     ]

@@ -22,17 +22,7 @@ from tests.support.examples import examples
 
 READERS = [read_link_timemap, read_json_timemap, read_availability, read_cdx]
 _KEYS = st.sampled_from(
-    [
-        "mementos",
-        "list",
-        "closest",
-        "uri",
-        "datetime",
-        "results",
-        "tag",
-        "archived_snapshots",
-        "available",
-    ]
+    ["mementos", "list", "closest", "uri", "datetime", "results", "tag", "archived_snapshots", "available"]
 )
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=12) | st.just("20150102030405"),
@@ -67,10 +57,7 @@ def test_a_timemap_is_read_as_it_was_written(copies: list[tuple[str, str]]) -> N
     """In both forms: commas and semicolons stand in addresses and in dates."""
     lines = ['<http://a.test/>; rel="original"']
     lines += [f'<{url}>; rel="memento"; datetime="{stamp}"' for url, stamp in copies]
-    told = {
-        "original_uri": "http://a.test/",
-        "mementos": {"list": [{"uri": u, "datetime": s} for u, s in copies]},
-    }
+    told = {"original_uri": "http://a.test/", "mementos": {"list": [{"uri": u, "datetime": s} for u, s in copies]}}
 
     linked, listed = read_link_timemap(",\n".join(lines)), read_json_timemap(json.dumps(told))
 
@@ -111,12 +98,7 @@ def test_moments_are_read(text: str, stamp: str) -> None:
 def test_captures_are_read_in_every_dialect() -> None:
     """The Internet Archive's lists, pywb's JSON lines, CDXJ, and plain fields."""
     capture = ListedCopy("", "20130115102033", "http://a.test/", 200, "text/html")
-    fields = {
-        "timestamp": "20130115102033",
-        "url": "http://a.test/",
-        "mime": "text/html",
-        "status": "200",
-    }
+    fields = {"timestamp": "20130115102033", "url": "http://a.test/", "mime": "text/html", "status": "200"}
     listed = [
         ["urlkey", "timestamp", "original", "mimetype", "statuscode"],
         ["test,a)/", "20130115102033", "http://a.test/", "text/html", "200"],

@@ -6,12 +6,7 @@ from hypothesis import strategies as st
 
 from core.urls import fetch_key
 from links.archives.archive_services import OTHER, SERVICES, WEBOID, AddressFault
-from links.archives.archive_urls import (
-    ArchiveUrl,
-    is_copy_of,
-    make_archive_url,
-    recognise,
-)
+from links.archives.archive_urls import ArchiveUrl, is_copy_of, make_archive_url, recognise
 
 A = "http://a.test/"
 
@@ -152,11 +147,7 @@ def test_our_own_pages_are_known_by_their_origin() -> None:
         address = f"https://archive.example:8443/{view}/{T}/https://a.test/x%23!/y"
         found = recognise(address, own=["https://archive.example:8443"])
         assert found is not None
-        assert (found.service, found.original, found.timestamp) == (
-            WEBOID,
-            "https://a.test/x#!/y",
-            T,
-        )
+        assert (found.service, found.original, found.timestamp) == (WEBOID, "https://a.test/x#!/y", T)
         other = recognise(address)
         assert other is not None
         assert other.service == OTHER

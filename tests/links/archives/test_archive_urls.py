@@ -5,12 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from links.archives.archive_urls import (
-    is_copy_of,
-    make_archive_url,
-    moment_of,
-    recognise,
-)
+from links.archives.archive_urls import is_copy_of, make_archive_url, moment_of, recognise
 
 A = "http://a.test/"
 T = "20150102030405"

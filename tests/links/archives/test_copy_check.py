@@ -65,11 +65,7 @@ async def test_another_version_takes_its_place(world: World, asker: ArchiveClien
 
     seen = await check_copy(asker, COPY, A)
 
-    assert (seen.sight, seen.address, seen.timestamp) == (
-        CopyVerdict.MOVED,
-        LATER,
-        "20140115102033",
-    )
+    assert (seen.sight, seen.address, seen.timestamp) == (CopyVerdict.MOVED, LATER, "20140115102033")
 
 
 async def test_another_spelling_is_the_same_version(world: World, asker: ArchiveClient) -> None:
@@ -85,12 +81,7 @@ async def test_archive_today_leads_to_another_of_its_hosts(world: World, asker: 
     """Its names are one archive."""
     address = "https://archive.today/20120918092600/http://a.test/"
     world.put(address, "", 302, Location=address.replace("today", "ph"))
-    world.put(
-        address.replace("today", "ph"),
-        PAGE,
-        Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT",
-        Content_Type=HTML,
-    )
+    world.put(address.replace("today", "ph"), PAGE, Memento_Datetime="Tue, 18 Sep 2012 09:26:00 GMT", Content_Type=HTML)
 
     seen = await check_copy(asker, address, A)
 
@@ -101,12 +92,7 @@ async def test_a_page_about_missing_pages_is_a_page(world: World, asker: Archive
     """What the URL itself speaks of is no sign of anything."""
     url = "http://a.test/how-to-write-404-pages"
     copy = f"https://web.archive.org/web/20130115102033/{url}"
-    world.put(
-        copy,
-        "<title>404: page not found, and how to say it</title>",
-        Memento_Datetime=SEEN,
-        Content_Type=HTML,
-    )
+    world.put(copy, "<title>404: page not found, and how to say it</title>", Memento_Datetime=SEEN, Content_Type=HTML)
 
     assert (await check_copy(asker, copy, url)).sight is CopyVerdict.GOOD
 

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_services import WEBOID
 from links.archives.archive_urls import moment_of
-from links.archives.copy_search import (
-    SearchStep,
-    choose_versions,
-    citation_day,
-    pick_best_copy,
-    plan_copies,
-)
+from links.archives.copy_search import SearchStep, choose_versions, citation_day, pick_best_copy, plan_copies
 from tests.support.archive_world import NOW
 
 A = "http://a.test/"
@@ -32,14 +26,7 @@ OWN = ArchiveMemento(WEBOID, "https://front.example/page/20200101000000/http://a
 def test_the_nearest_before_the_day_is_chosen() -> None:
     """W30: what was there when the link was cited, rather than what came later, however near."""
     chosen = choose_versions(
-        [
-            _copy(2010),
-            _copy(2014),
-            _copy(2016),
-            ArchiveMemento("wayback", "x", "20150602000000", 200),
-        ],
-        AT,
-        NOW,
+        [_copy(2010), _copy(2014), _copy(2016), ArchiveMemento("wayback", "x", "20150602000000", 200)], AT, NOW
     )
 
     assert chosen["wayback"] == _copy(2014)
@@ -90,20 +77,12 @@ def test_a_copy_without_a_moment_is_the_last_resort() -> None:
 
 
 _COPIES = st.lists(
-    st.builds(
-        _copy,
-        st.integers(1990, 2030),
-        st.sampled_from(["a", "b"]),
-        st.sampled_from([None, 200, 301, 404]),
-    )
+    st.builds(_copy, st.integers(1990, 2030), st.sampled_from(["a", "b"]), st.sampled_from([None, 200, 301, 404]))
 )
 
 
 @settings(deadline=None)
-@given(
-    _COPIES,
-    st.none() | st.datetimes(timezones=st.just(UTC)),
-)
+@given(_COPIES, st.none() | st.datetimes(timezones=st.just(UTC)))
 def test_no_copy_that_was_passed_over_is_better(copies: list[ArchiveMemento], at: datetime | None) -> None:
     """Whatever there is, in whatever order: none before the day is nearer, none after it is preferred."""
     chosen = choose_versions(copies, at, NOW)
@@ -147,11 +126,7 @@ def test_our_own_copy_is_first() -> None:
     ],
 )
 def test_what_is_done(
-    remembered: ArchiveMemento | None,
-    found: list[ArchiveMemento],
-    is_dead: bool,
-    is_sure: bool,
-    step: SearchStep,
+    remembered: ArchiveMemento | None, found: list[ArchiveMemento], is_dead: bool, is_sure: bool, step: SearchStep
 ) -> None:
     """B12, and that a dead link is given up only when everybody who was asked has answered."""
     chosen = choose_versions(found, AT, NOW)

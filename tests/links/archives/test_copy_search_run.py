@@ -70,14 +70,7 @@ def _answers(world: World, *, wayback: str = "", today: tuple[str, ...] = ()) ->
         lines += [f'<{TODAY}/{stamp}/{url}>; rel="memento"; datetime="{_date(stamp)}"' for stamp in today]
         if today:
             world.put(f"https://archive.ph/timemap/{url}", ",\n".join(lines))
-    found = {
-        "closest": {
-            "available": True,
-            "status": "200",
-            "timestamp": wayback,
-            "url": f"{W}/{wayback}/{A}",
-        }
-    }
+    found = {"closest": {"available": True, "status": "200", "timestamp": wayback, "url": f"{W}/{wayback}/{A}"}}
     counts = {"results": [{"tag": "0", "url": A, "archived_snapshots": found if wayback else {}}]}
     world.put("https://archive.org/wayback/available", json.dumps(counts))
 
@@ -89,12 +82,7 @@ def _date(stamp: str) -> str:
 def _copy_at(world: World, stamp: str, body: str = PAGE, url: str = A) -> str:
     address = f"{TODAY}/{stamp}/{url}"
     seen = datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    world.put(
-        address,
-        body,
-        Memento_Datetime=f"{seen:%a, %d %b %Y %H:%M:%S} GMT",
-        Content_Type="text/html",
-    )
+    world.put(address, body, Memento_Datetime=f"{seen:%a, %d %b %Y %H:%M:%S} GMT", Content_Type="text/html")
     return address
 
 
@@ -111,27 +99,16 @@ async def test_copies_of_a_dead_link_are_found_and_kept(
     world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """One version of each archive, the preferred one first."""
-    _answers(
-        world,
-        wayback="20130115102033",
-        today=("20100101000000", "20140101000000", "20160101000000"),
-    )
+    _answers(world, wayback="20130115102033", today=("20100101000000", "20140101000000", "20160101000000"))
     _copy_at(world, "20140101000000")
 
     sought, outcome = await _seek(sqlite_store, archives, links[A])
 
-    assert (sought.step, outcome, sought.troubles) == (
-        SearchStep.FOUND,
-        CopySearchOutcome.FOUND,
-        (),
-    )
+    assert (sought.step, outcome, sought.troubles) == (SearchStep.FOUND, CopySearchOutcome.FOUND, ())
     assert sought.best == ArchiveMemento("wayback", f"{W}/20130115102033/{A}", "20130115102033", 200)
     with sqlite_store.reading() as rows:
         kept = {each.service: each.address for each in copies_of_url(rows, links[A].id)}
-    assert kept == {
-        "wayback": f"{W}/20130115102033/{A}",
-        "archive-today": f"{TODAY}/20140101000000/{A}",
-    }
+    assert kept == {"wayback": f"{W}/20130115102033/{A}", "archive-today": f"{TODAY}/20140101000000/{A}"}
 
 
 async def test_a_remembered_copy_is_enough(
@@ -142,11 +119,7 @@ async def test_a_remembered_copy_is_enough(
     with sqlite_store.writing() as rows:
         choose_copy(rows, links[A], CopyChoice("ada", address), day=DAY)
     sought, _ = await _seek(sqlite_store, archives, links[A])
-    assert (sought.step, sought.best and sought.best.address, world.asked) == (
-        SearchStep.KEPT,
-        address,
-        [],
-    )
+    assert (sought.step, sought.best and sought.best.address, world.asked) == (SearchStep.KEPT, address, [])
 
     _answers(world, wayback="20130115102033")
     sought, _ = await _seek(sqlite_store, archives, links[A], is_thorough=True)
@@ -256,18 +229,10 @@ async def test_a_search_for_other_days_that_got_no_answer_is_made_tomorrow(
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        "<title>404 Not Found</title>",
-        "<title>Just a moment...</title><script>window._cf_chl_opt={}</script>",
-    ],
+    "body", ["<title>404 Not Found</title>", "<title>Just a moment...</title><script>window._cf_chl_opt={}</script>"]
 )
 async def test_a_version_is_looked_at_before_it_is_chosen(
-    world: World,
-    sqlite_store: RegistryStore,
-    links: dict[str, UrlRow],
-    archives: CopySources,
-    body: str,
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources, body: str
 ) -> None:
     """T193158: the status that an archive tells does not show a soft 404 or a challenge."""
     _answers(world, wayback="20130115102033", today=("20120101000000",))
@@ -357,21 +322,14 @@ async def test_a_living_link_that_nobody_has_is_wanted(
 
     sought, outcome = await _seek(sqlite_store, archives, links[B])
 
-    assert (sought.step, sought.is_wanted, outcome) == (
-        SearchStep.SAVE,
-        True,
-        CopySearchOutcome.WANTED,
-    )
+    assert (sought.step, sought.is_wanted, outcome) == (SearchStep.SAVE, True, CopySearchOutcome.WANTED)
     assert not any("save" in place for place in world.places)
 
 
 @pytest.mark.parametrize(
     ("counts", "outcome"),
     [
-        (
-            {"status": "success", "original_url": B, "timestamp": "20261121120105"},
-            CopySearchOutcome.SAVED,
-        ),
+        ({"status": "success", "original_url": B, "timestamp": "20261121120105"}, CopySearchOutcome.SAVED),
         ({"status": "error", "status_ext": "error:no-access"}, CopySearchOutcome.UNSAVABLE),
         ({"status": "error", "status_ext": "error:proxy-error"}, CopySearchOutcome.WANTED),
     ],

@@ -172,11 +172,7 @@ def _due(store: RegistryStore, day: int) -> list[DueCopy]:
 def _saw(store: RegistryStore, url: UrlRow, sight: CopyVerdict, day: int) -> CopyCheckEffect:
     with store.writing() as rows:
         return record_copy_check(
-            rows,
-            url.id,
-            copies_of_url(rows, url.id)[0],
-            CopyCheckResult(sight, NEW.address, NEW.timestamp),
-            day,
+            rows, url.id, copies_of_url(rows, url.id)[0], CopyCheckResult(sight, NEW.address, NEW.timestamp), day
         )
 
 
@@ -338,10 +334,7 @@ def test_the_dead_are_named_as_their_index_has_them() -> None:
     [(due_copies, ["link_copies_due"]), (urls_without_copy, ["link_urls_lost", "link_urls_dying"])],
 )
 def test_no_question_walks_through_all_rows(
-    store: RegistryStore,
-    url: UrlRow,
-    reader: Callable[[Connection, int, int], object],
-    indexes: list[str],
+    store: RegistryStore, url: UrlRow, reader: Callable[[Connection, int, int], object], indexes: list[str]
 ) -> None:
     """What is due, and what has no copy, is found by an index, and nothing is sorted."""
     asked: list[str] = []
@@ -369,10 +362,7 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
             assert put_copies(rows, url.id, [NEW], DAY) == 1
             put_versions(rows, url.id, [OLD, NEW], DAY)
             put_versions(rows, url.id, [OLD], DAY)
-            assert [each.copy for each in citable_copies(rows, url.id) if each.address] == [
-                NEW,
-                OLD,
-            ]
+            assert [each.copy for each in citable_copies(rows, url.id) if each.address] == [NEW, OLD]
             assert lock_copies(rows, url, is_locked=True, is_admin=False) == 2
             chosen = choose_copy(rows, url, CopyChoice("ada", OLD.address, is_admin=True), day=DAY)
             assert (chosen.copy, chosen.is_locked, chosen.chosen_by) == (OLD, True, "ada")
@@ -394,10 +384,7 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
             note_search(rows, url.id, CopySearchOutcome.UNFIXABLE, DAY)
             note_search(rows, url.id, CopySearchOutcome.TROUBLE, DAY)
             assert last_search(rows, url.id) == (DAY, CopySearchOutcome.TROUBLE, "")
-            assert [each.url for each in urls_without_copy(rows, DAY + 1, 10, living=True)] == [
-                A,
-                B,
-            ]
+            assert [each.url for each in urls_without_copy(rows, DAY + 1, 10, living=True)] == [A, B]
             assert lock_copies(rows, url, is_locked=False, is_admin=True) > 0
             assert ArchiveCopies()(rows, url, TODAY.address, NOW) == "archive-today"
             assert drop_copy(rows, url.id, "archive-today")

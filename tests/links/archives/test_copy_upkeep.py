@@ -101,10 +101,7 @@ async def test_internal_error_over_one_link_is_kept_as_trouble(
     done = await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
 
     assert isinstance(done, MirrorResult)
-    assert (done.done, done.note) == (
-        MirrorOutcome.LATER,
-        "internal error of Weboid: OverflowError",
-    )
+    assert (done.done, done.note) == (MirrorOutcome.LATER, "internal error of Weboid: OverflowError")
     assert "int too large" in caplog.text
     assert await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD) is MirrorOutcome.LEFT
 
@@ -143,8 +140,7 @@ async def test_nobody_is_asked_to_take_what_is_gone(
 
 
 @pytest.mark.parametrize(
-    ("error", "done", "days"),
-    [("no-access", MirrorOutcome.NEVER, 7), ("celery", MirrorOutcome.LATER, 1)],
+    ("error", "done", "days"), [("no-access", MirrorOutcome.NEVER, 7), ("celery", MirrorOutcome.LATER, 1)]
 )
 async def test_a_link_that_nobody_has_is_asked_about_again(
     world: World,
@@ -187,11 +183,7 @@ async def test_a_mirror_is_renewed(
     ],
 )
 def test_the_setting_says_which_visits_count(
-    sqlite_store: RegistryStore,
-    link: UrlRow,
-    wanted: MirrorMode,
-    visited: CaptureOutcome,
-    done: MirrorOutcome | None,
+    sqlite_store: RegistryStore, link: UrlRow, wanted: MirrorMode, visited: CaptureOutcome, done: MirrorOutcome | None
 ) -> None:
     """Nothing, what failed, or all."""
     assert is_mirror_wanted(sqlite_store, link, visited, wanted=wanted, now=NOW) is done

@@ -64,9 +64,7 @@ async def download(origin: str, target: Path, *, limit: int = LIMIT, is_trusted:
 
 @pytest.mark.parametrize("is_changed", [False, True])
 async def test_a_broken_download_is_continued(
-    address: tuple[str, type[_Files]],
-    tmp_path: Path,
-    is_changed: bool,
+    address: tuple[str, type[_Files]], tmp_path: Path, is_changed: bool
 ) -> None:
     """From its last byte on; from the beginning when the file is another one by now."""
     origin, files = address

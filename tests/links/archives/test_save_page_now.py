@@ -25,12 +25,7 @@ DONE = {
 
 
 def _error(code: str, message: str = "It did not work.") -> dict[str, object]:
-    return {
-        "status": "error",
-        "status_ext": f"error:{code}",
-        "exception": "[…]",
-        "message": message,
-    }
+    return {"status": "error", "status_ext": f"error:{code}", "exception": "[…]", "message": message}
 
 
 def _answers(*told: object) -> list[Answer]:
@@ -62,10 +57,7 @@ async def test_a_page_is_taken(world: World, service: SavePageNow) -> None:
 
     assert saved.outcome is SaveOutcome.SAVED
     assert saved.copy == ArchiveMemento(
-        "wayback",
-        "https://web.archive.org/web/20261121120105/http://a.test/",
-        "20261121120105",
-        200,
+        "wayback", "https://web.archive.org/web/20261121120105/http://a.test/", "20261121120105", 200
     )
     assert [each.method for each in world.asked] == ["POST", "GET", "GET", "GET"]
     assert {each.headers["Authorization"] for each in world.asked} == {"LOW key:secret"}
@@ -86,15 +78,7 @@ async def test_what_passes_is_asked_for_again(world: World, service: SavePageNow
 
 
 @pytest.mark.parametrize(
-    "code",
-    [
-        "not-found",
-        "no-access",
-        "blocked-url",
-        "invalid-host-resolution",
-        "filesize-limit",
-        "something-new",
-    ],
+    "code", ["not-found", "no-access", "blocked-url", "invalid-host-resolution", "filesize-limit", "something-new"]
 )
 async def test_what_does_not_pass_is_not(world: World, service: SavePageNow, code: str) -> None:
     """The page's own trouble, and codes that nobody knows."""
@@ -152,10 +136,7 @@ async def test_a_capture_of_another_page_is_none(
 @pytest.mark.parametrize(
     ("answer", "trouble"),
     [
-        (
-            Answer(401, '{"message":"You need to be logged in to use Save Page Now."}'),
-            ArchiveFailure.REFUSED,
-        ),
+        (Answer(401, '{"message":"You need to be logged in to use Save Page Now."}'), ArchiveFailure.REFUSED),
         (Answer(429, "", {"Retry-After": "60"}), ArchiveFailure.BUSY),
         (Answer(520, ""), ArchiveFailure.UNREACHABLE),
         (Answer(200, "<html>"), ArchiveFailure.NONSENSE),

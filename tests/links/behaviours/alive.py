@@ -76,24 +76,7 @@ _LOCATION_BYTES = b"HTTP/1.1 301 Moved\r\nLocation: /stra\xc3\x9fe\r\nContent-Le
 HEAD_LIES = (
     *(
         one(f"head-{status}", OK, head(reply(status)), facts={"head_fails": True})
-        for status in (
-            400,
-            401,
-            403,
-            404,
-            405,
-            406,
-            410,
-            411,
-            414,
-            418,
-            500,
-            501,
-            502,
-            503,
-            504,
-            520,
-        )
+        for status in (400, 401, 403, 404, 405, 406, 410, 411, 414, 418, 500, 501, 502, 503, 504, 520)
     ),
     one("head-hangs", OK, head(Deed.HANG), timeout_s=2.4, facts={"head_fails": True}),
     one("head-is-reset", OK, head(Deed.RESET), facts={"head_fails": True}),
@@ -125,11 +108,7 @@ STATUSES = (
         OK,
         rawly(b"ICY 200 OK\r\nicy-name: Radio\r\nContent-Type: audio/mpeg\r\n\r\n" + b"\xff\xfb\x90" * 99),
     ),
-    one(
-        "interim-answers-103-first",
-        OK,
-        rawly(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" * 3, reply()),
-    ),
+    one("interim-answers-103-first", OK, rawly(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" * 3, reply())),
     one("interim-answer-100-unasked", OK, rawly(b"HTTP/1.1 100 Continue\r\n\r\n" + reply())),
 )
 

@@ -8,16 +8,7 @@ import pytest
 
 from links.check_result import CheckVerdict
 from links.checker.answer_verdict import RETRY_LIMIT_S
-from tests.support.behaviour_servers import (
-    PAGE,
-    Deed,
-    Request,
-    Step,
-    Steps,
-    prober_for,
-    serving,
-    settings_for,
-)
+from tests.support.behaviour_servers import PAGE, Deed, Request, Step, Steps, prober_for, serving, settings_for
 
 ANSWERS = 400
 STARTS = (
@@ -33,33 +24,12 @@ HEADERS = (
     *(b"Location: /\r\n", b"Location: \xe2\x80\xae\r\n", b"Location: http://[\r\n"),
     *(b"Location: http://10.0.0.1/\r\n", b"Location: //\r\n", b"Location: ?\r\n"),
     *(b"Retry-After: 9\r\n", b"Retry-After: \xb2\r\n", b"Set-Cookie: =;;\r\n", b": :\r\n"),
-    *(
-        b" folded\r\n",
-        b"Refresh: 0;url=/x\r\n",
-        b"Refresh: \xd9\xa3;url=\r\n",
-        b"X: " + b"y" * 9_000,
-    ),
+    *(b" folded\r\n", b"Refresh: 0;url=/x\r\n", b"Refresh: \xd9\xa3;url=\r\n", b"X: " + b"y" * 9_000),
 )
 BODIES = (
-    *(
-        b"",
-        PAGE,
-        gzip.compress(PAGE),
-        b"5\r\nhello\r\n0\r\n\r\n",
-        b"FFFFFFFFFF\r\n",
-        b"-1\r\n",
-        b"\x00",
-    ),
-    *(
-        b"<meta http-equiv=refresh content='0;url=http://[::'>",
-        "<title>\u202e</title>".encode("utf-16"),
-    ),
-    *(
-        b"<meta charset=utf-7>+AD4-",
-        b"<meta charset=idna><p>\xff",
-        b"&#1114112;" * 99,
-        bytes(range(256)),
-    ),
+    *(b"", PAGE, gzip.compress(PAGE), b"5\r\nhello\r\n0\r\n\r\n", b"FFFFFFFFFF\r\n", b"-1\r\n", b"\x00"),
+    *(b"<meta http-equiv=refresh content='0;url=http://[::'>", "<title>\u202e</title>".encode("utf-16")),
+    *(b"<meta charset=utf-7>+AD4-", b"<meta charset=idna><p>\xff", b"&#1114112;" * 99, bytes(range(256))),
 )
 ENDS: tuple[Step, ...] = (Deed.RESET, b"", b"more")
 

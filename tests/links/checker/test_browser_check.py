@@ -45,11 +45,7 @@ def face(text: str, title: str = "") -> PageText:
     ("then", "now", "verdict"),
     [
         (face(ARTICLE, "Cape"), face(ARTICLE, "Cape"), CheckVerdict.OK),
-        (
-            face(ARTICLE),
-            face("Menu Home News " + ARTICLE + " Share this Comments (12)"),
-            CheckVerdict.OK,
-        ),
+        (face(ARTICLE), face("Menu Home News " + ARTICLE + " Share this Comments (12)"), CheckVerdict.OK),
         (face(ARTICLE), face(ARTICLE.upper().replace(".", " ·")), CheckVerdict.OK),
         (face(ARTICLE, "Daily Post"), face(OTHER, "Daily Post - News"), CheckVerdict.OK),
         (face(ARTICLE, "The cape's lighthouse"), face(OTHER, "Tax advice"), CheckVerdict.DEVIATED),
@@ -102,12 +98,7 @@ def test_only_a_good_answer_is_compared(verdict: CheckVerdict) -> None:
     ("then", "now", "evidence", "verdict"),
     [
         (face(ARTICLE, "Cape"), face(OTHER, "Tax"), DriftEvidence(0.2, 0.3), CheckVerdict.DEVIATED),
-        (
-            face(ARTICLE, "Cape"),
-            face(OTHER, "Tax"),
-            DriftEvidence(None, None),
-            CheckVerdict.DEVIATED,
-        ),
+        (face(ARTICLE, "Cape"), face(OTHER, "Tax"), DriftEvidence(None, None), CheckVerdict.DEVIATED),
         (face(ARTICLE, "Cape"), face(OTHER, "Tax"), DriftEvidence(0.6, 0.3), CheckVerdict.OK),
         (face(ARTICLE, "Cape"), face(OTHER, "Tax"), DriftEvidence(0.1, 0.95), CheckVerdict.OK),
         (face("Map", "Cape"), face("Plan", "Tax"), DriftEvidence(0.0, 0.1), CheckVerdict.DEVIATED),
@@ -115,12 +106,7 @@ def test_only_a_good_answer_is_compared(verdict: CheckVerdict) -> None:
         (face("Map", "Cape"), face("Plan", "Tax"), DriftEvidence(0.0, None), CheckVerdict.OK),
         (face("Map", "Cape"), face("Plan", "Cape"), DriftEvidence(0.0, 0.0), CheckVerdict.OK),
         (face("Map"), face("Plan", "Tax"), DriftEvidence(0.0, 0.0), CheckVerdict.OK),
-        (
-            face(ARTICLE, "Cape"),
-            face(GAMBLING, "Slot"),
-            DriftEvidence(0.9, 0.95),
-            CheckVerdict.USURPED,
-        ),
+        (face(ARTICLE, "Cape"), face(GAMBLING, "Slot"), DriftEvidence(0.9, 0.95), CheckVerdict.USURPED),
     ],
     ids=[
         *("nothing-speaks-for-it", "nobody-compared", "sorted-anew", "looks-the-same"),

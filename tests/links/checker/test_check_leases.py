@@ -50,9 +50,7 @@ def test_a_part_has_one_holder(sqlite_store: RegistryStore) -> None:
         take_check_lease(rows, HostShare(2, 4), "other", now=159, length_s=60)
 
 
-def test_a_lease_that_is_over_is_taken_and_its_holder_writes_nothing_more(
-    store: RegistryStore,
-) -> None:
+def test_a_lease_that_is_over_is_taken_and_its_holder_writes_nothing_more(store: RegistryStore) -> None:
     """The fence of the next one is greater."""
     with store.writing() as rows:
         slept = take_check_lease(rows, ALL_HOSTS, "slept", now=100, length_s=60)

@@ -190,12 +190,7 @@ async def test_two_checkers_share_the_hosts(sqlite_store: RegistryStore, farm: F
 
     async def part(number: int) -> CheckTally:
         async with checking(
-            sqlite_store,
-            farm,
-            NAMES,
-            days=days,
-            holder=f"checker{number}",
-            part=HostShare(number, 2),
+            sqlite_store, farm, NAMES, days=days, holder=f"checker{number}", part=HostShare(number, 2)
         ) as checker:
             return await checker.check()
 

@@ -16,30 +16,12 @@ from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
 from links.checker.timetable import Timetable
 from links.checker.timetable_feed import TimetableFeed
-from links.registry.bot_edits import (
-    EditChange,
-    EditState,
-    IntendedEdit,
-    edits_by_id,
-    move_edit,
-    record_intended_edit,
-)
+from links.registry.bot_edits import EditChange, EditState, IntendedEdit, edits_by_id, move_edit, record_intended_edit
 from links.registry.citations import CitationFlag, CitationRow, put_citations
 from links.registry.database import RegistryStore
 from links.registry.pages import LinkRef, number_of
 from links.states import DEFAULT, LinkState
-from tests.support.check_farm import (
-    Days,
-    Decided,
-    Farm,
-    Reply,
-    broken,
-    checking,
-    farming,
-    gone,
-    no_head,
-    silent,
-)
+from tests.support.check_farm import Days, Decided, Farm, Reply, broken, checking, farming, gone, no_head, silent
 from tests.support.check_rows import row_of, seen_of, watch
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
@@ -444,10 +426,7 @@ class _FewFiles(HttpProber):
 
 
 async def test_result_that_cannot_be_kept_costs_no_other(
-    sqlite_store: RegistryStore,
-    farm: Farm,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is due again tomorrow, not pass after pass today; the log has its traceback."""
     days = Days()

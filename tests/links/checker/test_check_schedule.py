@@ -22,11 +22,7 @@ _DYING = LinkHealth(LinkState.DYING, 1, 0, 0)
 
 
 def _days(
-    before: LinkHealth,
-    now: LinkHealth,
-    finding: CheckResult,
-    preset: CheckPreset = DEFAULT,
-    key: bytes = _KEY,
+    before: LinkHealth, now: LinkHealth, finding: CheckResult, preset: CheckPreset = DEFAULT, key: bytes = _KEY
 ) -> int:
     due = next_due(before, now, finding, 100, preset, key)
     assert due is not None
@@ -174,11 +170,7 @@ def test_nothing_to_do_and_nobody_to_do_it() -> None:
     assert "never" in never.sentence or "for ever" in never.sentence
 
 
-@given(
-    st.dictionaries(st.integers(0, 100), st.integers(0, 10**9)),
-    st.floats(0, 1e6),
-    st.integers(0, 10**9),
-)
+@given(st.dictionaries(st.integers(0, 100), st.integers(0, 10**9)), st.floats(0, 1e6), st.integers(0, 10**9))
 def test_the_outlook_is_a_sentence(links: dict[int, int], rate: float, largest: int) -> None:
     """Whatever the numbers are."""
     outlook = forecast_checks(links, rate, largest_host=largest)

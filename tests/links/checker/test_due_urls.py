@@ -35,9 +35,7 @@ def test_windows_show_each_due_url_once(store: RegistryStore) -> None:
     assert {each.url for each in found} == set(MANY)
 
 
-def test_the_longest_due_come_first_and_a_day_in_the_order_of_keys(
-    sqlite_store: RegistryStore,
-) -> None:
+def test_the_longest_due_come_first_and_a_day_in_the_order_of_keys(sqlite_store: RegistryStore) -> None:
     """Keys are digests: no host's URLs stand together (W40)."""
     watch(sqlite_store, MANY[20:], day=5)
     watch(sqlite_store, MANY[:20], day=2)
@@ -91,17 +89,10 @@ def test_a_hosts_urls_are_read_without_those_in_hand(sqlite_store: RegistryStore
 
 def test_hosts_are_counted_by_what_is_due(sqlite_store: RegistryStore) -> None:
     """Those with the most first."""
-    watch(
-        sqlite_store,
-        ["http://few.example/", *(f"http://many.example/{n}" for n in range(3))],
-        day=1,
-    )
+    watch(sqlite_store, ["http://few.example/", *(f"http://many.example/{n}" for n in range(3))], day=1)
 
     with sqlite_store.reading() as rows:
-        assert due_urls.count_by_host(rows, ALL_HOSTS, 8, limit=5) == [
-            ("many.example", 3),
-            ("few.example", 1),
-        ]
+        assert due_urls.count_by_host(rows, ALL_HOSTS, 8, limit=5) == [("many.example", 3), ("few.example", 1)]
 
 
 def test_the_next_due_day_is_the_first_of_all(sqlite_store: RegistryStore) -> None:

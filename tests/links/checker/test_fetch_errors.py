@@ -64,10 +64,7 @@ async def test_a_server_that_denies_names_without_ipv6_is_not_believed() -> None
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "records",
-    [
-        pytest.param(Records(silent=True), id="silence"),
-        pytest.param(Records(garbage=b"\x00" * 7), id="garbage"),
-    ],
+    [pytest.param(Records(silent=True), id="silence"), pytest.param(Records(garbage=b"\x00" * 7), id="garbage")],
 )
 async def test_silence_about_one_name_is_that_name_s(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that answers for the root and not for a name tells of the name."""
@@ -90,9 +87,7 @@ async def test_a_server_that_fails_for_every_name_is_our_trouble(records: Record
         assert await trouble_of(names_of(server), "a.test") is FetchFailure.DNS_OURS
 
 
-async def test_nobody_at_the_name_server_s_address_is_our_trouble(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_nobody_at_the_name_server_s_address_is_our_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a name server nothing is said of any name."""
     monkeypatch.setattr(module, "LOOKUP_S", 1.0)
     monkeypatch.setattr(module, "CONTROL_LIMIT_S", 0.5)

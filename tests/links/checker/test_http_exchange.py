@@ -173,11 +173,7 @@ async def test_a_name_that_does_not_exist_is_gone_for_the_whole_host() -> None:
             prober = prober_by(server)
             gone = await prober.probe("http://nobody.test:8080/x")
             led = await prober.probe(f"http://a.test:{port}/")
-    assert (gone.verdict, gone.code, gone.whole_host) == (
-        CheckVerdict.GONE,
-        StatusCode.DNS_UNKNOWN,
-        True,
-    )
+    assert (gone.verdict, gone.code, gone.whole_host) == (CheckVerdict.GONE, StatusCode.DNS_UNKNOWN, True)
     assert (led.verdict, led.whole_host) == (CheckVerdict.GONE, False)
 
 
@@ -253,10 +249,7 @@ async def test_turns_are_taken_before_each_request_and_do_not_cost_time() -> Non
             await asyncio.sleep(0.4)
 
     servers = {"a.test:80": always(moved("http://b.test/page")), "b.test:80": always(reply())}
-    async with (
-        serving(servers) as resolve,
-        prober_for(settings_for(resolve, timeout_s=2.4), turns=Turns()) as prober,
-    ):
+    async with serving(servers) as resolve, prober_for(settings_for(resolve, timeout_s=2.4), turns=Turns()) as prober:
         found = await prober.probe("http://a.test/page")
         await prober.probe("http://a.test/page", get_only=True)
     assert found.verdict is CheckVerdict.OK
@@ -277,9 +270,7 @@ async def test_a_mistake_of_ours_is_held_against_no_link(caplog: pytest.LogCaptu
     assert "this is a bug" in caplog.text
 
 
-async def test_a_name_server_that_is_slower_than_head_may_be_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_name_server_that_is_slower_than_head_may_be_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name whose servers keep silent is failing, although HEAD had no time to learn that."""
     monkeypatch.setattr("links.checker.dns_resolver.LOOKUP_S", 1.0)
     async with naming({"a.test": Records(silent=True)}) as server:

@@ -7,21 +7,8 @@ import pytest
 from links.check_result import CheckResult, CheckVerdict
 from tests.links.behaviours.alive import ALIVE
 from tests.links.behaviours.certificates import Certificates
-from tests.links.behaviours.others import (
-    GONE,
-    INVALID,
-    REFUSED,
-    SUSPECT,
-    TEMPORARY,
-    UNDECIDED,
-)
-from tests.support.behaviour_servers import (
-    Behaviour,
-    closed_port,
-    prober_for,
-    serving,
-    settings_for,
-)
+from tests.links.behaviours.others import GONE, INVALID, REFUSED, SUSPECT, TEMPORARY, UNDECIDED
+from tests.support.behaviour_servers import Behaviour, closed_port, prober_for, serving, settings_for
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 

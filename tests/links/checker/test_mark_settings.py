@@ -38,10 +38,7 @@ async def test_a_pass_asks_and_comes_back_as_was_decided(
     days = Days()
     marks = Decided(settings={"method": method, "every_days": "90"})
     (id_,) = watch(sqlite_store, ["http://a.example/"], day=days.day).values()
-    async with (
-        farming() as farm,
-        checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker,
-    ):
+    async with farming() as farm, checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker:
         await checker.check()
         assert {each.method for each in farm.asked} == asked
 
@@ -53,10 +50,7 @@ async def test_a_host_is_asked_with_the_gap_that_people_set(sqlite_store: Regist
     days = Days()
     marks = Decided(settings={"gap_s": "0.3"})
     watch(sqlite_store, [f"http://a.example/{number}" for number in range(3)], day=days.day)
-    async with (
-        farming() as farm,
-        checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker,
-    ):
+    async with farming() as farm, checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker:
         await checker.check()
 
     asked = sorted(farm.requests_to("a.example"), key=lambda each: each.began)
@@ -64,9 +58,7 @@ async def test_a_host_is_asked_with_the_gap_that_people_set(sqlite_store: Regist
     assert all(after.began - before.ended >= 0.3 for before, after in pairwise(asked))
 
 
-async def test_a_host_that_limited_us_is_asked_slowly_by_the_next_checker(
-    sqlite_store: RegistryStore,
-) -> None:
+async def test_a_host_that_limited_us_is_asked_slowly_by_the_next_checker(sqlite_store: RegistryStore) -> None:
     """What 429 and Retry-After taught is kept with the URL (W56), and doubles its host's gap."""
     days = Days()
     url = "http://a.example/"

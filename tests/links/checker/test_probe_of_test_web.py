@@ -59,9 +59,7 @@ async def test_what_a_site_has_not_is_gone(web: TestWeb) -> None:
     assert (found.verdict, found.http) == (CheckVerdict.GONE, 404)
 
 
-async def test_certificates_at_fault_are_told_and_not_held_against_a_link(
-    web: TestWeb,
-) -> None:
+async def test_certificates_at_fault_are_told_and_not_held_against_a_link(web: TestWeb) -> None:
     """Each kind of bad certificate is OK, with its fault."""
     found = await seen(web, web.urls.bad_tls)
     assert all(each.verdict is CheckVerdict.OK and each.tls_fault for each in found.values()), found

@@ -93,9 +93,7 @@ def test_what_comes_to_life_is_to_be_archived(store: RegistryStore, api: str, is
     assert seen == [once, [], [], once]
 
 
-def test_a_page_that_the_browser_sees_makes_our_failures_there_worthless(
-    sqlite_store: RegistryStore,
-) -> None:
+def test_a_page_that_the_browser_sees_makes_our_failures_there_worthless(sqlite_store: RegistryStore) -> None:
     """The link is alive; what fails on that host goes to the browser, and is nobody's failure."""
     ids = watch(sqlite_store, [URL, "http://a.example/y"])
     day = _dying(sqlite_store, ids[URL])
@@ -215,10 +213,7 @@ def test_a_url_that_is_watched_no_more_is_passed_over(sqlite_store: RegistryStor
     url_id = watch(sqlite_store, [URL])[URL]
 
     with sqlite_store.writing() as rows:
-        results = [
-            UrlCheckResult(url_id, FINE, Days(9).now()),
-            UrlCheckResult(url_id + 7, FINE, Days(9).now()),
-        ]
+        results = [UrlCheckResult(url_id, FINE, Days(9).now()), UrlCheckResult(url_id + 7, FINE, Days(9).now())]
         assert [each.url_id for each in record_results(rows, results, WITH_BROWSER)] == [url_id]
 
 

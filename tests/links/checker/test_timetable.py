@@ -18,11 +18,7 @@ GAP = 6.0
 _OK = CheckResult(StatusCode.FINE, CheckVerdict.OK, CheckMethod.HEAD, http=200)
 _LIMITED = CheckResult(StatusCode.TOO_MANY, CheckVerdict.UNDECIDED, CheckMethod.GET, http=429)
 _NO_NAME = CheckResult(
-    StatusCode.DNS_UNKNOWN,
-    CheckVerdict.GONE,
-    CheckMethod.HEAD,
-    note="dns: NXDOMAIN",
-    whole_host=True,
+    StatusCode.DNS_UNKNOWN, CheckVerdict.GONE, CheckMethod.HEAD, note="dns: NXDOMAIN", whole_host=True
 )
 _CLOSED = CheckResult(StatusCode.REFUSED, CheckVerdict.FAILING, CheckMethod.HEAD, note="tcp: refused", whole_host=True)
 _GATEWAY = CheckResult(StatusCode.BAD_GATEWAY, CheckVerdict.FAILING, CheckMethod.GET, http=502)
@@ -268,11 +264,7 @@ def test_condemned_hosts_are_remembered_within_bounds() -> None:
         table.condemn(host, _NO_NAME)
         table.add(number, host, host)
     moves = {turn.host: turn.move for turn in (_turn(table, 0.0) for _ in range(3))}
-    assert moves == {
-        "a.test": TurnAction.INFER,
-        "b.test": TurnAction.INFER,
-        "c.test": TurnAction.INFER,
-    }
+    assert moves == {"a.test": TurnAction.INFER, "b.test": TurnAction.INFER, "c.test": TurnAction.INFER}
     table.add(7, "a.test", "again")
     assert _turn(table, 0.0).move is TurnAction.ASK
 

@@ -40,10 +40,7 @@ async def test_proposed_replacements_are_looked_at_in_the_own_part(sqlite_store:
     days = Days()
     mine = "good.example"
     part = HostShare(bucket_of(mine) % 2 + 1, 2)
-    names = [
-        mine,
-        next(f"h{n}.example" for n in range(99) if not part.has(bucket_of(f"h{n}.example"))),
-    ]
+    names = [mine, next(f"h{n}.example" for n in range(99) if not part.has(bucket_of(f"h{n}.example")))]
     dead = [f"http://dead.example/{number}" for number in range(2)]
     ids = watch(sqlite_store, dead, state=int(LinkState.DEAD), due_day=None)
     for url_id, name in zip(ids.values(), names, strict=True):
@@ -52,10 +49,7 @@ async def test_proposed_replacements_are_looked_at_in_the_own_part(sqlite_store:
     async with checking(sqlite_store, farm, names, days=days) as checker:
         chores = CheckerMaintenance(checker.means, part, keep_days=100)
         assert await chores.check_replacements(checker.stop) == 1
-        assert _tested(sqlite_store) == {
-            f"http://{mine}/new": days.day,
-            f"http://{names[1]}/new": None,
-        }
+        assert _tested(sqlite_store) == {f"http://{mine}/new": days.day, f"http://{names[1]}/new": None}
 
 
 async def test_the_registry_is_cleared_once_a_day(sqlite_store: RegistryStore, farm: Farm) -> None:

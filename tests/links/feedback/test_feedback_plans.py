@@ -18,12 +18,7 @@ from links.feedback.replacements import (
     replacements_to_test,
 )
 from links.feedback.reporter_limits import forget_acts
-from links.feedback.reports import (
-    add_report,
-    expire_reports,
-    reachability_reports,
-    withdraw_reports,
-)
+from links.feedback.reports import add_report, expire_reports, reachability_reports, withdraw_reports
 from links.registry.database import RegistryStore
 from links.registry.schema import hosts
 from links.registry.urls import hosts_of

@@ -197,9 +197,7 @@ def test_what_waits_is_tested_first_and_what_works_each_month(store: RegistrySto
         assert sorted(due(RETEST_DAYS)) == sorted(ids)
 
 
-def test_a_test_of_what_was_removed_meanwhile_counts_for_nothing(
-    sqlite_store: RegistryStore,
-) -> None:
+def test_a_test_of_what_was_removed_meanwhile_counts_for_nothing(sqlite_store: RegistryStore) -> None:
     """Nor does it count for what was proposed in its place."""
     with sqlite_store.writing() as rows:
         (url_id,) = watch(rows, OLD)

@@ -58,10 +58,7 @@ async def examining(
     port = runner.addresses[0][1]
     hosts = ("old.example.net", "new.example.net", "soft.example.net")
     settings = Settings(
-        egress=EgressSettings(
-            allow=("127.0.0.0/8",),
-            resolve={f"{host}:80": f"127.0.0.1:{port}" for host in hosts},
-        ),
+        egress=EgressSettings(allow=("127.0.0.0/8",), resolve={f"{host}:80": f"127.0.0.1:{port}" for host in hosts}),
         links=LinksSettings(timeout_s=60.0),
     )
     turns = HostTurns(0.0, monotonic=time.monotonic)

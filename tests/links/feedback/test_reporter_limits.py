@@ -4,10 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from links.feedback.replacements import (
-    propose_replacement,
-    remove_replacement,
-)
+from links.feedback.replacements import propose_replacement, remove_replacement
 from links.feedback.reporter_limits import TooOftenError
 from links.registry.database import RegistryStore
 from tests.support.feedback_reports import NOW, watch

@@ -358,16 +358,12 @@ def racing(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[int, lis
     return race
 
 
-def test_two_connections_share_a_reporters_minute(
-    racing: Callable[[int, list[range]], list[int]],
-) -> None:
+def test_two_connections_share_a_reporters_minute(racing: Callable[[int, list[range]], list[int]]) -> None:
     """The same twenty reporters at both: twenty reports, no more (W15)."""
     assert sum(racing(1000, [range(20), range(20)])) == 20
 
 
-def test_two_connections_share_the_days_number(
-    racing: Callable[[int, list[range]], list[int]],
-) -> None:
+def test_two_connections_share_the_days_number(racing: Callable[[int, list[range]], list[int]]) -> None:
     """Different reporters at both, and never more reports than the day allows (W15)."""
     assert sum(racing(13, [range(20), range(20, 40)])) == 13
 

@@ -17,13 +17,7 @@ from links.registry.archive_backlog import (
     release_pages,
     want_links,
 )
-from links.registry.citations import (
-    CitationFlag,
-    CitationRow,
-    citations_of,
-    cited_uses,
-    put_citations,
-)
+from links.registry.citations import CitationFlag, CitationRow, citations_of, cited_uses, put_citations
 from links.registry.database import RegistryStore
 from links.registry.pages import (
     LinkRef,
@@ -171,10 +165,7 @@ def test_a_new_access_date_outdates_the_search_for_copies(store: RegistryStore, 
 
     assert outdated is not None
     assert again is not None
-    assert (outdated.outcome, again.outcome) == (
-        CopySearchOutcome.OUTDATED,
-        CopySearchOutcome.FOUND,
-    )
+    assert (outdated.outcome, again.outcome) == (CopySearchOutcome.OUTDATED, CopySearchOutcome.FOUND)
 
 
 def test_of_two_citations_the_one_that_says_more_is_kept(store: RegistryStore, wiki: Wiki) -> None:
@@ -198,12 +189,7 @@ def test_a_page_leaves_with_what_is_wanted_and_said_of_it(store: RegistryStore, 
     links = _written(store, wiki, page(1, "https://a.net/"), page(2, "https://b.net/"))
     with store.writing() as rows:
         want_links(rows, links, priority=ArchivePriority.SAVED, now=NOW)
-        put_citations(
-            rows,
-            [each.page for each in links],
-            [CitationRow(each, "bare") for each in links],
-            day=6,
-        )
+        put_citations(rows, [each.page for each in links], [CitationRow(each, "bare") for each in links], day=6)
         drop_pages(rows, wiki.id, [1], day=6)
         assert {row[0] for row in rows.execute(select(wanted.c.page))} == {number_of(wiki.id, 2)}
         write_pages(rows, wiki.id, [page(2)], day=6)

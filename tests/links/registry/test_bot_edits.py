@@ -54,11 +54,7 @@ CHANGES = (EditChange(5, "archived", "a", "b"), EditChange(6, "tagged", "", "{{d
 
 
 def made(
-    store: RegistryStore,
-    page_id: int = 7,
-    *,
-    moment: int = 1_000,
-    changes: tuple[EditChange, ...] = CHANGES,
+    store: RegistryStore, page_id: int = 7, *, moment: int = 1_000, changes: tuple[EditChange, ...] = CHANGES
 ) -> BotEdit:
     """An edit that was made."""
     with store.writing() as rows:
@@ -87,10 +83,7 @@ def test_a_link_is_called_dead_by_us_while_our_last_word_stands(store: RegistryS
 
 def test_an_edit_comes_back_as_it_was_written(store: RegistryStore) -> None:
     """With its changes in their order, whatever characters they hold."""
-    odd = (
-        EditChange(1, "archived", "[http://a ä\U0001f600\x00]", "x\n\u202ey"),
-        EditChange(2, "tagged", "", "z"),
-    )
+    odd = (EditChange(1, "archived", "[http://a ä\U0001f600\x00]", "x\n\u202ey"), EditChange(2, "tagged", "", "z"))
     edit = made(store, changes=odd)
 
     with store.reading() as rows:
@@ -226,10 +219,7 @@ def test_a_link_that_lives_again_is_found_by_its_page(store: RegistryStore) -> N
     book.add_wiki()
     urls = book.add_urls({"https://a.example/": LinkState.ALIVE, "https://b.example/": LinkState.DEAD})
     live, dead = urls.values()
-    edit = made(
-        store,
-        changes=(EditChange(live, "archived", "", "x"), EditChange(dead, "archived", "", "y")),
-    )
+    edit = made(store, changes=(EditChange(live, "archived", "", "x"), EditChange(dead, "archived", "", "y")))
     with store.writing() as rows:
         found = revived_links(rows, WIKI, [int(LinkState.ALIVE)])
         behind = revived_links(rows, WIKI, [int(LinkState.ALIVE)], after=7)

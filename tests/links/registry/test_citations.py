@@ -6,10 +6,7 @@ from core.config.settings import LinksSettings
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.checker.check_leases import ALL_HOSTS
 from links.checker.check_worker import plan_from_settings
-from links.checker.result_store import (
-    UrlCheckResult,
-    record_results,
-)
+from links.checker.result_store import UrlCheckResult, record_results
 from links.registry.citations import CitationFlag, CitationRow, put_citations
 from links.registry.database import RegistryStore
 from links.registry.pages import LinkRef

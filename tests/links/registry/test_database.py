@@ -16,12 +16,7 @@ from links.registry.database import RegistryStore, RegistryThread
 from links.registry.schema import hosts, leases
 from tests.support.check_farm import Days
 
-HOST = {
-    "name": "example.org",
-    "domain_index": "org.example.",
-    "domain": "example.org",
-    "bucket": 1,
-}
+HOST = {"name": "example.org", "domain_index": "org.example.", "domain": "example.org", "bucket": 1}
 
 
 def test_what_is_written_can_be_read(store: RegistryStore) -> None:
@@ -48,9 +43,7 @@ def test_a_block_that_fails_keeps_nothing(store: RegistryStore) -> None:
         assert rows.execute(select(hosts)).all() == []
 
 
-async def test_a_checker_that_waits_ends_when_its_lease_is_taken(
-    sqlite_store: RegistryStore,
-) -> None:
+async def test_a_checker_that_waits_ends_when_its_lease_is_taken(sqlite_store: RegistryStore) -> None:
     """Whatever it does between its passes is broken off, with the reason."""
     days = Days()
     with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
@@ -79,9 +72,7 @@ class _Running(Days):
         return super().now() + timedelta(minutes=self._minutes)
 
 
-async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(
-    sqlite_store: RegistryStore,
-) -> None:
+async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(sqlite_store: RegistryStore) -> None:
     """Whoever comes waits for that, and tells whom it waits for."""
     days, clock = Days(), _Running()
     holders: list[str] = []

@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from links.registry.dump_reader import (
-    LINE_LIMIT_BYTES,
-    DumpLink,
-    MalformedLine,
-    SqlDump,
-    read_links,
-    url_of_index,
-)
+from links.registry.dump_reader import LINE_LIMIT_BYTES, DumpLink, MalformedLine, SqlDump, read_links, url_of_index
 from links.url_parts import domain_index
 
 
@@ -42,29 +35,15 @@ FULL = DumpLink("dewiki@WMF", 7, "Foo bar", 4, "https://a.net/x")
             True,
             DumpLink("", 7, "", 0, "https://a.net/x"),
         ),
-        (
-            "\ufeffurl\tpage_id\ttitle\twiki\tnamespace\nhttps://a.net/x\t7\tFoo bar\tdewiki@WMF\t4\n\n",
-            False,
-            FULL,
-        ),
+        ("\ufeffurl\tpage_id\ttitle\twiki\tnamespace\nhttps://a.net/x\t7\tFoo bar\tdewiki@WMF\t4\n\n", False, FULL),
         (
             json.dumps(
-                {
-                    "wiki": "dewiki@WMF",
-                    "page_id": 7,
-                    "title": "Foo bar",
-                    "namespace": 4,
-                    "url": "https://a.net/x",
-                }
+                {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo bar", "namespace": 4, "url": "https://a.net/x"}
             ),
             False,
             FULL,
         ),
-        (
-            '{"page_id": 7, "urls": ["https://a.net/x"]}\n',
-            True,
-            DumpLink("", 7, "", 0, "https://a.net/x"),
-        ),
+        ('{"page_id": 7, "urls": ["https://a.net/x"]}\n', True, DumpLink("", 7, "", 0, "https://a.net/x")),
     ],
     ids=range(10),
 )
@@ -78,12 +57,7 @@ def test_each_form_is_read(data: str, one_wiki: bool, row: DumpLink) -> None:
 
 def test_a_bad_line_is_named_and_the_rest_is_read() -> None:
     """By its number, with a reason."""
-    lines = [
-        "1\tA\t0\thttps://a.net/",
-        "x\tB\t0\thttps://b.net/",
-        "3\tC",
-        "4\tD\t0\thttps://d.net/",
-    ]
+    lines = ["1\tA\t0\thttps://a.net/", "x\tB\t0\thttps://b.net/", "3\tC", "4\tD\t0\thttps://d.net/"]
     found = _read("\n".join(lines).encode(), one_wiki=True)
 
     assert [row.page_id for row in found if isinstance(row, DumpLink)] == [1, 4]

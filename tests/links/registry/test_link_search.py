@@ -257,15 +257,7 @@ def test_every_question_uses_an_index(store: RegistryStore) -> None:
                 assert "TEMP B-TREE" not in plan, plan
 
 
-HOSTS = (
-    "test.com",
-    "www.test.com",
-    "a.www.test.com",
-    "mytest.com",
-    "test.co",
-    "1.2.3.4",
-    "1.2.33.4",
-)
+HOSTS = ("test.com", "www.test.com", "a.www.test.com", "mytest.com", "test.co", "1.2.3.4", "1.2.33.4")
 PATHS = ("", "a", "ab", "a/b", "A", "b?x=1", "%C3%A9", "~u")
 PATTERN_HOSTS = (*HOSTS, "*.test.com", "*.www.test.com", "*.com", "1.2.*", "1.2.3.*", "com")
 URLS = st.tuples(
@@ -297,11 +289,7 @@ def is_meant(pattern: tuple[str, str, str, str], url: tuple[str, str, str, str])
     return url[3].startswith(path)
 
 
-@settings(
-    max_examples=examples(40),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(URLS, max_size=40, unique=True),
     st.lists(

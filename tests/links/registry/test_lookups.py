@@ -34,13 +34,7 @@ URL, OTHER = "https://a.net/x", "https://b.net/y"
 
 def _fill_aside(store: RegistryStore, url_id: int, host_id: int, number: int) -> None:
     rows: dict[Table, dict[str, Any]] = {
-        schema.url_quirks: {
-            "url_id": url_id,
-            "kind": 1,
-            "value": OTHER,
-            "first_day": 3,
-            "last_day": 4,
-        },
+        schema.url_quirks: {"url_id": url_id, "kind": 1, "value": OTHER, "first_day": 3, "last_day": 4},
         schema.host_quirks: {"host_id": host_id, "kind": 3, "first_day": 5, "last_day": 6},
         schema.copies: {
             "url_id": url_id,

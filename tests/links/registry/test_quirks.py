@@ -116,15 +116,9 @@ def test_a_moved_url_is_known_until_it_is_seen_again(store: RegistryStore) -> No
         ((), ""),
         ((RedirectHop(302, "https://b.example/"),), ""),
         ((RedirectHop(301, "https://b.example/"),), "https://b.example/"),
-        (
-            (RedirectHop(308, "https://b.example/"), RedirectHop(302, "https://c.example/")),
-            "https://b.example/",
-        ),
+        ((RedirectHop(308, "https://b.example/"), RedirectHop(302, "https://c.example/")), "https://b.example/"),
         ((RedirectHop(301, "https://a.example/x"),), ""),  # the host's wish for https
-        (
-            (RedirectHop(301, "https://a.example/x"), RedirectHop(301, "https://c.example/")),
-            "https://c.example/",
-        ),
+        ((RedirectHop(301, "https://a.example/x"), RedirectHop(301, "https://c.example/")), "https://c.example/"),
         ((RedirectHop(301, "http://a.example/x#part"),), ""),
     ],
     ids=["none", "temporary", "permanent", "then-temporary", "https", "https-then", "fragment"],

@@ -19,12 +19,7 @@ OF_URLS: dict[str, dict[str, Any]] = {
     "link_observations": {"moment": 2_000_000_000, "how": 1, "code": 1, "verdict": "ok"},
     "link_url_quirks": {"kind": 1, "first_day": 200, "last_day": 200},
     "link_copies": {"service": "wayback", "found_day": 1, "checked_day": 1},
-    "link_copy_versions": {
-        "service": "wayback",
-        "address": "a",
-        "timestamp": "2",
-        "found_day": 1,
-    },
+    "link_copy_versions": {"service": "wayback", "address": "a", "timestamp": "2", "found_day": 1},
     "link_copy_searches": {"day": 1, "outcome": 1},
     "link_reports": {"host_id": 0, "moment": 1, "expires_day": 999, "reporter": b"x"},
     "link_replacements": {"address": URL, "moment": 1, "reporter": b"x"},
@@ -134,13 +129,7 @@ def test_what_is_old_leaves_and_what_is_not_stays(store: RegistryStore, put: Put
             {"url_id": url_id, "kind": kind, "first_day": 1, "last_day": last} for kind, last in ((1, 820), (2, 821))
         ],
         schema.observations: [
-            {
-                "url_id": url_id,
-                "moment": second - ago * 86_400,
-                "how": 1,
-                "code": 1,
-                "verdict": "ok",
-            }
+            {"url_id": url_id, "moment": second - ago * 86_400, "how": 1, "code": 1, "verdict": "ok"}
             for ago in (201, 200)
         ],
         schema.reports: [

@@ -11,13 +11,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, inspect, select, text
 
 from core.layout import Layout
-from links.registry.database import (
-    HEAD,
-    RegistryStore,
-    open_registry_store,
-    upgrade_schema,
-    version_of,
-)
+from links.registry.database import HEAD, RegistryStore, open_registry_store, upgrade_schema, version_of
 from links.registry.schema import farms, hosts, metadata
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -42,12 +42,7 @@ def test_a_url_is_known_once(store: RegistryStore) -> None:
     assert first == again
     with store.reading() as rows:
         row = find_urls(rows, first)["https://heise.de/"]
-    assert (row.added_day, row.touched_day, row.state, row.host) == (
-        5,
-        9,
-        LinkState.UNKNOWN,
-        "heise.de",
-    )
+    assert (row.added_day, row.touched_day, row.state, row.host) == (5, 9, LinkState.UNKNOWN, "heise.de")
 
 
 def test_touching_never_goes_back(store: RegistryStore) -> None:
@@ -63,10 +58,7 @@ def test_many_urls_are_written_at_once_and_keep_apart(store: RegistryStore) -> N
     spelled = [
         f"{scheme}://h{number % 7}.net{port}/{path}"
         for number in range(700)
-        for scheme, port, path in (
-            ("http", "", f"a{number}"),
-            ("https", ":8443", f"A{number}?x"),
-        )
+        for scheme, port, path in (("http", "", f"a{number}"), ("https", ":8443", f"A{number}?x"))
     ]
     with store.writing() as rows:
         ids = ensure_urls(rows, spelled, day=5)
@@ -133,11 +125,7 @@ def test_two_that_write_the_same_urls_at_once_both_succeed(store: RegistryStore)
 PATHS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FFF, exclude_categories=["Cs"]))
 
 
-@settings(
-    max_examples=examples(60),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, port=st.integers(1, 65_535), scheme=st.sampled_from(["http", "https"]))
 def test_what_is_written_is_found(sqlite_store: RegistryStore, path: str, port: int, scheme: str) -> None:
     """Every identity key comes back as it was."""

@@ -21,12 +21,7 @@ from links.registry.wikis import (
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("dewiki", "dewiki@WMF"),
-        ("dewiki@WMF", "dewiki@WMF"),
-        (" osm-wiki@OSM ", "osm-wiki@OSM"),
-    ],
+    ("text", "name"), [("dewiki", "dewiki@WMF"), ("dewiki@WMF", "dewiki@WMF"), (" osm-wiki@OSM ", "osm-wiki@OSM")]
 )
 def test_a_wiki_is_named_by_database_and_farm(text: str, name: str) -> None:
     """W24: WMF is meant when no farm is named."""

@@ -144,10 +144,7 @@ def test_settings_keep_the_list() -> None:
 
     assert settings == {"other": 1, "excluded_domains": ["b.com"], "exclusion_list": ["a.org/x"]}
     assert without_entry(settings, "c.com", EntryForm.DOMAIN) is None
-    assert without_entry(settings, "B.COM", EntryForm.DOMAIN) == {
-        **settings,
-        "excluded_domains": [],
-    }
+    assert without_entry(settings, "B.COM", EntryForm.DOMAIN) == {**settings, "excluded_domains": []}
     broken = {"excluded_domains": ["*", "b.com", {}], "exclusion_list": "x"}
     assert [entry.text for entry in exclusions_of(broken).entries] == ["b.com"]
     assert len(unreadable(broken)) == 3
@@ -179,10 +176,7 @@ def test_a_full_list_takes_no_more() -> None:
 def test_a_search_that_meets_an_entry_says_so(search: str, entries: list[str]) -> None:
     """It names the entries and where such links are found nevertheless (X06, X10)."""
     exclusions = ExclusionList(
-        [
-            parse_entry("creativecommons.org", EntryForm.DOMAIN),
-            parse_entry("example.org/foo", EntryForm.PATTERN),
-        ]
+        [parse_entry("creativecommons.org", EntryForm.DOMAIN), parse_entry("example.org/foo", EntryForm.PATTERN)]
     )
     pattern = parse_link_pattern(search)
 

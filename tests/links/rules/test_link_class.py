@@ -5,15 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from links.rules.exclusion_list import EntryForm, ExclusionList, parse_entry
-from links.rules.link_class import (
-    NO_RULES,
-    LinkClass,
-    LinkWarning,
-    OwnHosts,
-    WikiRules,
-    classify_link,
-    server_name,
-)
+from links.rules.link_class import NO_RULES, LinkClass, LinkWarning, OwnHosts, WikiRules, classify_link, server_name
 from links.rules.spam_list import SpamList, SpamListKind, SpamLists
 
 FAR = "http://far-away.org"
@@ -71,11 +63,7 @@ TABLE = [
     ("http://router.local/", LinkClass.INVALID, "private-name"),
     ("http://metadata.google.internal/", LinkClass.INVALID, "private-name"),
     ("http://nas.home.arpa/", LinkClass.INVALID, "private-name"),
-    (
-        "http://duckduckgogg42xjoc72x3sjasowoarfbgcmvfimaftt6twagswzczad.onion/",
-        LinkClass.INVALID,
-        "onion",
-    ),
+    ("http://duckduckgogg42xjoc72x3sjasowoarfbgcmvfimaftt6twagswzczad.onion/", LinkClass.INVALID, "onion"),
     # What no server answers (W44).
     ("mailto:wiki@wikimedia.org", LinkClass.PASSED_OVER, "scheme"),
     ("tel:+123", LinkClass.PASSED_OVER, "scheme"),

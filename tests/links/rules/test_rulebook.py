@@ -45,10 +45,7 @@ def test_rules_follow_what_changes(store: RegistryStore) -> None:
 
     kinds = [sort(store, book, url) for url in (spam, own, out, "http://a.ours.org/")]
     assert kinds == [LinkClass.SPAM, LinkClass.INTERNAL, LinkClass.EXCLUDED, LinkClass.INTERNAL]
-    assert [sort(store, book, spam, wiki_id) for wiki_id in (2, 3)] == [
-        LinkClass.SPAM,
-        LinkClass.WATCHED,
-    ]
+    assert [sort(store, book, spam, wiki_id) for wiki_id in (2, 3)] == [LinkClass.SPAM, LinkClass.WATCHED]
     assert sort(store, book, own, 2) is LinkClass.WATCHED
 
     with store.writing() as writing:
@@ -99,10 +96,7 @@ def test_a_list_takes_the_place_of_the_one_before(store: RegistryStore) -> None:
         put_list(writing, 1, SpamList("black", SpamListKind.WHITELIST, "x"), today=TODAY + 1)
         kept = [(row.wiki_id, row.kind, row.loaded_day) for row in lists_kept(writing)]
 
-    assert kept == [
-        (FARM_WIDE, SpamListKind.WHITELIST, TODAY + 1),
-        (4, SpamListKind.BLACKLIST, TODAY),
-    ]
+    assert kept == [(FARM_WIDE, SpamListKind.WHITELIST, TODAY + 1), (4, SpamListKind.BLACKLIST, TODAY)]
 
 
 @pytest.mark.parametrize(("name", "content"), [("", "x"), ("x" * 201, "x"), ("a\0b", "x"), ("a", "x\0y")])

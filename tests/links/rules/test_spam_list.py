@@ -13,14 +13,7 @@ from core.urls import fetch_key, identity_key
 from links.registry.database import RegistryStore
 from links.registry.schema import pages
 from links.rules.link_class import WikiRules, classify_link
-from links.rules.spam_list import (
-    FragmentSet,
-    SpamList,
-    SpamListKind,
-    SpamLists,
-    fragment_expression,
-    words_of,
-)
+from links.rules.spam_list import FragmentSet, SpamList, SpamListKind, SpamLists, fragment_expression, words_of
 from links.rules.wiki_rules import forget_spam_hits, hits_of, spam_on, write_spam_hits
 from links.url_parts import key_of
 from tests.links.rows import TODAY, Rows
@@ -155,18 +148,13 @@ SIGNS = ("", "", "?", "+", "*", "{2}", "|", "(", ")", "(?:", "(?i)", r"\b", "^",
 @settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(
-        st.lists(
-            st.tuples(st.sampled_from(WORDS), st.sampled_from(SIGNS)).map("".join),
-            min_size=1,
-            max_size=3,
-        ).map("".join),
+        st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(SIGNS)).map("".join), min_size=1, max_size=3).map(
+            "".join
+        ),
         min_size=1,
         max_size=6,
     ),
-    st.lists(
-        st.sampled_from(["spam", "spa", "Shop", "a", "b", ".", "/", "K", "\u212a", "\u017f"]),
-        max_size=8,
-    ),
+    st.lists(st.sampled_from(["spam", "spa", "Shop", "a", "b", ".", "/", "K", "\u212a", "\u017f"]), max_size=8),
 )
 def test_searching_for_words_first_finds_the_same(fragments: list[str], parts: list[str]) -> None:
     """As each fragment by itself does."""
@@ -210,11 +198,7 @@ def test_hits_keep_their_days(store: RegistryStore) -> None:
         return [(each.page_id, each.url, each.first_day, each.last_day) for each in now]
 
     first = write(TODAY, {1: {**both}, 2: {**one}})
-    assert {each[:2] for each in first} == {
-        (1, "http://viagra.org/"),
-        (1, bad),
-        (2, "http://viagra.org/"),
-    }
+    assert {each[:2] for each in first} == {(1, "http://viagra.org/"), (1, bad), (2, "http://viagra.org/")}
     later = write(TODAY + 5, {1: {**one}})
     assert (1, "http://viagra.org/", TODAY, TODAY + 5) in later
     assert len(later) == 2

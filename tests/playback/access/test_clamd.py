@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ConfigError, TransientError, UnavailableError
-from playback.access.clamd import (
-    ClamdAddress,
-    ClamdClient,
-    TooLargeToScanError,
-    parse_clamd_address,
-)
+from playback.access.clamd import ClamdAddress, ClamdClient, TooLargeToScanError, parse_clamd_address
 from playback.access.decision_store import open_decisions
 from playback.access.malware_scan import CollectionScan, PayloadReader
 from tests.support.playback_fixtures import NOW, CollectionBuilder

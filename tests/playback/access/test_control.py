@@ -12,14 +12,7 @@ from core.page_manifest import PageScreen
 from core.timestamps import timestamp14
 from playback.access.control import AccessControl
 from playback.access.decision_store import open_decisions
-from playback.takedown_audit import (
-    AuditReport,
-    HeldValidators,
-    TakedownAuditor,
-    cases_of,
-    every_route,
-    traces_of,
-)
+from playback.takedown_audit import AuditReport, HeldValidators, TakedownAuditor, cases_of, every_route, traces_of
 from playback.web.copy_lookup import CopyLookup, UrlSpellings
 from playback.web.page_store import PageStore
 from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, png, serving
@@ -88,14 +81,7 @@ def test_a_page_of_a_login_answers_as_if_it_had_never_been_captured(house: Serve
     url, never = f"{site}/members", f"{site}/never"
     members_page(house.builder, url, "quoll")
 
-    for target in (
-        f"/page/{TS}/",
-        "/latest/",
-        "/url/",
-        "/timegate/",
-        "/timemap/link/",
-        "/cdx?url=",
-    ):
+    for target in (f"/page/{TS}/", "/latest/", "/url/", "/timegate/", "/timemap/link/", "/cdx?url="):
         one, other = (house.get(f"{target}{each}") for each in (url, never))
         assert (one.status, one.text.replace(url, never)) == (other.status, other.text)
     for form in ("", "mp_", "id_", "tx_"):

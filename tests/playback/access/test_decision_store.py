@@ -17,12 +17,7 @@ from core.errors import TransientError
 from core.layout import Layout
 from playback.access import takedowns as book
 from playback.access.decision_postgres import PostgresDecisionStore
-from playback.access.decision_store import (
-    DecisionStore,
-    SqliteDecisionStore,
-    WatchedValue,
-    open_decisions,
-)
+from playback.access.decision_store import DecisionStore, SqliteDecisionStore, WatchedValue, open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, TakedownSubject
 from tests.support.playback_fixtures import ROOT
 
@@ -102,11 +97,7 @@ def test_what_was_lifted_stays_in_the_books(opened: Open) -> None:
 
     lifted, held = book.list_takedowns(opened())
     assert lifted == replace(
-        first,
-        number=1,
-        lifted_at=NOW + timedelta(hours=1),
-        lifted_by="bert",
-        lifted_reason="a mistake",
+        first, number=1, lifted_at=NOW + timedelta(hours=1), lifted_by="bert", lifted_reason="a mistake"
     )
     assert (held.number, held.lifted_at) == (2, None)
     assert not lifted.holds(NOW)
@@ -246,10 +237,7 @@ def test_readers_need_no_right_to_write(open_folder: Path) -> None:
     folder.chmod(0o555)
     path.chmod(0o444)
     with subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as reader:
         questions, answers = reader.stdin, reader.stdout
         assert questions is not None

@@ -13,14 +13,7 @@ from core.digests import sha256_digest
 from core.timestamps import timestamp14
 from playback.access.decision_store import DecisionStore, open_decisions
 from playback.access.holds import ScanVerdict, store_verdicts
-from playback.access.threat_lists import (
-    ListEffect,
-    ThreatList,
-    add_list,
-    lists_folder,
-    remove_list,
-    url_hashes,
-)
+from playback.access.threat_lists import ListEffect, ThreatList, add_list, lists_folder, remove_list, url_hashes
 from tests.support.playback_fixtures import (
     FRONT,
     NOW,

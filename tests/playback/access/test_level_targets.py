@@ -56,13 +56,7 @@ def wiki(request: pytest.FixtureRequest) -> str:
 
 def shown(text: str) -> set[str]:
     """What of the rich page there is."""
-    marks = {
-        "<p": "paragraph",
-        "<h1": "heading",
-        "<header": "section",
-        "<td": "table",
-        "<b>": "bold",
-    }
+    marks = {"<p": "paragraph", "<h1": "heading", "<header": "section", "<td": "table", "<b>": "bold"}
     marks |= {"<a href": "link", 'class="c"': "class", "color:red": "look", "url(": "background"}
     marks |= {"<img": "image", "/s.css": "sheet", "<script": "script"}
     return {name for mark, name in marks.items() if mark in text}
@@ -148,13 +142,7 @@ def test_a_rule_is_about_what_is_shown_and_not_about_how_it_was_asked_for(archiv
     decide(archived.builder, Level.FULL, link=f"{site}/page")
     www = f"https://www.{host_of(site)}/Page"
 
-    for url in (
-        f"{site}/Page",
-        f"{site}/page",
-        f"{site}/PAGE",
-        www,
-        f"http://{host_of(site)}/Page",
-    ):
+    for url in (f"{site}/Page", f"{site}/page", f"{site}/PAGE", www, f"http://{host_of(site)}/Page"):
         reply = archived.replay.get(f"/c/{TS}/{url}")
         if reply.status == 302:  # to how it was captured
             reply = archived.replay.get(reply["Location"])
@@ -350,10 +338,7 @@ def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki
     page = served.get(f"{here}/{site}/").text
 
     assert (above.status, above["Location"]) == (302, f"{here}/{site}/")
-    assert choices(page) == [
-        ("Text only", f"{here}tx_/{site}/", False),
-        ("Reader view", f"{here}/{site}/", True),
-    ]
+    assert choices(page) == [("Text only", f"{here}tx_/{site}/", False), ("Reader view", f"{here}/{site}/", True)]
     assert f'src="{served.replay}/w/{wiki}/c/{TS}/{site}/"' in page
     assert len(choices(served.get(f"/page/{TS}/{site}/").text)) == 4
     decide(served.builder, Level.TEXT, link=f"{site}/", wiki=wiki)
@@ -363,9 +348,7 @@ def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki
 
 
 @pytest.mark.parametrize(
-    ("mime", "body"),
-    [("image/png", png()), ("video/webm", b"\x1aE\xdf\xa3film")],
-    ids=["png", "film"],
+    ("mime", "body"), [("image/png", png()), ("video/webm", b"\x1aE\xdf\xa3film")], ids=["png", "film"]
 )
 def test_a_file_has_no_levels_and_is_shown_with_images_only(served: Served, site: str, mime: str, body: bytes) -> None:
     """There is nothing to leave out of it; below images it is kept, but not shown."""

@@ -172,11 +172,7 @@ def test_stored_level_precedence_is_that_of_shown_levels(
 
 def test_stored_level_of_what_cannot_be_judged_is_the_least() -> None:
     """As soon as there is any rule."""
-    rules = LevelRules(
-        [],
-        [],
-        [StoredRule(1, LevelTarget(LevelScope.DEFAULT), StoredLevel.NO_MEDIA, OPERATOR, NOW)],
-    )
+    rules = LevelRules([], [], [StoredRule(1, LevelTarget(LevelScope.DEFAULT), StoredLevel.NO_MEDIA, OPERATOR, NOW)])
     assert rules.stored.ruling("http://[").level is StoredLevel.TEXT
     assert LevelRules().stored.ruling("http://[").level is StoredLevel.EVERYTHING
 
@@ -204,11 +200,7 @@ def test_a_link_is_its_identity_and_not_its_key_in_the_index() -> None:
     """The index merges letter case, scheme and ``www.``; a rule about one page is about that page."""
     rules = _rules((target_of(link="http://example.org/%7Ea?b=1"), Level.TEXT))
 
-    same = [
-        "http://example.org/~a?b=1",
-        "HTTP://EXAMPLE.org:80/~a?b=1#part",
-        "http://u@example.org./~a?b=1",
-    ]
+    same = ["http://example.org/~a?b=1", "HTTP://EXAMPLE.org:80/~a?b=1#part", "http://u@example.org./~a?b=1"]
     others = [
         "https://example.org/~a?b=1",
         "http://www.example.org/~a?b=1",
@@ -311,18 +303,7 @@ def test_only_who_names_a_wiki_is_an_editor() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        ".",
-        "http://example.org/",
-        "example.org/path",
-        "example.org:80",
-        "a@b.c",
-        "a b",
-        "*",
-        "exa$mple.org",
-    ],
+    "text", ["", ".", "http://example.org/", "example.org/path", "example.org:80", "a@b.c", "a b", "*", "exa$mple.org"]
 )
 def test_what_is_no_domain_is_refused(text: str) -> None:
     """Rather than be a rule that nothing ever meets."""
@@ -364,11 +345,7 @@ def test_nothing_that_was_decided_is_lost(opened: Open) -> None:
     book, link = LevelStore(opened()), target_of(link="https://example.org/", wiki="one")
     book.allow(LevelRight(0, "one", "", LevelScope.LINK, Level.HTML, OPERATOR, NOW, "asked for"))
     for hour, (level, who) in enumerate(
-        [
-            (Level.TEXT, LevelActor("ann", "one")),
-            (Level.HTML, LevelActor("bob", "one")),
-            (None, OPERATOR),
-        ]
+        [(Level.TEXT, LevelActor("ann", "one")), (Level.HTML, LevelActor("bob", "one")), (None, OPERATOR)]
     ):
         now = NOW + timedelta(hours=hour, milliseconds=hour)
         book.decide([link], level, actor=who, now=now, reason=f"reason {hour}")
@@ -482,10 +459,7 @@ def test_editors_do_not_exceed_what_is_decided_for_everybody_about_the_same(open
     """Neither when they decide, nor when the operator decides later."""
     book, ann = LevelStore(opened()), LevelActor("ann", "one")
     book.allow(LevelRight(0, "one", "", LevelScope.LINK, Level.FULL, OPERATOR, NOW))
-    mine, for_all = (
-        target_of(wiki="one", link="https://a.example/"),
-        target_of(link="https://a.example/"),
-    )
+    mine, for_all = (target_of(wiki="one", link="https://a.example/"), target_of(link="https://a.example/"))
     book.decide([mine], Level.FULL, actor=ann, now=NOW)
 
     book.decide([for_all], Level.LIMITED, actor=OPERATOR, now=NOW)

@@ -115,8 +115,7 @@ def test_a_host_covers_every_port_and_all_below_it(host: str, url: str, covered:
 
 
 @pytest.mark.parametrize(
-    "spelled",
-    [f"sha256:{HEX}", f"sha256:{HEX.upper()}", HEX, f"sha256:{BASE32}", BASE32.rstrip("=")],
+    "spelled", [f"sha256:{HEX}", f"sha256:{HEX.upper()}", HEX, f"sha256:{BASE32}", BASE32.rstrip("=")]
 )
 def test_a_digest_is_known_in_any_spelling(spelled: str) -> None:
     """Whichever of them was typed, and whichever the record has."""

@@ -143,10 +143,7 @@ def test_escapes_hide_nothing(path: str) -> None:
             " d.e.f.g/ e.f.g/1.html e.f.g/ f.g/1.html f.g/",
         ),
         ("http://1.2.3.4/1/", "1.2.3.4/1/ 1.2.3.4/"),
-        (
-            "http://a.b/saw-cgi/eBayISAPI.dll/",
-            "a.b/saw-cgi/eBayISAPI.dll/ a.b/ a.b/saw-cgi/",
-        ),
+        ("http://a.b/saw-cgi/eBayISAPI.dll/", "a.b/saw-cgi/eBayISAPI.dll/ a.b/ a.b/saw-cgi/"),
         ("http://a.b/1/2/3/4/5/6", "a.b/1/2/3/4/5/6 a.b/ a.b/1/ a.b/1/2/ a.b/1/2/3/"),
     ],
     ids=["three-labels", "seven-labels", "address", "folders", "deep"],
@@ -170,10 +167,7 @@ _prefixes = st.lists(st.binary(min_size=4, max_size=32), min_size=1, max_size=60
 @settings(max_examples=examples(30), deadline=None)
 @given(_prefixes, st.lists(st.binary(min_size=32, max_size=32), max_size=10), st.data())
 def test_a_file_finds_what_begins_with_an_entry_and_nothing_else(
-    tmp_path_factory: pytest.TempPathFactory,
-    prefixes: list[bytes],
-    others: list[bytes],
-    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory, prefixes: list[bytes], others: list[bytes], data: st.DataObject
 ) -> None:
     """As a walk through all entries would; the longest entry is the one that is told."""
     path = tmp_path_factory.mktemp("prefixes") / "list"

@@ -61,12 +61,7 @@ def test_what_only_calls_itself_so_is_not_handed_out(archived: Archived, site: s
 @pytest.mark.parametrize("coding", ["", "gzip", "chunked"])
 @pytest.mark.parametrize(
     ("asked", "first", "end"),
-    [
-        ("bytes=0-0", 0, 1),
-        ("bytes=5-9", 5, 10),
-        ("bytes=2000-", 2_000, len(PDF)),
-        ("bytes=-7", len(PDF) - 7, len(PDF)),
-    ],
+    [("bytes=0-0", 0, 1), ("bytes=5-9", 5, 10), ("bytes=2000-", 2_000, len(PDF)), ("bytes=-7", len(PDF) - 7, len(PDF))],
 )
 def test_a_range_is_the_same_however_the_body_is_stored(
     archived: Archived, site: str, asked: str, first: int, end: int, coding: str
@@ -140,9 +135,7 @@ def test_a_large_film_is_never_all_in_memory(collection: CollectionBuilder) -> N
         assert _peak_memory_kb(replay.process.pid) - before < 30_000
 
 
-def test_what_is_taken_down_by_its_digest_is_not_handed_out_in_pieces(
-    collection: CollectionBuilder,
-) -> None:
+def test_what_is_taken_down_by_its_digest_is_not_handed_out_in_pieces(collection: CollectionBuilder) -> None:
     """Streamed or not, whichever algorithm the digest is of (P-22)."""
     site = "https://gone.example"
     collection.response(f"{site}/x", PDF, mime="application/pdf")
@@ -153,8 +146,7 @@ def test_what_is_taken_down_by_its_digest_is_not_handed_out_in_pieces(
         store = open_decisions(collection.layout, "")
         digest = f"md5:{hashlib.md5(PDF, usedforsecurity=False).hexdigest()}"
         takedowns.add_takedowns(
-            store,
-            [Takedown(0, TakedownKind.DIGEST, digest, "", TakedownEffect.BLOCK, "", "", "", NOW, None)],
+            store, [Takedown(0, TakedownKind.DIGEST, digest, "", TakedownEffect.BLOCK, "", "", "", NOW, None)]
         )
         store.close()
 

@@ -119,9 +119,7 @@ def test_only_parts_of_pages_may_be_embedded_elsewhere() -> None:
         saying("999 Strange", ("Content-Type", HTML)),
     ],
 )
-def test_what_is_not_foreseen_becomes_an_error(
-    application: Callable[..., Iterable[bytes]],
-) -> None:
+def test_what_is_not_foreseen_becomes_an_error(application: Callable[..., Iterable[bytes]]) -> None:
     """A type, status or redirect that is on no list never reaches a reader."""
     status, headers, body = ask(application)
 

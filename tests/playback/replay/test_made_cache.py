@@ -51,11 +51,7 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
         assert mode == (0o700 if path.is_dir() else 0o600)
 
 
-@settings(
-    max_examples=examples(30),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    deadline=None,
-)
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path: Path, data: st.DataObject) -> None:
     """Cut short or changed anywhere, it is deleted and made again."""
@@ -129,10 +125,7 @@ def test_a_disk_that_takes_nothing_only_costs_time(tmp_path: Path) -> None:
         assert is_first
     full = cache_in(Path("/dev/full"))
     full.keep(NAME, b"value")
-    assert (cache_usage(Path("/dev/full")), clear_cache(Path("/dev/full"))) == (
-        CacheUsage(0, 0),
-        CacheUsage(0, 0),
-    )
+    assert (cache_usage(Path("/dev/full")), clear_cache(Path("/dev/full"))) == (CacheUsage(0, 0), CacheUsage(0, 0))
 
 
 def test_leftovers_of_the_dead_are_swept(tmp_path: Path) -> None:

@@ -33,8 +33,7 @@ def test_a_page_is_made_from_the_final_dom(archived: Archived, site: str) -> Non
 def test_a_page_without_a_dom_is_made_from_its_response(archived: Archived, site: str) -> None:
     """Collections of other tools hold no DOM of ours."""
     archived.builder.response(
-        f"{site}/",
-        b"<title>S</title><p>source</p><noscript><i>fallback</i></noscript><script>x</script>",
+        f"{site}/", b"<title>S</title><p>source</p><noscript><i>fallback</i></noscript><script>x</script>"
     )
 
     reply = archived.replay.get(f"/c/{TS}/{site}/")
@@ -283,9 +282,7 @@ ENCRYPTED_PDF = pdf_of("secret words").replace(
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
-    [(b"%PDF-1.7 broken", "damaged"), (ENCRYPTED_PDF, "encrypted")],
-    ids=["broken", "encrypted"],
+    ("body", "told"), [(b"%PDF-1.7 broken", "damaged"), (ENCRYPTED_PDF, "encrypted")], ids=["broken", "encrypted"]
 )
 def test_a_pdf_that_cannot_be_shown_says_so(archived: Archived, site: str, body: bytes, told: str) -> None:
     """The file itself is handed out all the same."""

@@ -154,8 +154,7 @@ async def test_a_film_is_played_from_the_archive(served: Served, site: str, leak
     """By its bytes, in the page, without a script; nothing is played that the reader did not start."""
     served.builder.response(f"{site}/film", film(), mime="video/webm")
     served.builder.page(
-        f"{site}/",
-        f'<video controls autoplay muted src="{site}/film"></video><video src="http://leak.test/v"></video>',
+        f"{site}/", f'<video controls autoplay muted src="{site}/film"></video><video src="http://leak.test/v"></video>'
     )
 
     async with reader(leaks.port) as tab:

@@ -78,21 +78,7 @@ def fill(builder: CollectionBuilder, site: str) -> None:
 
 PATHS = ["/html", "/png", "/svg", "/css", "/js", "/pdf", "/xml", "/bin", "/json", "/204", "/206",
          "/301", "/304", "/404", "/500", "/999", "/page", "/never"]  # fmt: skip
-MODIFIERS = [
-    "",
-    "im_",
-    "cs_",
-    "id_",
-    "js_",
-    "if_",
-    "mp_",
-    "oe_",
-    "fr_",
-    "bn_",
-    "sw_",
-    "wkr_",
-    "vi_",
-]
+MODIFIERS = ["", "im_", "cs_", "id_", "js_", "if_", "mp_", "oe_", "fr_", "bn_", "sw_", "wkr_", "vi_"]
 
 
 @pytest.mark.parametrize("modifier", MODIFIERS)
@@ -284,8 +270,7 @@ def test_kept_alive_connections_do_not_wait(archived: Archived, site: str) -> No
 
 
 @pytest.mark.parametrize(
-    "origin",
-    ["front.example", "ftp://front.example", "https://a.example/x", "https://a;b", "'self'"],
+    "origin", ["front.example", "ftp://front.example", "https://a.example/x", "https://a;b", "'self'"]
 )
 def test_an_origin_that_could_widen_the_policy_is_refused(
     origin: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -17,15 +17,7 @@ from PIL import Image
 from core.captures import ArtifactKind, Capture, RecordLocation, RecordType
 from core.timestamps import timestamp14
 from core.url_keys import replay_key
-from tests.support.playback_fixtures import (
-    FRONT,
-    NOW,
-    Archived,
-    CollectionBuilder,
-    _http,
-    png,
-    running_replay,
-)
+from tests.support.playback_fixtures import FRONT, NOW, Archived, CollectionBuilder, _http, png, running_replay
 
 pytestmark = pytest.mark.playback
 
@@ -158,8 +150,7 @@ def test_a_revisit_plays_back_the_payload_of_its_original(archived: Archived, si
     original = archived.builder.response(f"{site}/one.png", png("lime"), mime="image/png")
     revisit = archived.builder.revisit(f"{site}/two.png", original)
     archived.builder._database.execute(
-        "DELETE FROM captures WHERE filename = ? AND offset = ?",
-        (original.location.filename, original.location.offset),
+        "DELETE FROM captures WHERE filename = ? AND offset = ?", (original.location.filename, original.location.offset)
     )
 
     assert revisit.original == original.location
@@ -310,10 +301,7 @@ def test_stored_codings_are_undone(archived: Archived, site: str, coding: str) -
         "gzip, gzip": gzip.compress(gzip.compress(png())),
     }[coding]
     archived.builder.response(
-        f"{site}/i",
-        body,
-        mime="image/png",
-        headers=(("Content-Encoding", coding.removeprefix("raw ")),),
+        f"{site}/i", body, mime="image/png", headers=(("Content-Encoding", coding.removeprefix("raw ")),)
     )
 
     reply = archived.replay.get(f"/c/{TS}im_/{site}/i")
@@ -360,9 +348,7 @@ def test_a_bomb_costs_its_limit_and_no_more(archived: Archived, site: str, codin
 
 
 @pytest.mark.timeout(120)
-def test_a_page_that_takes_too_long_holds_up_nobody(
-    collection: CollectionBuilder,
-) -> None:
+def test_a_page_that_takes_too_long_holds_up_nobody(collection: CollectionBuilder) -> None:
     """Open formatting elements reopen in each paragraph, a drawing has filters; makers are replaced.
 
     Who asks again is told at once.
@@ -434,9 +420,7 @@ def test_what_is_no_style_sheet_is_not_served_as_one(archived: Archived, site: s
     assert archived.replay.get(f"/c/{TS}cs_/{site}/x").status == 404
 
 
-def test_a_collection_without_its_index_waits_until_it_has_one(
-    collection: CollectionBuilder,
-) -> None:
+def test_a_collection_without_its_index_waits_until_it_has_one(collection: CollectionBuilder) -> None:
     """Replay may be started first; a rebuilt index takes over without a restart."""
     index = collection.layout.captures_db
     url = "https://example.org/i.png"

@@ -272,9 +272,7 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             collection.close()
 
 
-def test_while_one_process_is_dead_the_other_answers_and_it_is_started_again(
-    two_workers: Served,
-) -> None:
+def test_while_one_process_is_dead_the_other_answers_and_it_is_started_again(two_workers: Served) -> None:
     """No connection is refused meanwhile: the socket that listens is neither's own."""
     two_workers.builder.response(f"{SITE}/i.png", png(), mime="image/png")
     root = str(two_workers.builder.layout.root)
@@ -291,9 +289,7 @@ def test_while_one_process_is_dead_the_other_answers_and_it_is_started_again(
     assert len(after - before) == 1
 
 
-def test_what_one_process_made_the_other_finds_and_the_next_one_too(
-    two_workers: Served,
-) -> None:
+def test_what_one_process_made_the_other_finds_and_the_next_one_too(two_workers: Served) -> None:
     """A page is made once, whoever is asked, and how often at once."""
     two_workers.builder.page(f"{SITE}/page", "<p>made once</p>" + "<i>x</i>" * 1_000)
     folder = two_workers.builder.layout.made

@@ -1,7 +1,4 @@
 """Fixtures of playback/web."""
 
-from tests.playback.web.registry.conftest import (  # noqa: F401 fixtures
-    filled,
-    shelf,
-)
+from tests.playback.web.registry.conftest import filled, shelf  # noqa: F401 fixtures
 from tests.support.browser_screen import screen, windows  # noqa: F401 fixtures

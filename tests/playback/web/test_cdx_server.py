@@ -154,20 +154,14 @@ def test_rows_come_in_pywbs_forms(served: Served, site: str) -> None:
     whole = [*facts, str(one.location.length)]
 
     text = ask(served, url=f"{site}/")
-    assert (text["Content-Type"], text.text) == (
-        "text/plain; charset=utf-8",
-        " ".join(whole) + "\n",
-    )
+    assert (text["Content-Type"], text.text) == ("text/plain; charset=utf-8", " ".join(whole) + "\n")
     lines = ask(served, url=f"{site}/", output="json")
     assert lines["Content-Type"] == "text/x-ndjson"
     assert [list(each.items()) for each in rows(lines)] == [list(zip(NAMES, whole, strict=True))]
     cdxj = ask(served, url=f"{site}/", output="cdxj")
     key, at, rest = cdxj.text.rstrip("\n").split(" ", 2)
     assert cdxj["Content-Type"] == "text/x-cdxj"
-    assert ([key, at], list(json.loads(rest).items())) == (
-        whole[:2],
-        list(zip(NAMES[2:], whole[2:], strict=True)),
-    )
+    assert ([key, at], list(json.loads(rest).items())) == (whole[:2], list(zip(NAMES[2:], whole[2:], strict=True)))
     links = ask(served, url=f"{site}/", output="link")
     assert links["Content-Type"] == "application/link-format"
     assert links.text == (

@@ -13,13 +13,7 @@ from starlette.requests import Request
 from core.errors import ConfigError
 from net.address_policy import rate_limit_prefix
 from playback.web.client_address import NO_ADDRESS, ClientAddresses, parse_networks, reader_prefix
-from playback.web.rate_limits import (
-    RateLimitPolicy,
-    ReaderRates,
-    RequestThrottle,
-    TokenRate,
-    read_token,
-)
+from playback.web.rate_limits import RateLimitPolicy, ReaderRates, RequestThrottle, TokenRate, read_token
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from tests.support.playback_fixtures import CollectionBuilder, serving
 from tests.support.registry_shelf import DEAD, FixedRegistry, Front, Shelf, open_front
@@ -88,11 +82,7 @@ def test_a_question_for_many_pages_costs_more(strict: Front) -> None:
 
 @pytest.mark.parametrize(
     "headers",
-    [
-        {"x_forwarded_for": "10.1.2.3"},
-        {"x_forwarded_for": "2001:db8:aaaa::5"},
-        {"authorization": f"Bearer {TOKEN}"},
-    ],
+    [{"x_forwarded_for": "10.1.2.3"}, {"x_forwarded_for": "2001:db8:aaaa::5"}, {"authorization": f"Bearer {TOKEN}"}],
     ids=["v4", "v6", "token"],
 )
 def test_internal_callers_never_wait(headers: dict[str, str], strict: Front) -> None:
@@ -197,9 +187,7 @@ def test_what_is_no_network_is_refused(text: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 3), st.floats(0, 2)), min_size=1, max_size=60))
-def test_nobody_ever_gets_more_than_the_rates_allow(
-    questions: list[tuple[int, float, float]],
-) -> None:
+def test_nobody_ever_gets_more_than_the_rates_allow(questions: list[tuple[int, float, float]]) -> None:
     """Over any stretch of time: what a bucket holds, and what comes back meanwhile.
 
     A question may be dearer than what was left; then those after it wait.
@@ -284,9 +272,7 @@ def test_a_token_is_read_and_not_shown(tmp_path: Path) -> None:
 
 @pytest.mark.playback
 @pytest.mark.slow
-def test_the_running_server_believes_no_header_of_a_stranger(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_the_running_server_believes_no_header_of_a_stranger(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Not even on loopback, where the server's own library would (W23)."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("throttled") / "collection")
     open_registry(builder.layout).close()
@@ -299,10 +285,7 @@ def test_the_running_server_believes_no_header_of_a_stranger(
         codes = [
             served.get(
                 "/links/api/page?dbname=dewiki&curid=1",
-                headers={
-                    "X-Forwarded-For": f"203.0.{number}.1",
-                    "Forwarded": f"for=10.0.{number}.1",
-                },
+                headers={"X-Forwarded-For": f"203.0.{number}.1", "Forwarded": f"for=10.0.{number}.1"},
             ).status
             for number in range(5)
         ]

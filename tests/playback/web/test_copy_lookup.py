@@ -129,10 +129,7 @@ def test_captures_from_a_moment_on_do_not_count(both: Both) -> None:
     asked = [UrlSpellings.of(a), UrlSpellings.of(b)]
     found = CopyLookup(database, PageStore(database)).of(asked, {a: unix_milliseconds(NOW)})
 
-    assert [each.page.page_id for each in found if each and each.page] == [
-        f"{a} before",
-        f"{b} after",
-    ]
+    assert [each.page.page_id for each in found if each and each.page] == [f"{a} before", f"{b} after"]
 
 
 def test_a_thousand_urls_are_two_questions(both: Both) -> None:

@@ -8,14 +8,7 @@ import pytest
 
 from core.timestamps import timestamp14
 from playback.web.copy_notices import rough_distance
-from tests.support.playback_fixtures import (
-    NOW,
-    CollectionBuilder,
-    Served,
-    fetch,
-    png,
-    running_replay,
-)
+from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, png, running_replay
 
 pytestmark = pytest.mark.playback
 
@@ -34,8 +27,7 @@ def told(served: Served, url: str) -> str:
 def test_what_was_captured_years_away_is_not_shown(served: Served, site: str, days: int) -> None:
     """Neither script nor style sheet nor picture, whatever the address says; never archived is 404."""
     served.builder.page(
-        f"{site}/",
-        "<script src=/evil.js></script><link rel=stylesheet href=/evil.css><img src=/evil.png>",
+        f"{site}/", "<script src=/evil.js></script><link rel=stylesheet href=/evil.css><img src=/evil.png>"
     )
     at = NOW + timedelta(days=days)
     served.builder.response(f"{site}/evil.js", b"evil()", mime="text/javascript", at=at)
@@ -113,12 +105,7 @@ def test_a_readers_page_tells_how_far_parts_are_away(served: Served, site: str) 
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (3_600, "1 hour later"),
-        (-86_400, "1 day earlier"),
-        (29 * 86_400, "29 days later"),
-    ],
+    ("seconds", "expected"), [(3_600, "1 hour later"), (-86_400, "1 day earlier"), (29 * 86_400, "29 days later")]
 )
 def test_a_distance_is_said_as_people_say_it(served: Served, site: str, seconds: int, expected: str) -> None:
     """In the greatest unit that fits."""

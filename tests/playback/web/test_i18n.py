@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from core.errors import ConfigError
 from core.timestamps import timestamp14
 from playback.web import i18n
-from playback.web.i18n import (
-    PageLanguage,
-    check_language,
-    page_language,
-    split_prefix,
-    wanted_language,
-)
+from playback.web.i18n import PageLanguage, check_language, page_language, split_prefix, wanted_language
 from scripts.messages import extracted, read_catalog, untranslated, updated
 from tests.support.playback_fixtures import NOW, Served
 

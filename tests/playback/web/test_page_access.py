@@ -35,16 +35,7 @@ PAGES = {
 # Each sort of page in one width and light; those with most on them in both.
 SEEN = {
     (1200, False): ("home", "search", "page", "both", "text", "changes", "cite", "never"),
-    (390, True): (
-        "nothing",
-        "page",
-        "screenshot",
-        "calendar",
-        "phone captures",
-        "changes",
-        "challenge",
-        "error",
-    ),
+    (390, True): ("nothing", "page", "screenshot", "calendar", "phone captures", "changes", "challenge", "error"),
 }
 
 
@@ -56,22 +47,8 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
     for days, words in ((0, text), (40, text.replace("dark", "stormy") + "\nnew")):
         at = NOW + timedelta(days=days)
         screen = page_manifest.PageScreen(412, 915, 2.0, mobile=bool(days), language="de" if days else "en")
-        builder.page(
-            f"{SITE}/story",
-            "<p>x</p>",
-            at=at,
-            title="A story",
-            shot=png(),
-            text=words,
-            screen=screen,
-        )
-    builder.page(
-        f"{SITE}/story",
-        None,
-        at=NOW + timedelta(days=41),
-        outcome=VisitOutcome.FAILED,
-        reason="HTTP 503",
-    )
+        builder.page(f"{SITE}/story", "<p>x</p>", at=at, title="A story", shot=png(), text=words, screen=screen)
+    builder.page(f"{SITE}/story", None, at=NOW + timedelta(days=41), outcome=VisitOutcome.FAILED, reason="HTTP 503")
     builder.page(f"{SITE}/challenge", "<p>x</p>", page_class=PageClass.CHALLENGE, evidence=("It says so.",))
     try:
         with serving(builder) as it:
@@ -81,9 +58,7 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
 
 
 @pytest.mark.parametrize(
-    ("size", "dark"),
-    [((1200, 900), False), ((390, 844), True)],
-    ids=["desktop-light", "phone-dark"],
+    ("size", "dark"), [((1200, 900), False), ((390, 844), True)], ids=["desktop-light", "phone-dark"]
 )
 async def test_axe_finds_nothing_serious(size: tuple[int, int], dark: bool, reading: Served, screen: Screen) -> None:
     """Names, contrast, landmarks and order of every sort of page, in both languages."""

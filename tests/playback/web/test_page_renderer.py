@@ -73,14 +73,7 @@ HTML_POLICY = (
 # What a response says of itself, by status; each is looked at, too.
 OF_ITSELF = {
     200: {"ETag", "Memento-Datetime", "Content-Disposition", "Accept-Ranges", "Link"},
-    206: {
-        "ETag",
-        "Memento-Datetime",
-        "Content-Disposition",
-        "Accept-Ranges",
-        "Content-Range",
-        "Link",
-    },
+    206: {"ETag", "Memento-Datetime", "Content-Disposition", "Accept-Ranges", "Content-Range", "Link"},
     302: {"Location", "Link", "Memento-Datetime"},
     304: {"ETag", "Memento-Datetime", "Content-Disposition", "Link"},
     405: {"Allow"},
@@ -89,17 +82,7 @@ OF_ITSELF = {
 }
 
 
-RELATIONS = {
-    "original",
-    "timegate",
-    "timemap",
-    "memento",
-    "first",
-    "last",
-    "prev",
-    "next",
-    "blocked-by",
-}
+RELATIONS = {"original", "timegate", "timemap", "memento", "first", "last", "prev", "next", "blocked-by"}
 
 
 def golden(status: int, content_type: str) -> dict[str, str]:
@@ -143,11 +126,7 @@ def check(reply: Reply, content_type: str | None = None) -> None:
 def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
     """Captures of every kind, whose records say everything that is dangerous."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("matrix") / "collection")
-    evil = (
-        *DANGEROUS,
-        ("X-Split", "a\r\nSet-Cookie: injected=1"),
-        ("ETag", '"a"\r\nX-Injected: 1'),
-    )
+    evil = (*DANGEROUS, ("X-Split", "a\r\nSet-Cookie: injected=1"), ("ETag", '"a"\r\nX-Injected: 1'))
     evil = tuple(each for each in evil if each[0] not in ("Transfer-Encoding", "Content-Encoding", "Content-Length"))
     bodies = {
         "html": (b"<p>x<script>1</script>", "text/html"), "png": (png(), "image/png"),
@@ -157,50 +136,15 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
         "bin": (b"<html><script>1</script>", "application/octet-stream"), "exe": (b"MZ", "application/x-msdownload"),
         "mp4": (b"\0\0\0\x18ftypisom" + b"\0" * 90, "video/mp4"), "swf": (b"CWS", "application/x-shockwave-flash"),
     }  # fmt: skip
-    with (
-        contextlib.closing(builder),
-        contextlib.closing(open_decisions(builder.layout, "")) as store,
-    ):
+    with contextlib.closing(builder), contextlib.closing(open_decisions(builder.layout, "")) as store:
         for name, (body, mime) in bodies.items():
             builder.response(f"{SITE}/{name}", body, mime=mime, headers=evil)
-        for status in (
-            201,
-            204,
-            206,
-            300,
-            301,
-            302,
-            303,
-            304,
-            307,
-            308,
-            401,
-            404,
-            407,
-            451,
-            500,
-            503,
-            999,
-        ):
+        for status in (201, 204, 206, 300, 301, 302, 303, 304, 307, 308, 401, 404, 407, 451, 500, 503, 999):
             builder.response(f"{SITE}/{status}", b"x", status=status, headers=(("Location", "/html"), *evil))
         builder.page(f"{SITE}/page", "<p>x", shot=png(), text="x")
         builder.page(f"{SITE}/gone", "<p>x", shot=png(), text="x")
         takedowns.add_takedowns(
-            store,
-            [
-                Takedown(
-                    0,
-                    TakedownKind.URL,
-                    f"{SITE}/gone",
-                    "",
-                    TakedownEffect.BLOCK,
-                    "",
-                    "",
-                    "",
-                    NOW,
-                    None,
-                )
-            ],
+            store, [Takedown(0, TakedownKind.URL, f"{SITE}/gone", "", TakedownEffect.BLOCK, "", "", "", NOW, None)]
         )
         with running_replay(builder.layout.root) as process:
             yield process

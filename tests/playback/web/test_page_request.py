@@ -9,13 +9,7 @@ from playback.web.page_request import EVERYTHING, CaptureFacets, parse_facets
 pytestmark = pytest.mark.playback
 
 
-@given(
-    st.builds(
-        CaptureFacets,
-        st.sampled_from(["", "phone", "desktop"]),
-        st.sampled_from(["", "de", "en-US"]),
-    )
-)
+@given(st.builds(CaptureFacets, st.sampled_from(["", "phone", "desktop"]), st.sampled_from(["", "de", "en-US"])))
 def test_facets_are_read_as_they_are_written(facets: CaptureFacets) -> None:
     """In an address; no facets are no segment of it."""
     assert (parse_facets(facets.segment) or EVERYTHING) == facets

@@ -60,22 +60,14 @@ def check(served: Served, target: str, **headers: str) -> None:
     assert "javascript:" not in text.lower().replace("&#", "") or 'href="javascript' not in text
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    max_examples=examples(70),
-    deadline=None,
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(70), deadline=None)
 @given(_views, _places)
 def test_no_path_is_too_odd(odd: Served, view: str, rest: str) -> None:
     """Percent signs, quotes, braces, dates that are none, urns, dots and slashes."""
     check(odd, f"/{view}/{rest}")
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    max_examples=examples(40),
-    deadline=None,
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40), deadline=None)
 @given(_value, _value, _value, st.sampled_from(["host:", "url:", "title:", ""]))
 def test_no_search_is_too_odd(odd: Served, words: str, before: str, where: str, kind: str) -> None:
     """Words, places and cursors of any text."""

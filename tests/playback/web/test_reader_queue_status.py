@@ -258,9 +258,7 @@ def test_many_addresses_are_told_as_one_is(answers: Answers) -> None:
     ]
 
 
-def test_without_a_frontier_the_answer_is_that_it_was_never_seen(
-    collection: CollectionBuilder,
-) -> None:
+def test_without_a_frontier_the_answer_is_that_it_was_never_seen(collection: CollectionBuilder) -> None:
     """No frontier is made by looking for one."""
     with contextlib.closing(ReaderQueueStatus(collection.layout, Settings(), clock=Fixed())) as status:
         assert status.standing(URL) is None

@@ -85,12 +85,7 @@ def test_long_unchanged_stretches_are_folded() -> None:
     long = " ".join(f"word{number}" for number in range(500))
     found = compare_texts("\n".join([*lines, long]), "\n".join([*lines, long.replace("word250", "x")]))
 
-    assert [row.kind for row in found.rows] == [
-        DiffKind.FOLDED,
-        DiffKind.SAME,
-        DiffKind.SAME,
-        DiffKind.CHANGED,
-    ]
+    assert [row.kind for row in found.rows] == [DiffKind.FOLDED, DiffKind.SAME, DiffKind.SAME, DiffKind.CHANGED]
     assert found.rows[0].count == 48
     assert sum(len(piece.text) for piece in found.rows[-1].before) < 700
     assert [piece.is_gap for piece in found.rows[-1].before] == [
@@ -101,10 +96,7 @@ def test_long_unchanged_stretches_are_folded() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (
-            "\n".join("ab"[n % 2] for n in range(9_000)),
-            "\n".join("ab"[n % 3 > 0] for n in range(9_000)),
-        ),
+        ("\n".join("ab"[n % 2] for n in range(9_000)), "\n".join("ab"[n % 3 > 0] for n in range(9_000))),
         ("a b " * 70_000, "b c " * 70_000),
         ("\n".join(map(str, range(20_000))), "\n".join(map(str, range(20_000, 40_000)))),
         ("x" * 2_000_000, "y" * 2_000_000),

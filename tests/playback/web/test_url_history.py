@@ -95,9 +95,7 @@ def test_the_calendar_leads_to_each_capture(served: Served, site: str) -> None:
     assert len(items_of(of_day)) == 2
 
 
-def test_five_thousand_captures_have_a_calendar_and_a_list_in_parts(
-    collection: CollectionBuilder,
-) -> None:
+def test_five_thousand_captures_have_a_calendar_and_a_list_in_parts(collection: CollectionBuilder) -> None:
     """Each capture is listed, newest first, and the page stays of a size that can be read."""
     url = "https://many.example/"
     collection._database.execute("BEGIN")
@@ -180,8 +178,7 @@ def relink(builder: CollectionBuilder, url: str, at, **more) -> None:  # type: i
     database = builder._database
     uri = f"urn:pageinfo:{url}"
     page_id, filename, offset = database.execute(
-        "SELECT page_id, filename, offset FROM captures WHERE url = ? AND timestamp = ?",
-        (uri, timestamp14(at)),
+        "SELECT page_id, filename, offset FROM captures WHERE url = ? AND timestamp = ?", (uri, timestamp14(at))
     ).fetchone()
     database.execute("DELETE FROM captures WHERE filename = ? AND offset = ?", (filename, offset))
     facts = {
@@ -223,8 +220,7 @@ def test_a_text_that_cannot_be_trusted_is_not_compared(served: Served, site: str
         served.builder.page(url, "<p>x</p>", text="some words")
         served.builder.page(url, "<p>x</p>", text="others", at=NOW + timedelta(days=1))
         served.builder._database.execute(
-            f"UPDATE captures SET {change} WHERE url = ? AND timestamp = ?",
-            (f"urn:text:{url}", TS),
+            f"UPDATE captures SET {change} WHERE url = ? AND timestamp = ?", (f"urn:text:{url}", TS)
         )
         reply = served.get(f"/changes/{TS}/{later}/{url}")
 
@@ -294,18 +290,7 @@ def test_a_hidden_capture_leaves_no_gap_in_a_list(served: Served, site: str) -> 
         served.builder.page(f"{site}/", "<p>x</p>", at=NOW + timedelta(days=days))
     with contextlib.closing(open_decisions(served.builder.layout)) as decisions:
         hidden = [
-            Takedown(
-                0,
-                TakedownKind.CAPTURE,
-                f"{site}/",
-                each,
-                TakedownEffect.HIDE,
-                "",
-                "",
-                "me",
-                NOW,
-                None,
-            )
+            Takedown(0, TakedownKind.CAPTURE, f"{site}/", each, TakedownEffect.HIDE, "", "", "me", NOW, None)
             for each in (moments[0], moments[3])
         ]
         takedowns.add_takedowns(decisions, hidden)
@@ -323,14 +308,7 @@ DESKTOP = PageScreen(1280, 800, language="en-US,en")
 def seen_pages(served: Served, url: str) -> dict[str, list[str]]:
     """A URL's captures by screen, newest first: timestamps of three on a phone, two on a desktop, one older."""
     moments: dict[str, list[str]] = {"phone": [], "desktop": [], "": []}
-    days = [
-        ("phone", 0),
-        ("desktop", 10),
-        ("phone", 20),
-        ("", 400),
-        ("desktop", 410),
-        ("phone", 420),
-    ]
+    days = [("phone", 0), ("desktop", 10), ("phone", 20), ("", 400), ("desktop", 410), ("phone", 420)]
     for name, day in days:
         screen = {"phone": PHONE, "desktop": DESKTOP}.get(name)
         at = NOW + timedelta(days=day)
@@ -363,10 +341,7 @@ def test_a_urls_captures_can_be_narrowed_to_a_device(served: Served, site: str) 
     chosen = re.findall(r'<a href="([^"]+)" aria-current="true"><span>Phone', phones)
     assert [unescape(each) for each in chosen] == [f"/url/device=phone/{url}"]
     own = [each for each in links_of(phones) if each.startswith("/url/")]
-    assert {each for each in own if "device=phone" not in each} == {
-        f"/url/{url}",
-        f"/url/device=desktop/{url}",
-    }
+    assert {each for each in own if "device=phone" not in each} == {f"/url/{url}", f"/url/device=desktop/{url}"}
     year = served.get(f"/url/device=phone/{moments['phone'][0][:4]}/{url}").text
     assert captures_on(year) == moments["phone"][:1]
     compared = [each for each in links_of(phones) if each.startswith("/changes/")]
@@ -411,10 +386,7 @@ def test_what_is_taken_down_does_not_tell_how_it_was_seen(served: Served, site: 
     """A blocked capture is in no facet; of a hidden one nothing is counted."""
     url = f"{site}/page"
     moments = seen_pages(served, url)
-    for effect, moment in (
-        (TakedownEffect.BLOCK, moments["phone"][0]),
-        (TakedownEffect.HIDE, moments["phone"][1]),
-    ):
+    for effect, moment in ((TakedownEffect.BLOCK, moments["phone"][0]), (TakedownEffect.HIDE, moments["phone"][1])):
         down = Takedown(0, TakedownKind.CAPTURE, url, moment, effect, "", "", "test", NOW, None)
         with contextlib.closing(open_decisions(served.builder.layout)) as decisions:
             takedowns.add_takedowns(decisions, [down])

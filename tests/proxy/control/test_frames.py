@@ -77,12 +77,7 @@ async def test_a_proxy_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         over.set()
 
 
-@given(
-    body=st.binary(max_size=40),
-    at=st.integers(min_value=0),
-    bit=st.integers(0, 7),
-    first=st.booleans(),
-)
+@given(body=st.binary(max_size=40), at=st.integers(min_value=0), bit=st.integers(0, 7), first=st.booleans())
 def test_no_frame_with_one_bit_changed_is_taken(body: bytes, at: int, bit: int, first: bool) -> None:
     """Size, JSON, body and tags alike; also in a frame that is not the first."""
     sent, received = (SECRET.tags(b"worker", b"w" * 32, b"p" * 32) for _ in range(2))
@@ -121,11 +116,7 @@ def test_the_tags_of_one_side_are_not_those_of_the_other() -> None:
 
 
 @given(data=st.binary(max_size=200))
-@settings(
-    max_examples=examples(40),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_stranger_hears_a_nonce_at_most(stands: RunningProxy, data: bytes) -> None:
     """Whatever is said: no frame, no error text, no hint, and the connection ends."""
     for begin in (b"", HELLO):

@@ -13,16 +13,7 @@ from PIL import Image, ImageFilter
 from core.playback_check import PlaybackFault, QaVerdict
 from qa.compare.damage_regions import MOST_REGIONS, RegionKind
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
-from tests.support.drawing import (
-    LINE_PX,
-    Pixels,
-    banner,
-    noisy,
-    packed,
-    page,
-    photo,
-    wall,
-)
+from tests.support.drawing import LINE_PX, Pixels, banner, noisy, packed, page, photo, wall
 
 pytestmark = pytest.mark.slow
 

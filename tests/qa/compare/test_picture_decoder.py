@@ -30,11 +30,7 @@ def filtered(pixels: NDArray[np.uint8], kinds: list[int]) -> bytes:
         left, corner = (np.concatenate([[0] * channels, each])[: len(row)] for each in (row, above))
         guess = left + above - corner
         near = [abs(guess - each) for each in (left, above, corner)]
-        paeth = np.where(
-            (near[0] <= near[1]) & (near[0] <= near[2]),
-            left,
-            np.where(near[1] <= near[2], above, corner),
-        )
+        paeth = np.where((near[0] <= near[1]) & (near[0] <= near[2]), left, np.where(near[1] <= near[2], above, corner))
         kind = kinds[at % len(kinds)]
         told = row - (0 * row, left, above, (left + above) // 2, paeth)[kind]
         raw += bytes([kind]) + (told & 255).astype(np.uint8).tobytes()
@@ -96,9 +92,7 @@ def _animated(image: Image.Image, out: io.BytesIO) -> None:
 
 
 @pytest.mark.parametrize("saved", [_with_transparent_colour, _turned, _animated])
-def test_what_says_more_than_colours_is_left_to_pillow(
-    saved: Callable[[Image.Image, io.BytesIO], None],
-) -> None:
+def test_what_says_more_than_colours_is_left_to_pillow(saved: Callable[[Image.Image, io.BytesIO], None]) -> None:
     """Transparency beside the pixels, a turn, an animation."""
     out = io.BytesIO()
     saved(Image.fromarray(page(1, 64, 200)), out)

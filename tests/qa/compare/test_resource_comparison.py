@@ -198,11 +198,7 @@ def test_a_manifest_and_a_request_log_say_what_was_seen_and_shown() -> None:
 def test_a_sheet_that_makes_a_page_is_not_missed_when_the_page_is_made() -> None:
     """XSLT is a style sheet to the browser; the copy holds what came of it."""
     transform = PageResource(
-        f"{SITE}a.xsl",
-        status=200,
-        resource_type="Stylesheet",
-        mime="text/xsl+xml",
-        initiator="parser",
+        f"{SITE}a.xsl", status=200, resource_type="Stylesheet", mime="text/xsl+xml", initiator="parser"
     )
 
     assert compare([part_at_capture(transform)], []).lost == ()

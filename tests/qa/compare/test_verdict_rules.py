@@ -53,10 +53,7 @@ def test_each_comparison_alone_makes_a_verdict(
         (replace(FINE, blank=True), PlaybackFault.BLANK),
         (replace(FINE, lost=0.3), PlaybackFault.LOST),
         (replace(FINE, changed=0.5), PlaybackFault.OTHER),
-        (
-            replace(FINE, regions=(place(900, 560, RegionKind.COVERED, empty=0.6),)),
-            PlaybackFault.COVERED,
-        ),
+        (replace(FINE, regions=(place(900, 560, RegionKind.COVERED, empty=0.6),)), PlaybackFault.COVERED),
         (replace(FINE, regions=(place(640, 400, drawn=0.9, empty=0.97),)), PlaybackFault.LOST),
     ],
 )
@@ -74,11 +71,7 @@ def test_missing_words_break_a_page_that_looks_the_same() -> None:
     text = TextComparison(score=0.02, kept=0.04, added=0.9, words_seen=300, words_shown=290)
     found = judge_copy(FINE, text, WHOLE)
 
-    assert (found.verdict, found.faults, found.score) == (
-        QaVerdict.BROKEN,
-        (PlaybackFault.TEXT,),
-        0.02,
-    )
+    assert (found.verdict, found.faults, found.score) == (QaVerdict.BROKEN, (PlaybackFault.TEXT,), 0.02)
 
 
 def test_a_few_words_say_nothing_of_a_text() -> None:
@@ -90,10 +83,7 @@ def test_a_few_words_say_nothing_of_a_text() -> None:
 
 def test_lost_parts_are_named() -> None:
     """The reason says how many parts do not come, and the heaviest."""
-    lost = (
-        LostPart("https://a.example/main.css", "status: 404"),
-        LostPart("https://a.example/b", ""),
-    )
+    lost = (LostPart("https://a.example/main.css", "status: 404"), LostPart("https://a.example/b", ""))
     found = judge_copy(FINE, SAME_WORDS, ResourceComparison(score=0.4, seen=9, shown=7, lost=lost))
 
     assert (found.verdict, found.faults) == (QaVerdict.BROKEN, (PlaybackFault.RESOURCES,))

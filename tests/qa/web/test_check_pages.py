@@ -28,12 +28,7 @@ from tests.support.playback_fixtures import serving
 from tests.support.quality_hall import Hall, open_hall
 from tests.support.registry_shelf import FixedRegistry
 
-pytestmark = [
-    pytest.mark.playback,
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 AT = "getComputedStyle(document.querySelector('[data-panes]')).getPropertyValue('--at')"
 SAYS = "document.querySelector('[data-says]').textContent.trim()"
@@ -84,10 +79,7 @@ async def keep(screen: Screen, name: str) -> None:
 
 async def test_pictures_of_the_documentation(shown: Shown, screen: Screen) -> None:
     """The list with its pictures, and one result in the slider."""
-    await screen.send(
-        "Emulation.setEmulatedMedia",
-        features=[{"name": "prefers-reduced-motion", "value": "reduce"}],
-    )
+    await screen.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
     await screen.open(shown.address(), size=(1200, 860))
     await keep(screen, "quality-list")
     listed = await screen.value("[...document.querySelectorAll('.thumbs img')].length")

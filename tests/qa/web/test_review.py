@@ -28,15 +28,7 @@ from qa.check_table import RepairState
 from qa.web.check_pages import QualityContext
 from tests.support.archive_openapi import check_response
 from tests.support.playback_fixtures import NOW, decide, png
-from tests.support.quality_hall import (
-    STRANGER,
-    TOKEN,
-    Hall,
-    fill_up,
-    open_desk,
-    open_hall,
-    webp,
-)
+from tests.support.quality_hall import STRANGER, TOKEN, Hall, fill_up, open_desk, open_hall, webp
 from tests.support.registry_shelf import ORIGIN, FixedRegistry, Front, open_front
 
 pytestmark = pytest.mark.slow
@@ -358,12 +350,7 @@ def test_no_route_tells_of_what_was_taken_down(
     take_down(hall, effect, kind, what, stamp)
 
     for asked in (front, strange):
-        for path in (
-            "/quality",
-            f"/quality/{other}/images",
-            "/quality/api/results",
-            "/quality?host=gone.example",
-        ):
+        for path in ("/quality", f"/quality/{other}/images", "/quality/api/results", "/quality?host=gone.example"):
             assert "secret" not in asked.get(path).text.replace("gone.example/secret?", "")
         for rest in ("", "/seen", "/shown", "/heat", "/small/seen"):
             again = asked.get(f"/quality/{page_id}/images{rest}", If_None_Match=before.headers["etag"])

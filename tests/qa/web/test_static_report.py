@@ -106,10 +106,7 @@ def test_rows_hold_what_was_found(tmp_path: Path) -> None:
     path = written(tmp_path, [result(3, reason="R", lost=lost), result(6, reason="R")])
     rows, strings = embedded(path, "rows"), embedded(path, "strings")
 
-    assert [row[2] for row in rows] == [
-        "https://host3.example/page/3",
-        "https://host6.example/page/6",
-    ]
+    assert [row[2] for row in rows] == ["https://host3.example/page/3", "https://host6.example/page/6"]
     assert [strings[row[15]] for row in rows] == ["R", "R"]
     assert len(strings) == len(set(strings))
     assert [row[7] for row in rows] == [3, 6]
@@ -145,14 +142,7 @@ async def press(screen: Screen, key: str) -> None:
     code = {"ArrowLeft": 37, "ArrowRight": 39}.get(key, ord(key.upper()[0]))
     kind, more = ("rawKeyDown", {}) if len(key) > 1 else ("keyDown", {"text": key})
     for each, facts in ((kind, more), ("keyUp", {})):
-        await screen.send(
-            "Input.dispatchKeyEvent",
-            type=each,
-            key=key,
-            code=key,
-            windowsVirtualKeyCode=code,
-            **facts,
-        )
+        await screen.send("Input.dispatchKeyEvent", type=each, key=key, code=key, windowsVirtualKeyCode=code, **facts)
 
 
 async def keep(screen: Screen, page_id: str) -> None:

@@ -6,12 +6,7 @@ import pytest
 
 from core.config.settings import BehaviourSettings
 from core.errors import ConfigError
-from render.behaviours.catalog import (
-    load_behaviours,
-    load_button_words,
-    load_consent_rules,
-    load_site_rules,
-)
+from render.behaviours.catalog import load_behaviours, load_button_words, load_consent_rules, load_site_rules
 
 
 def test_every_rule_says_what_it_must() -> None:
@@ -47,8 +42,7 @@ def test_words_are_written_as_they_are_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [("() => 1", "hosts"), ("// hosts: a b c/", "wrong.js"), (None, "cannot be read")],
+    ("text", "said"), [("() => 1", "hosts"), ("// hosts: a b c/", "wrong.js"), (None, "cannot be read")]
 )
 def test_a_script_that_cannot_be_used_is_refused_by_name(tmp_path: Path, text: str | None, said: str) -> None:
     """No header, a header that names no host, no file."""

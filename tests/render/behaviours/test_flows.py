@@ -97,10 +97,7 @@ BAD = {
     "misses": ('await page.click("#nothing", timeout=200)', "shop.py:4: TimeoutError: "),
     "hangs": ("import asyncio\nawait asyncio.Event().wait()", "shop.py:5: stopped after "),
     "opens a tab": ("await page.context.new_page()", "shop.py:4: Error: "),
-    "leaves the site": (
-        'await page.goto("http://other.example/plain.html")',
-        "shop.py: it ended on another site",
-    ),
+    "leaves the site": ('await page.goto("http://other.example/plain.html")', "shop.py: it ended on another site"),
     "closes the page": ("await page.close()", "shop.py:4: stopped after "),
 }
 

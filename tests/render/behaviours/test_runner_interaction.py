@@ -36,15 +36,9 @@ RED, WHITE = (255, 0, 0), (255, 255, 255)
     ("platform", "facts"),
     [
         ("OneTrust", {"id": "onetrust-banner-sdk", "reject": "#onetrust-reject-all-handler"}),
-        (
-            "Cookiebot",
-            {"id": "CybotCookiebotDialog", "reject": "#CybotCookiebotDialogBodyButtonDecline"},
-        ),
+        ("Cookiebot", {"id": "CybotCookiebotDialog", "reject": "#CybotCookiebotDialogBodyButtonDecline"}),
         ("Didomi", {"id": "didomi-notice", "reject": "#didomi-notice-disagree-button"}),
-        (
-            "Usercentrics",
-            {"id": "usercentrics-root", "shadow": "1", "reject": "@uc-deny-all-button"},
-        ),
+        ("Usercentrics", {"id": "usercentrics-root", "shadow": "1", "reject": "@uc-deny-all-button"}),
     ],
 )
 async def test_a_platform_is_refused_by_its_own_button(act: Act, platform: str, facts: dict[str, str]) -> None:
@@ -70,9 +64,7 @@ async def test_a_banner_of_no_known_platform_is_refused_by_what_its_button_says(
     assert "rejected" in acted.asked
 
 
-async def test_a_banner_that_offers_no_refusal_is_left_and_hidden_in_pictures_only(
-    act: Act,
-) -> None:
+async def test_a_banner_that_offers_no_refusal_is_left_and_hidden_in_pictures_only(act: Act) -> None:
     """It is not accepted; the pictures are without it, the copy of the DOM keeps it."""
     acted = await act(banner(id="our-cookies", accept="1"), "consent")
 

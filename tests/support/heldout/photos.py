@@ -55,11 +55,7 @@ def _hills(random: np.random.Generator, width: int, height: int) -> Image.Image:
 
 
 def _street(random: np.random.Generator, width: int, height: int) -> Image.Image:
-    image = _tinted(
-        _clouds(random, width, height, 4),
-        random.integers(120, 170, 3),
-        random.integers(190, 240, 3),
-    )
+    image = _tinted(_clouds(random, width, height, 4), random.integers(120, 170, 3), random.integers(190, 240, 3))
     pen = ImageDraw.Draw(image)
     left = 0
     while left < width:
@@ -92,33 +88,17 @@ def _head(random: np.random.Generator, width: int, height: int) -> Image.Image:
     middle, size = width * random.uniform(0.35, 0.65), min(width, height) * 0.24
     pen.ellipse((middle - 2.1 * size, height * 0.66, middle + 2.1 * size, height * 1.5), fill=coat)
     pen.ellipse(
-        (
-            middle - 1.15 * size,
-            height * 0.36 - 1.3 * size,
-            middle + 1.15 * size,
-            height * 0.4 + size,
-        ),
-        fill=hair,
+        (middle - 1.15 * size, height * 0.36 - 1.3 * size, middle + 1.15 * size, height * 0.4 + size), fill=hair
     )
-    pen.ellipse(
-        (middle - 0.9 * size, height * 0.4 - size, middle + 0.9 * size, height * 0.42 + 1.2 * size),
-        fill=skin,
-    )
+    pen.ellipse((middle - 0.9 * size, height * 0.4 - size, middle + 0.9 * size, height * 0.42 + 1.2 * size), fill=skin)
     for side in (-0.4, 0.4):
         eye = middle + side * size
-        pen.ellipse(
-            (eye - 0.1 * size, height * 0.38, eye + 0.1 * size, height * 0.38 + 0.16 * size),
-            fill=hair,
-        )
+        pen.ellipse((eye - 0.1 * size, height * 0.38, eye + 0.1 * size, height * 0.38 + 0.16 * size), fill=hair)
     return image.filter(ImageFilter.GaussianBlur(max(1, width // 300)))
 
 
 def _dish(random: np.random.Generator, width: int, height: int) -> Image.Image:
-    image = _tinted(
-        _clouds(random, width, height, 12),
-        random.integers(50, 100, 3),
-        random.integers(110, 180, 3),
-    )
+    image = _tinted(_clouds(random, width, height, 12), random.integers(50, 100, 3), random.integers(110, 180, 3))
     pen = ImageDraw.Draw(image)
     size = min(width, height) * 0.44
     x, y = width / 2, height / 2
@@ -140,8 +120,7 @@ def advertisement(seed: int, width: int, height: int) -> bytes:
     image = _tinted(slope, random.integers(0, 256, 3), random.integers(0, 256, 3))
     pen = ImageDraw.Draw(image)
     pen.ellipse(
-        (width * 0.55, -height * 0.2, width * 1.1, height * 0.8),
-        fill=tuple(int(v) for v in random.integers(0, 256, 3)),
+        (width * 0.55, -height * 0.2, width * 1.1, height * 0.8), fill=tuple(int(v) for v in random.integers(0, 256, 3))
     )
     words = ("SALE 50%", "FLY AWAY", "NEW PHONE", "DRIVE IT", "TASTE ME", "BANK SMART")
     pen.text(
@@ -196,12 +175,7 @@ def chart(seed: int, width: int, height: int) -> bytes:
             pen.line((width * at, 0, width * (at + turn), height), fill=colour, width=wide)
     for _ in range(22):
         x, y = random.uniform(0, width), random.uniform(0, height)
-        pen.text(
-            (x, y),
-            "".join(chr(97 + int(v)) for v in random.integers(0, 26, 7)),
-            fill=(90, 90, 100),
-            font_size=11,
-        )
+        pen.text((x, y), "".join(chr(97 + int(v)) for v in random.integers(0, 26, 7)), fill=(90, 90, 100), font_size=11)
     return _png(image)
 
 

@@ -203,11 +203,7 @@ async def launched(web: TestWeb | None) -> AsyncIterator[Browser]:
     hosts_known, spki = (web.resolve, web.spki) if web is not None else ({}, None)
     executable = find_browser()
     async with await Browser.launch(
-        BrowserSettings(recycle_pages=100_000),
-        executable,
-        ca_spki=spki,
-        hosts=hosts_known,
-        clock=_CLOCK,
+        BrowserSettings(recycle_pages=100_000), executable, ca_spki=spki, hosts=hosts_known, clock=_CLOCK
     ) as browser:
         yield browser
 
@@ -228,11 +224,7 @@ def _made(origin: str, site: Site) -> Material:
     base = f"{origin}/{site.name}"
     own, other = site.languages
     return Material(
-        site.name,
-        tuple(f"{base}/{number}/{own}" for number in range(2)),
-        f"{base}/0/{other}",
-        site.width,
-        own,
+        site.name, tuple(f"{base}/{number}/{own}" for number in range(2)), f"{base}/0/{other}", site.width, own
     )
 
 

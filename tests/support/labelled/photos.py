@@ -72,15 +72,7 @@ def advertisement(number: int, width: int, height: int) -> bytes:
         size = chosen.randint(10, max(12, height // 2))
         shade = tuple(chosen.randint(0, 255) for _ in range(3))
         draw.ellipse((x - size, y - size, x + size, y + size), fill=shade)
-    names = (
-        "SALE 50%",
-        "BUY NOW",
-        "Fly cheap",
-        "New phone",
-        "Win a car",
-        "Sleep well",
-        "Eat fresh",
-    )
+    names = ("SALE 50%", "BUY NOW", "Fly cheap", "New phone", "Win a car", "Sleep well", "Eat fresh")
     font = ImageFont.load_default(max(14, min(width // 7, height // 3)))
     draw.text((width * 0.08, height * 0.2), chosen.choice(names), ink, font)
     draw.rectangle((width * 0.08, height * 0.62, width * 0.5, height * 0.85), fill=ink)

@@ -58,12 +58,7 @@ class Outback:
                 capture = _capture(fields)
             except (ValueError, IndexError) as error:
                 return 400, f"At line: {line}\n{error!r}"
-            key = (
-                capture["urlkey"],
-                int(capture["timestamp"]),
-                capture["filename"],
-                int(capture["offset"]),
-            )
+            key = (capture["urlkey"], int(capture["timestamp"]), capture["filename"], int(capture["offset"]))
             collection[key] = capture
             added += 1
         return 200, f"Added {added} records\n"

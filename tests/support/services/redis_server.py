@@ -35,9 +35,7 @@ class RedisServer:
         """Start it; returns when it accepts connections."""
         named = [] if "--tls-port" in self._options else ["--port", str(self.port)]
         self.process = subprocess.Popen(
-            ["redis-server", "--bind", "127.0.0.1", *named, *self._options],
-            stdout=subprocess.PIPE,
-            text=True,
+            ["redis-server", "--bind", "127.0.0.1", *named, *self._options], stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
         said = []

@@ -104,11 +104,7 @@ def css(text: str) -> Reply:
 
 def js(text: str) -> Reply:
     """A script."""
-    return response(
-        body=text,
-        content_type="text/javascript",
-        headers=(("Access-Control-Allow-Origin", "*"),),
-    )
+    return response(body=text, content_type="text/javascript", headers=(("Access-Control-Allow-Origin", "*"),))
 
 
 def cell(

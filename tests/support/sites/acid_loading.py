@@ -192,14 +192,7 @@ LOADING: tuple[Cell, ...] = (
         files={"cached.json": _JSON},
         must=tuple(
             f"https://{hosts.ACID}/storage/{name}"
-            for name in (
-                "local.png",
-                "session.png",
-                "indexed.png",
-                "cookie.png",
-                "echo",
-                "cached.png",
-            )
+            for name in ("local.png", "session.png", "indexed.png", "cookie.png", "echo", "cached.png")
         ),
         marks=5,
     ),
@@ -217,13 +210,7 @@ LOADING: tuple[Cell, ...] = (
         files={"query": response(body='{"picture": "query.png"}', content_type="application/json")},
         must="echo xhr/echo query query.png beacon/echo",
     ),
-    cell(
-        "streams",
-        script=_STREAMS,
-        count=3,
-        files={"events": _events, "slow.txt": _slow},
-        must="events slow.txt",
-    ),
+    cell("streams", script=_STREAMS, count=3, files={"events": _events, "slow.txt": _slow}, must="events slow.txt"),
     cell(
         "hints",
         head=_HINTS,
@@ -254,10 +241,7 @@ LOADING: tuple[Cell, ...] = (
         "player",
         f"<video {at(0)} poster=poster.png preload=none></video>",
         script="fetch('stream.m3u8')",
-        files={
-            "stream.m3u8": response(body=_PLAYLIST, content_type="application/vnd.apple.mpegurl"),
-            **_SEGMENTS,
-        },
+        files={"stream.m3u8": response(body=_PLAYLIST, content_type="application/vnd.apple.mpegurl"), **_SEGMENTS},
         must="poster.png stream.m3u8",
     ),
     cell(

@@ -191,14 +191,7 @@ MAKING: tuple[Cell, ...] = (
         files={"worker.js": js(_CANVAS_WORKER)},
         must="drawn.png worker.js",
     ),
-    cell(
-        "data-blob",
-        _DATA,
-        script=_BLOBS,
-        module=True,
-        count=10,
-        must="blob.png",
-    ),
+    cell("data-blob", _DATA, script=_BLOBS, module=True, count=10, must="blob.png"),
     cell(
         "workers",
         count=3,

@@ -70,8 +70,7 @@ def _letters(name: str, codec: str, words: str, *, header: str = "", meta: str =
     text = document(name, f"<p>{words}</p><div id=m0 {at(0)}></div>", script=_check(words))
     text = text.replace("<meta charset=utf-8>", f"<meta charset={meta}>" if meta else "")
     page: Answer = response(
-        body=text.encode(codec),
-        content_type=f"text/html; charset={header}" if header else "text/html",
+        body=text.encode(codec), content_type=f"text/html; charset={header}" if header else "text/html"
     )
     return Cell(name, page, text=words)
 
@@ -92,22 +91,16 @@ _STAYS = (
                 head="<meta http-equiv=refresh content='5; url=/landed/by-meta-later'>",
             )
         ),
-        files={
-            "/landed/by-meta-later": _landed("by-meta-later"),
-        },
+        files={"/landed/by-meta-later": _landed("by-meta-later")},
         must=(f"{ORIGIN}/by-meta-later/now.png",),
     ),
     Cell(
         "by-refresh-header",
         response(
-            body=document("by-refresh-header", "<p>Moved."),
-            headers=(("Refresh", "0; url=/landed/by-refresh-header"),),
+            body=document("by-refresh-header", "<p>Moved."), headers=(("Refresh", "0; url=/landed/by-refresh-header"),)
         ),
         files={"/landed/by-refresh-header": _landed("by-refresh-header")},
-        must=(
-            f"{ORIGIN}/landed/by-refresh-header",
-            f"{ORIGIN}/landed/by-refresh-header.png",
-        ),
+        must=(f"{ORIGIN}/landed/by-refresh-header", f"{ORIGIN}/landed/by-refresh-header.png"),
         text="landed by-refresh-header",
         end=f"{ORIGIN}/landed/by-refresh-header",
     ),

@@ -88,16 +88,7 @@ def typeface_woff2(seed: str) -> bytes:
     size = 48 + len(directory) + len(packed)
     padding = b"\0" * (-size % 4)
     header = b"wOF2" + struct.pack(
-        ">IIHHIIHHIIIII",
-        0x00010000,
-        size + len(padding),
-        len(tables),
-        0,
-        whole,
-        len(packed),
-        1,
-        0,
-        *(0, 0, 0, 0, 0),
+        ">IIHHIIHHIIIII", 0x00010000, size + len(padding), len(tables), 0, whole, len(packed), 1, 0, *(0, 0, 0, 0, 0)
     )
     return header + directory + packed + padding
 

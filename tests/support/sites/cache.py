@@ -74,10 +74,7 @@ def unpack_packages(
         raise SiteUnavailableError(f"apt knows no package {missing}: run `apt-get update`.")
     with tempfile.TemporaryDirectory(dir=into) as folder:
         # APT::Sandbox::User: as root, apt would give the download to a user who cannot write here.
-        _run(
-            ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", *apt, "download", *known],
-            cwd=folder,
-        )
+        _run(["apt-get", "-qq", "-o", "APT::Sandbox::User=root", *apt, "download", *known], cwd=folder)
         for package in sorted(Path(folder).glob("*.deb")):
             _run(["dpkg", "-x", str(package), str(into)], cwd=folder)
     return known

@@ -120,9 +120,7 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 def _key_pem(key: _Key) -> bytes:
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 

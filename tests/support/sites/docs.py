@@ -8,13 +8,7 @@ from pathlib import Path
 from tests.support.sites.cache import SiteUnavailableError, built, copy_followed, unpack_packages
 
 # What a release of Debian does not have is left out; the rest still makes a library.
-PACKAGES = (
-    "debian-handbook",
-    "debian-policy",
-    "debian-reference-en",
-    "developers-reference",
-    "maint-guide",
-)
+PACKAGES = ("debian-handbook", "debian-policy", "debian-reference-en", "developers-reference", "maint-guide")
 ENOUGH_PAGES = 100
 
 # shelf -> the folders where a release may keep that manual

@@ -25,12 +25,7 @@ VARIANTS = 8  # pictures made once; every item is one of them with a mark of its
 
 _SIZES = ((64, 48), (96, 72), (112, 84), (128, 96), (144, 108), (160, 120), (176, 132), (192, 144))
 _KINDS = (("css", STYLES), ("js", SCRIPTS), ("jpg", JPEGS), ("png", PNGS))
-_TYPES = {
-    "css": "text/css",
-    "js": "text/javascript",
-    "jpg": "image/jpeg",
-    "png": "image/png",
-}
+_TYPES = {"css": "text/css", "js": "text/javascript", "jpg": "image/jpeg", "png": "image/png"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +100,7 @@ def _noise(variant: int, size: tuple[int, int]) -> Image.Image:
         for x in range(width):
             jitter = grain.randrange(48)
             pixels += bytes(
-                (
-                    (x * 160 // width + jitter) % 256,
-                    (y * 160 // height + jitter) % 256,
-                    (variant * 24 + jitter) % 256,
-                )
+                ((x * 160 // width + jitter) % 256, (y * 160 // height + jitter) % 256, (variant * 24 + jitter) % 256)
             )
     return Image.frombytes("RGB", size, bytes(pixels))
 

@@ -14,30 +14,14 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from tests.support.sites.acid_parts import film, sound
-from tests.support.sites.cache import (
-    built,
-    copy_followed,
-    unpack_npm,
-    unpack_packages,
-    unpack_wheels,
-)
+from tests.support.sites.cache import built, copy_followed, unpack_npm, unpack_packages, unpack_wheels
 from tests.support.sites.http1 import Answer, Request, response
 from tests.support.sites.static import StaticSite
 
 WHEELS = """\
 nicegui==3.18.0 --hash=sha256:a2bd51642312d98aab6d8b641245d796ff1b89da5829777170bcc488140c3dcd
 """
-_LIBRARIES = (
-    "aggrid",
-    "codemirror",
-    "echart",
-    "json_editor",
-    "leaflet",
-    "mermaid",
-    "plotly",
-    "scene",
-    "xterm",
-)
+_LIBRARIES = ("aggrid", "codemirror", "echart", "json_editor", "leaflet", "mermaid", "plotly", "scene", "xterm")
 PACKAGES = (
     *("fonts-font-awesome", "fonts-katex", "fonts-mathjax", "libjs-angularjs", "libjs-bootstrap5"),
     *("libjs-chart.js", "libjs-codemirror", "libjs-d3", "libjs-dygraphs", "libjs-impress"),

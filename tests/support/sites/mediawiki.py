@@ -288,10 +288,7 @@ def _served(php: Php, code: Path, port: int, environment: dict[str, str]) -> Ite
     command += ["-q", "-S", f"127.0.0.1:{port}", "-t", str(code), str(_ROUTER)]
     guard = '"$@" </dev/null >/dev/null 2>&1 & read -r _; kill -TERM 0'
     process = subprocess.Popen(
-        ["sh", "-c", guard, "sh", *command],
-        env=environment,
-        stdin=subprocess.PIPE,
-        start_new_session=True,
+        ["sh", "-c", guard, "sh", *command], env=environment, stdin=subprocess.PIPE, start_new_session=True
     )
     try:
         _await_answer(port)

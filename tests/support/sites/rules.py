@@ -11,26 +11,9 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from tests.support.sites import hosts
-from tests.support.sites.encodings import (
-    MEGABYTE,
-    brotli_stored,
-    deflated,
-    gzipped,
-    incompressible,
-    raw_deflated,
-)
+from tests.support.sites.encodings import MEGABYTE, brotli_stored, deflated, gzipped, incompressible, raw_deflated
 from tests.support.sites.http1 import Answer, Out, Reply, Request, chunked_head, response
-from tests.support.sites.pages import (
-    FRAMES,
-    LAZY,
-    PDF,
-    PIXEL,
-    SCRIPT_BUILT,
-    TEXT,
-    page,
-    picture,
-    typeface_page,
-)
+from tests.support.sites.pages import FRAMES, LAZY, PDF, PIXEL, SCRIPT_BUILT, TEXT, page, picture, typeface_page
 
 Rule = Callable[[Request, str], Answer]
 

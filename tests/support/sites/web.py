@@ -109,10 +109,7 @@ class TestWeb:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
 
@@ -135,10 +132,7 @@ class TestWeb:
     def chromium_arguments(self) -> list[str]:
         """Arguments with which Chromium visits this web directly, without a proxy."""
         rules = [f"MAP {name} {address}" for name, address in self.resolve.items() if ":" in name]
-        return [
-            f"--host-resolver-rules={','.join(rules)}",
-            f"--ignore-certificate-errors-spki-list={self.spki}",
-        ]
+        return [f"--host-resolver-rules={','.join(rules)}", f"--ignore-certificate-errors-spki-list={self.spki}"]
 
     @staticmethod
     def gallery(number: int, *, scheme: str = "https") -> str:

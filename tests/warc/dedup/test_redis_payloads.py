@@ -82,10 +82,7 @@ def test_keys_and_values_are_small() -> None:
     """A payload takes its URL, its file's name and 60 bytes more; nothing is told twice."""
     tag = RedisAddress(RedisUse.DEDUP, host="a").tag
     url, name = "http://example.org/picture.png", "weboid-20260101000000000-00000-abcdefgh.warc.gz"
-    key, value = (
-        payload_key(tag, ONE),
-        pack_original(ONE, OriginalRecord(ONE.digest, url, 1, name, 2, 3)),
-    )
+    key, value = (payload_key(tag, ONE), pack_original(ONE, OriginalRecord(ONE.digest, url, 1, name, 2, 3)))
 
     assert len(key) == len(tag) + len(":default:") + 32
     assert len(value) == 25 + 2 + len(url) + len(name)

@@ -33,12 +33,7 @@ from tests.support.services.postgres import PostgresServer
 from tests.support.services.relay import Relay
 from warc.artifact_reader import manifest_place
 from warc.index import postgres_database as playback_postgres
-from warc.index.database import (
-    IndexDatabase,
-    SqliteDatabase,
-    open_database,
-    page_outcome,
-)
+from warc.index.database import IndexDatabase, SqliteDatabase, open_database, page_outcome
 from warc.index.postgres import PostgresCaptureIndex
 from warc.index.postgres_database import PostgresDatabase
 from warc.index.protocol import CaptureRow, PageIndexRow, columns
@@ -468,11 +463,7 @@ _pages = st.lists(
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_captures, _pages, st.sampled_from(URLS), st.integers(-70, 70))
 def test_both_answer_the_same(
-    postgres: PostgresServer,
-    captures: list[Capture],
-    pages: list[PageInfo],
-    url: str,
-    second: int,
+    postgres: PostgresServer, captures: list[Capture], pages: list[PageInfo], url: str, second: int
 ) -> None:
     """Whatever the index holds, each question has one answer."""
     at = NOW + timedelta(seconds=second, milliseconds=500)  # no two are equally near
@@ -482,14 +473,8 @@ def test_both_answer_the_same(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         address = parse_index_url(_emptied(postgres))
-        writers: list[Writer] = [
-            SqliteCaptureIndex(folder / "captures.sqlite"),
-            PostgresCaptureIndex(address),
-        ]
-        databases: list[IndexDatabase] = [
-            SqliteDatabase(folder / "captures.sqlite"),
-            PostgresDatabase(address),
-        ]
+        writers: list[Writer] = [SqliteCaptureIndex(folder / "captures.sqlite"), PostgresCaptureIndex(address)]
+        databases: list[IndexDatabase] = [SqliteDatabase(folder / "captures.sqlite"), PostgresDatabase(address)]
         for each in (*writers, *databases):
             stack.callback(each.close)
         for writer in writers:
@@ -553,10 +538,7 @@ def relayed_url(postgres: PostgresServer, relay: Relay, database_url: str) -> st
 def test_many_may_ask_at_once(postgres: PostgresServer, database_url: str) -> None:
     """More questions than connections wait for one another."""
     address = parse_index_url(database_url)
-    with (
-        closing(PostgresCaptureIndex(address)) as writer,
-        closing(PostgresDatabase(address)) as database,
-    ):
+    with closing(PostgresCaptureIndex(address)) as writer, closing(PostgresDatabase(address)) as database:
         writer.add_captures([capture()])
         answers: list[list[Capture]] = []
 
@@ -619,10 +601,7 @@ def copy(collection: CollectionBuilder, url: str) -> None:
     """Put the collection's index into PostgreSQL, and take the file away."""
     collection.close()
     path = collection.layout.captures_db
-    with (
-        closing(sqlite3.connect(path)) as old,
-        closing(PostgresCaptureIndex(parse_index_url(url))) as index,
-    ):
+    with closing(sqlite3.connect(path)) as old, closing(PostgresCaptureIndex(parse_index_url(url))) as index:
         query = f"SELECT {columns(CaptureRow)} FROM captures"
         index.add_rows([CaptureRow(*row) for row in old.execute(query)])
         marks = ", ".join(["%s"] * len(PageIndexRow._fields))

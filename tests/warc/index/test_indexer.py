@@ -54,10 +54,7 @@ async def write(proxy: Proxy, data: bytes, *, page_id: str) -> None:
 
 
 async def test_a_check_is_no_capture_of_its_page(
-    start_process: Callable[..., ProxyProcess],
-    start: Callable[..., Proxy],
-    origin: Origin,
-    layout: Layout,
+    start_process: Callable[..., ProxyProcess], start: Callable[..., Proxy], origin: Origin, layout: Layout
 ) -> None:
     """It is no page, no look-up by URL finds it, it is counted apart, and all of that after a crash, too."""
     proxy = start_process("first")

@@ -20,14 +20,7 @@ from core.timestamps import timestamp14, timestamp14_at, unix_milliseconds
 from core.url_keys import replay_key
 from playback.replay.capture_lookup import CaptureLookup
 from tests.support.examples import examples
-from tests.support.playback_fixtures import (
-    NOW,
-    CollectionBuilder,
-    fetch,
-    png,
-    running_replay,
-    serving,
-)
+from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, png, running_replay, serving
 from tests.support.services.outback import NAMES, Outback, running_outback
 from warc.index.database import SqliteDatabase
 from warc.index.outback import CAPTURES_INDEX, OutbackCdx, cdx_line, parse_cdx, parse_outback_url
@@ -231,16 +224,10 @@ _far = st.lists(
 @settings(deadline=None, max_examples=examples(8))
 @given(_far, st.sampled_from(["https://a.example/page", "http://a.example/page"]), st.integers(-70, 70))
 def test_it_makes_no_difference_where_a_capture_lies(
-    tmp_path_factory: pytest.TempPathFactory,
-    found: list[tuple[str, int, bool]],
-    url: str,
-    second: int,
+    tmp_path_factory: pytest.TempPathFactory, found: list[tuple[str, int, bool]], url: str, second: int
 ) -> None:
     """In SQL, in OutbackCDX, or in both: the same captures in the same order."""
-    folder, at = (
-        tmp_path_factory.mktemp("far"),
-        SECOND + timedelta(seconds=second, milliseconds=400),
-    )
+    folder, at = (tmp_path_factory.mktemp("far"), SECOND + timedelta(seconds=second, milliseconds=400))
     captures = [
         Capture(
             each, replay_key(each), SECOND + timedelta(seconds=when), RecordType.RESPONSE,

@@ -23,15 +23,7 @@ from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW
 from warc.index import page_choice as module
 from warc.index.database import CAPTURES_DDL, SqliteDatabase, key_values
-from warc.index.page_choice import (
-    BEST_FIRST,
-    EXACT_FIRST,
-    OFFERED,
-    WITHHELD,
-    BestPageQuery,
-    best_pages,
-    other_scheme,
-)
+from warc.index.page_choice import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, BestPageQuery, best_pages, other_scheme
 
 URL = "https://a.example/page"
 SHOWN = f"{OFFERED} AND NOT {WITHHELD}"
@@ -76,18 +68,7 @@ def page_row(number: int, url: str, at_ms: int, page_class: str, outcome: str, d
     """A row of `pages`."""
     at = timestamp14(NOW + timedelta(milliseconds=at_ms - AT))
     status = 200 if number % 7 else 404
-    return (
-        f"{number:08}",
-        url,
-        replay_key(url),
-        at,
-        at_ms,
-        url,
-        outcome,
-        status,
-        page_class,
-        device,
-    )
+    return (f"{number:08}", url, replay_key(url), at, at_ms, url, outcome, status, page_class, device)
 
 
 def capture_row(number: int, url: str, at_ms: int, status: int = 200) -> tuple[Any, ...]:
@@ -125,12 +106,7 @@ _rows = st.lists(
 
 
 @settings(deadline=None, max_examples=examples(8))
-@given(
-    _rows,
-    st.sampled_from([URL, "http://a.example/page"]),
-    st.integers(-4_000, 4_000),
-    st.booleans(),
-)
+@given(_rows, st.sampled_from([URL, "http://a.example/page"]), st.integers(-4_000, 4_000), st.booleans())
 def test_the_best_are_those_that_sorting_all_would_give(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[tuple[str, int, PageClass, VisitOutcome, str]],
@@ -147,13 +123,7 @@ def test_the_best_are_those_that_sorting_all_would_give(
         columns = "page_id, captured_ms, device"
         everything = database.rows(
             f"SELECT {columns} FROM pages WHERE urlkey = :key AND {shown} ORDER BY {EXACT_FIRST}, {BEST_FIRST}",
-            {
-                **key,
-                "url": url,
-                "twin": other_scheme(url),
-                "at": AT + offset,
-                "timestamp": timestamp14(at),
-            },
+            {**key, "url": url, "twin": other_scheme(url), "at": AT + offset, "timestamp": timestamp14(at)},
         )
         wanted = BestPageQuery(url, AT + offset, timestamp14(at), shown)
         sizes = module.FEW, module._NEAREST

@@ -226,9 +226,7 @@ def test_revisits_are_brought_together_with_payloads_that_came_later(index: Inde
     assert places == [(FILES[1], 8, 99), (FILES[2], 7, 99)]
 
 
-def test_settling_ends_what_interrupted_attempts_left_in_the_files_that_were_added(
-    index: Index,
-) -> None:
+def test_settling_ends_what_interrupted_attempts_left_in_the_files_that_were_added(index: Index) -> None:
     """A capture of before its page's visit goes, in whatever order the files were read."""
     index.add_page(page(second=20))
     index.add_rows([row(captured_ms=1_699_999_999_999), row(offset=1)])
@@ -300,9 +298,7 @@ def test_whatever_a_page_says_of_itself_can_be_kept(index: Index) -> None:
     assert found["pages"][0][10].replace("\0", "\ufffd") == f"nul \ufffd and {long}\U0001f600"
 
 
-def test_an_empty_index_is_made_once_however_many_come_at_once(
-    make: Callable[[], Index],
-) -> None:
+def test_an_empty_index_is_made_once_however_many_come_at_once(make: Callable[[], Index]) -> None:
     """Eight openers meet; all of them then write into the same tables."""
     start, failed = threading.Barrier(8), []
 
@@ -428,12 +424,7 @@ def test_what_a_page_of_a_login_left_is_of_the_login(index: Index) -> None:
     index.add_page(replace(page(), login="club"))
     index.add_page(page("two"))
 
-    assert logins_of(index) == {
-        (FILES[0], 0): "club",
-        (FILES[1], 0): "club",
-        (FILES[2], 0): None,
-        (FILES[2], 9): None,
-    }
+    assert logins_of(index) == {(FILES[0], 0): "club", (FILES[1], 0): "club", (FILES[2], 0): None, (FILES[2], 9): None}
 
 
 @pytest.mark.parametrize("has_manifest", [True, False])
@@ -460,8 +451,4 @@ def test_how_a_page_was_seen_is_in_its_row(index: Index) -> None:
     index.add_page(page("three"))
 
     told = {each[0]: each[17:] for each in contents(index)["pages"]}
-    assert told == {
-        "one": ("phone", "de-DE", ""),
-        "two": ("desktop", "", ""),
-        "three": ("", "", ""),
-    }
+    assert told == {"one": ("phone", "de-DE", ""), "two": ("desktop", "", ""), "three": ("", "", "")}

@@ -30,13 +30,7 @@ from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
 from weboid.cli.support.commands import ExitCode
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.playback,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow, pytest.mark.timeout(900)]
 
 CLOCK = SystemClock()
 NAMES = ("one", "two")

@@ -17,11 +17,7 @@ _PARENT = (
 
 def test_a_process_and_its_children_go_behind_the_others() -> None:
     """Ours, which started them, does not; a process that is gone is passed over."""
-    with subprocess.Popen(
-        [sys.executable, "-c", _PARENT],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", _PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
 

@@ -180,15 +180,9 @@ def test_the_table_of_who_obeys_what_is_true(monkeypatch: pytest.MonkeyPatch, tm
     compose = str(ROOT / "deploy" / "profile.toml")
     found = {
         "weboid archive": ("default", settings_of("archive", monkeypatch, tmp_path)),
-        "weboid archive --stay": (
-            "default",
-            settings_of("archive --stay", monkeypatch, tmp_path),
-        ),
+        "weboid archive --stay": ("default", settings_of("archive --stay", monkeypatch, tmp_path)),
         "weboid crawl": ("default", settings_of("crawl", monkeypatch, tmp_path)),
-        "weboid wiki watch": (
-            "wiki",
-            settings_of("archive --stay", monkeypatch, tmp_path, "--profile=wiki"),
-        ),
+        "weboid wiki watch": ("wiki", settings_of("archive --stay", monkeypatch, tmp_path, "--profile=wiki")),
         "weboid worker": ("default", settings_of("worker", monkeypatch, tmp_path)),
         "docker-compose.yml": (
             "deploy/profile.toml",

@@ -14,11 +14,7 @@ from weboid.app.setup_check import SetupHealth
 
 @pytest.mark.parametrize(
     ("soft", "health"),
-    [
-        (1_024, SetupHealth.GOOD),
-        (1_011, SetupHealth.WARN),
-        (resource.RLIM_INFINITY, SetupHealth.GOOD),
-    ],
+    [(1_024, SetupHealth.GOOD), (1_011, SetupHealth.WARN), (resource.RLIM_INFINITY, SetupHealth.GOOD)],
 )
 def test_a_checker_may_open_as_many_connections_as_the_profile_says(soft: int, health: SetupHealth) -> None:
     """Else sites seem to fail that are well; the remedy names the number."""
@@ -41,18 +37,14 @@ def test_the_kernel_tells_of_its_clock() -> None:
 
 def test_a_scanner_that_is_not_there_is_no_fault(tmp_path: Path) -> None:
     """It is said how to get it, or that it does not answer."""
-    missing, silent = (
-        setup_check.check_scanner(""),
-        setup_check.check_scanner(f"unix:{tmp_path}/clamd"),
-    )
+    missing, silent = (setup_check.check_scanner(""), setup_check.check_scanner(f"unix:{tmp_path}/clamd"))
     assert (missing.health, silent.health) == (SetupHealth.WARN, SetupHealth.WARN)
     assert "clamav-daemon" in missing.remedy
     assert "does not answer" in silent.text
 
 
 @pytest.mark.parametrize(
-    ("said", "health"),
-    [(b"ClamAV 1.4.3/27700/Sun\0", SetupHealth.GOOD), (b"nothing\0", SetupHealth.WARN)],
+    ("said", "health"), [(b"ClamAV 1.4.3/27700/Sun\0", SetupHealth.GOOD), (b"nothing\0", SetupHealth.WARN)]
 )
 def test_a_scanner_is_asked(tmp_path: Path, said: bytes, health: SetupHealth) -> None:
     """One that is there and gives no answer is told."""

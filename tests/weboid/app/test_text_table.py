@@ -15,12 +15,7 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE, Frontier, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
-from crawler.status.collection_status import (
-    CollectionHoldings,
-    CollectionStatus,
-    CopyCheckSummary,
-    read_overview,
-)
+from crawler.status.collection_status import CollectionHoldings, CollectionStatus, CopyCheckSummary, read_overview
 from crawler.status.status_server import families
 from weboid.app.text_table import clean, fitted, sparkline, table
 from weboid.cli.crawl.crawl_status import status_lines

@@ -15,10 +15,7 @@ from weboid.app import visit_results
 @pytest.mark.parametrize(
     ("reason", "is_gone"),
     [
-        (
-            "robots: robots.txt cannot be fetched (connect: museum.example:443 cannot be reached)",
-            True,
-        ),
+        ("robots: robots.txt cannot be fetched (connect: museum.example:443 cannot be reached)", True),
         ("robots: robots.txt cannot be fetched (dns: museum.example does not resolve)", True),
         ("robots: robots.txt cannot be fetched (status 503)", False),
         ("the worker is gone", False),

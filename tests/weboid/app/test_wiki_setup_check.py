@@ -14,13 +14,7 @@ from tests.support.services.ports import free_port
 from tests.support.wiki_town import Town, article, profile_of, running_town
 from tests.support.wiki_writer import BOT, BOT_SECRET, make_bot
 
-pytestmark = [
-    pytest.mark.proxy,
-    pytest.mark.playback,
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.proxy, pytest.mark.playback, pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
 
 HALL = article("The hall", "<p>It is large.</p>")
 HALL_TEXT = "The hall.<ref>[http://museum.org/ The hall], seen.</ref> See http://site.org/."

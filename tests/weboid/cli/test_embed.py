@@ -248,16 +248,7 @@ def test_two_runs_at_once_do_each_other_no_harm(front: Front, site: Path) -> Non
     """Each file is written at once, or not at all."""
     for number in range(60):
         (site / f"{number}.html").write_bytes(HTML)
-    command = [
-        sys.executable,
-        "-m",
-        "weboid",
-        "embed",
-        "filter",
-        str(site),
-        "--in-place",
-        "--json",
-    ]
+    command = [sys.executable, "-m", "weboid", "embed", "filter", str(site), "--in-place", "--json"]
     more = ["--front", front.origin, "--wiki", "me@me"]
     runs = [subprocess.Popen([*command, *more], stdout=subprocess.DEVNULL) for _ in range(2)]
 
@@ -273,15 +264,7 @@ def test_the_proxy_starts_says_where_and_ends_when_it_is_asked_to(front: Front) 
     """As a service manager does it."""
     with running_upstream() as upstream:
         upstream.answer = lambda _: page(HTML)
-        command = [
-            sys.executable,
-            "-m",
-            "weboid",
-            "embed",
-            "proxy",
-            "--listen",
-            "127.0.0.1:0",
-        ]
+        command = [sys.executable, "-m", "weboid", "embed", "proxy", "--listen", "127.0.0.1:0"]
         more = ["--upstream", upstream.origin, "--front", front.origin, "--wiki", "me@me"]
         process = subprocess.Popen([*command, *more], stdout=subprocess.PIPE, text=True)
         with process:

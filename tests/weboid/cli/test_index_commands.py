@@ -49,9 +49,7 @@ def chosen(settings: Settings, database_url: str, redis_server: RedisServer, tmp
     """Settings of machines that share both indexes."""
     dedup = f"{redis_server.url}?index={tmp_path.name}"
     return replace(
-        settings,
-        proxy=replace(settings.proxy, dedup_url=dedup),
-        index=IndexSettings(url=database_url, patience_s=5.0),
+        settings, proxy=replace(settings.proxy, dedup_url=dedup), index=IndexSettings(url=database_url, patience_s=5.0)
     )
 
 
@@ -158,11 +156,7 @@ def test_an_index_of_another_version_is_rebuilt(sound: Layout, chosen: Settings,
 
 
 def test_an_index_is_not_rebuilt_under_those_who_write_it(
-    launch: Launch,
-    layout: Layout,
-    chosen: Settings,
-    database_url: str,
-    monkeypatch: pytest.MonkeyPatch,
+    launch: Launch, layout: Layout, chosen: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever comes first keeps the other out; readers of the collection may look all the time."""
     monkeypatch.setattr("warc.rebuild.LOCK_TRIES", 2)

@@ -99,10 +99,7 @@ def test_commands_take_settings_and_seeds_from_the_file(own: Weboid, config: Pat
     named = own.call("crawl", "https://c.example/", "--dry-run", "--json")
 
     first, second = ran.events
-    assert ([each["url"] for each in first["seeds"]], first["budgets"]) == (
-        ["https://a.example/"],
-        ["3 pages"],
-    )
+    assert ([each["url"] for each in first["seeds"]], first["budgets"]) == (["https://a.example/"], ["3 pages"])
     assert [each["url"] for each in second["seeds"]] == ["https://b.example/"]
     assert [each["url"] for each in named.events[0]["seeds"]] == ["https://c.example/"]
 

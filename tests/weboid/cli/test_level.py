@@ -95,11 +95,7 @@ def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -
     """Refusals say what would be allowed, or who may; nothing is changed by them."""
     ask = ("--link", LINK, "--wiki", "w", "--actor", "Ann Lee@w")
     code, _, told = level("set", "text", *ask)
-    assert (code, "no right" in told, "rights --wiki w" in told) == (
-        ExitCode.INPUT,
-        True,
-        True,
-    )
+    assert (code, "no right" in told, "rights --wiki w" in told) == (ExitCode.INPUT, True, True)
 
     assert level("rights", "--wiki", "w", "--most", "html")[0] == ExitCode.OK
     assert level("set", "html", *ask)[0] == ExitCode.OK

@@ -182,9 +182,7 @@ def test_a_dry_run_does_nothing(weboid: Weboid) -> None:
     assert not weboid.collection.exists()
 
 
-def test_a_page_is_archived_again_when_it_is_due_and_readers_see_both(
-    weboid_with: Callable[..., Weboid],
-) -> None:
+def test_a_page_is_archived_again_when_it_is_due_and_readers_see_both(weboid_with: Callable[..., Weboid]) -> None:
     """`[recrawl] every`, a run that stays, and the list of captures that the front shows."""
     weboid = weboid_with(recrawl={"every": "2s"}, policy={"robots": "ignore"})
     url = f"{RULES}/page/plain"

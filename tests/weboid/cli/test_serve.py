@@ -65,10 +65,7 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(served: tuple[Weboid, in
 
     assert before == 404
     assert added.code == 0, added.err
-    assert (page["title"], [link["url"] for link in page["links"]]) == (
-        "Seite",
-        ["https://verlag.de/a"],
-    )
+    assert (page["title"], [link["url"] for link in page["links"]]) == ("Seite", ["https://verlag.de/a"])
     assert 'href="/links"' in home
     assert codes == {200}
 

@@ -31,15 +31,7 @@ from playback.takedown_audit import (
     front_probes,
     traces_of,
 )
-from tests.support.playback_fixtures import (
-    NOW,
-    CollectionBuilder,
-    Reply,
-    Served,
-    fetch,
-    png,
-    serving,
-)
+from tests.support.playback_fixtures import NOW, CollectionBuilder, Reply, Served, fetch, png, serving
 from tests.warc.index.test_database import copy
 from warc.index.database import open_database
 
@@ -144,12 +136,7 @@ def whole_page(builder: CollectionBuilder, url: str, word: str, colour: str, **c
 
 
 @pytest.mark.parametrize(
-    ("kind", "effect"),
-    [
-        (TakedownKind.URL, TakedownEffect.BLOCK),
-        (TakedownKind.CAPTURE, TakedownEffect.HIDE),
-    ],
-    ids=str,
+    ("kind", "effect"), [(TakedownKind.URL, TakedownEffect.BLOCK), (TakedownKind.CAPTURE, TakedownEffect.HIDE)], ids=str
 )
 def test_no_route_shows_what_was_taken_down(
     kind: TakedownKind, effect: TakedownEffect, house: House, site: str
@@ -206,11 +193,7 @@ def test_a_framed_document_is_withheld_wherever_it_is_shown(
     assert all(_FRAMED_WORDS in reply.text for reply in before)
     assert statuses(house, *(f"/c/{AT}{part}" for part in parts)) == [200] * 4
     digest = hashlib.sha256(f"<p>{_FRAMED_WORDS}</p>".encode()).hexdigest()
-    names = {
-        TakedownKind.URL: framed,
-        TakedownKind.HOST: framed.split("/")[2],
-        TakedownKind.DIGEST: f"sha256:{digest}",
-    }
+    names = {TakedownKind.URL: framed, TakedownKind.HOST: framed.split("/")[2], TakedownKind.DIGEST: f"sha256:{digest}"}
 
     number = house.take_down(names[kind], kind)
 
@@ -564,18 +547,7 @@ def test_decisions_beside_a_shared_index_hold_on_every_machine(tmp_path: Path, d
                 return any(answers() == {wanted} for _ in range(500))
 
             assert answers() == {200}
-            decided = Takedown(
-                0,
-                TakedownKind.URL,
-                url,
-                "",
-                TakedownEffect.BLOCK,
-                "",
-                "",
-                "anna",
-                _CLOCK.now(),
-                None,
-            )
+            decided = Takedown(0, TakedownKind.URL, url, "", TakedownEffect.BLOCK, "", "", "anna", _CLOCK.now(), None)
             book.add_takedowns(store, [decided])
             assert become(451)
             book.lift_takedowns(store, [1], actor="anna", reason="done", now=_CLOCK.now())

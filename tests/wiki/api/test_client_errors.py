@@ -55,12 +55,7 @@ async def test_a_query_that_goes_in_a_circle_ends(front: Front, api_at: ApiAt) -
         (Answer(503, PAGE, {"Retry-After": "12"}), WikiAwayError, 12),
         (
             Answer(
-                503,
-                PAGE,
-                {
-                    "Date": "Sat, 21 Nov 2026 20:00:00 GMT",
-                    "Retry-After": "Sat, 21 Nov 2026 20:00:10 GMT",
-                },
+                503, PAGE, {"Date": "Sat, 21 Nov 2026 20:00:00 GMT", "Retry-After": "Sat, 21 Nov 2026 20:00:10 GMT"}
             ),
             WikiAwayError,
             10,
@@ -68,31 +63,18 @@ async def test_a_query_that_goes_in_a_circle_ends(front: Front, api_at: ApiAt) -
         (Answer.refusing("internal_api_error_DBQueryError"), WikiAwayError, None),
         (Answer(502, PAGE), WikiAwayError, None),
         (Answer(200, PAGE, {"Content-Type": "text/html"}), WikiAwayError, None),
-        (
-            Answer(200, b'{"query": {"gen', {"Content-Type": "application/json"}),
-            WikiAwayError,
-            None,
-        ),
+        (Answer(200, b'{"query": {"gen', {"Content-Type": "application/json"}), WikiAwayError, None),
         (Answer(200, b'{"query": {}}', cut=5), WikiAwayError, None),
         (Answer(200, b"[1]", {"Content-Type": "application/json"}), WikiAwayError, None),
         (Answer(200, b"", {}), WikiAwayError, None),
         (Answer(200, b"x" * 50, {"Content-Encoding": "gzip"}), WikiAwayError, None),
-        (
-            Answer(200, gzip.compress(b"{}" * 99)[:-9], {"Content-Encoding": "gzip"}),
-            WikiAwayError,
-            None,
-        ),
+        (Answer(200, gzip.compress(b"{}" * 99)[:-9], {"Content-Encoding": "gzip"}), WikiAwayError, None),
         (Answer(200, b"x", {"Content-Encoding": "br"}), WikiAwayError, None),
     ],
     ids=lambda value: None if not isinstance(value, str) else value,
 )
 async def test_what_may_pass_is_asked_again_and_then_told(
-    front: Front,
-    api_at: ApiAt,
-    pauses: Pauses,
-    answer: Answer,
-    error: type[WikiAwayError],
-    pause: float | None,
+    front: Front, api_at: ApiAt, pauses: Pauses, answer: Answer, error: type[WikiAwayError], pause: float | None
 ) -> None:
     """After the time that the wiki asks for, else a growing one; four times, then the error goes up."""
     async with api_at(front.api) as api:
@@ -148,11 +130,7 @@ async def test_a_wiki_that_is_not_there_is_known_to_have_done_nothing(api_at: Ap
         (Answer.refusing("abusefilter-disallowed"), PermissionDeniedError, "abusefilter"),
         (Answer.refusing("badvalue", "Unrecognized\x1b[2J value"), WikiRefusedError, "badvalue"),
         (Answer.of_json({"error": "broken"}), WikiRefusedError, "broken"),
-        (
-            Answer.of_json({"errors": [{"code": "readapidenied", "text": "No"}]}),
-            LoggedOutError,
-            "readapidenied",
-        ),
+        (Answer.of_json({"errors": [{"code": "readapidenied", "text": "No"}]}), LoggedOutError, "readapidenied"),
         (Answer.of_json({"error": {"code": "x", "*": "old"}}), WikiRefusedError, "old"),
     ],
     ids=str,
@@ -171,11 +149,7 @@ async def test_what_does_not_pass_is_told_at_once(
 
 @pytest.mark.parametrize(
     "account",
-    [
-        WikiCredentials(basic="me:pw"),
-        WikiCredentials(token="a.b.c" * 20),
-        WikiCredentials("U@a", password="pw"),
-    ],
+    [WikiCredentials(basic="me:pw"), WikiCredentials(token="a.b.c" * 20), WikiCredentials("U@a", password="pw")],
     ids=["basic", "token", "password"],
 )
 async def test_secrets_do_not_follow_a_redirect_to_another_server(

@@ -5,13 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigError
-from wiki.api.credentials import (
-    WikiCredentials,
-    check_login,
-    read_account,
-    read_secret,
-    split_basic,
-)
+from wiki.api.credentials import WikiCredentials, check_login, read_account, read_secret, split_basic
 from wiki.api.models import LoggedOutError, ThrottledError
 from wiki.api.transport import ApiRequest
 
@@ -77,12 +71,7 @@ def test_what_does_not_go_together_is_refused(file: Path) -> None:
 
 def test_no_secret_is_shown() -> None:
     """Logs and tracebacks show an account's text."""
-    shown = repr(
-        [
-            WikiCredentials("A@b", "pw-secret", "", "u:basic-secret"),
-            WikiCredentials(token="token-secret"),
-        ]
-    )
+    shown = repr([WikiCredentials("A@b", "pw-secret", "", "u:basic-secret"), WikiCredentials(token="token-secret")])
     assert "secret" not in shown
 
 

@@ -31,12 +31,7 @@ from wiki.sync.webhook import parse_datagram
 
 RECENT: dict[str, Any] = {
     "$schema": "/mediawiki/recentchange/1.0.0",
-    "meta": {
-        "domain": "de.wikipedia.org",
-        "dt": "2026-11-21T20:00:00.123Z",
-        "id": "a",
-        "offset": 5,
-    },
+    "meta": {"domain": "de.wikipedia.org", "dt": "2026-11-21T20:00:00.123Z", "id": "a", "offset": 5},
     "id": 77,
     "type": "edit",
     "namespace": 0,
@@ -60,10 +55,7 @@ LINKS: dict[str, Any] = {
     "page_namespace": 0,
     "rev_id": 9,
     "performer": {"user_text": "X", "user_is_bot": False},
-    "added_links": [
-        {"link": "https://a.example/?b=1", "external": True},
-        {"link": "/wiki/Milch", "external": False},
-    ],
+    "added_links": [{"link": "https://a.example/?b=1", "external": True}, {"link": "/wiki/Milch", "external": False}],
     "removed_links": [{"link": "https://b.example/", "external": True}],
 }
 
@@ -163,10 +155,7 @@ async def test_a_stream_that_is_none_is_away(stream: Stream, pauses: Pauses) -> 
 @given(
     st.lists(
         st.one_of(
-            st.tuples(
-                st.just("data"),
-                st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=8),
-            ),
+            st.tuples(st.just("data"), st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=8)),
             st.tuples(st.just(""), st.just(" a comment")),
             st.tuples(st.just("id"), st.sampled_from(["1", "2", ""])),
             st.just(("end", "")),

@@ -37,15 +37,7 @@ ALL: dict[str, Any] = {"with_text": True, "with_categories": True, "with_templat
 async def test_titles_without_a_page_are_told(front: Front, api_at: ApiAt, writer: Writer) -> None:
     """As they were given; other wikis' and invalid ones are no pages that are missing here."""
     writer.write("Pg there", "x")
-    titles = [
-        "pg there",
-        "Pg_there",
-        "pg gone",
-        "Pg_gone",
-        "wikipedia:Foo",
-        "Special:Version",
-        "<bad>",
-    ]
+    titles = ["pg there", "Pg_there", "pg gone", "Pg_gone", "wikipedia:Foo", "Special:Version", "<bad>"]
     many = [f"Pg number {number}" for number in range(60)]
     async with api_at(front.api) as api:
         assert await missing_titles(api, titles) == {"pg gone", "Pg_gone"}
@@ -65,11 +57,7 @@ async def test_a_page_is_read_whole(front: Front, api_at: ApiAt, writer: Writer)
         (found,) = await read_pages(api, page_ids=[page], **ALL)
         (bare,) = await read_pages(api, titles=["pg_whole"])
     assert (found.page_id, found.title, found.rev_id) == (page, "Pg whole", rev)
-    assert sorted(found.links) == [
-        "//example.org/",
-        "https://example.com/a?b=1&c=2",
-        "https://example.com/t",
-    ]
+    assert sorted(found.links) == ["//example.org/", "https://example.com/a?b=1&c=2", "https://example.com/t"]
     assert sorted(found.interwiki_links) == [("doi", "10.1/x"), ("wikipedia", "Foo")]
     assert found.categories == ("Category:Pg cat",)
     assert found.templates == ("Template:Pg",)
@@ -169,10 +157,7 @@ async def test_the_first_format_is_read_as_well(front: Front, api_at: ApiAt, wri
         found, gone = await read_pages(api, titles=["Pg format", "Pg no format"], **ALL)
         facts = await read_site_facts(api)
         again = await read_pages(api, page_ids=[page, 999_999])
-    assert (found.links, found.interwiki_links) == (
-        ("https://example.com/f",),
-        (("wikipedia", "F"),),
-    )
+    assert (found.links, found.interwiki_links) == (("https://example.com/f",), (("wikipedia", "F"),))
     assert found.text is not None
     assert found.text.startswith("#RED")
     assert (found.rev_id, found.is_redirect, found.is_missing) == (rev, True, False)
@@ -184,9 +169,7 @@ async def test_the_first_format_is_read_as_well(front: Front, api_at: ApiAt, wri
 
 @slow
 @pytest.mark.parametrize(
-    "pages",
-    ["x", [5], [{"pageid": 1, "extlinks": "x"}], {"1": [1]}, [{"pageid": 1, "revisions": [1]}]],
-    ids=str,
+    "pages", ["x", [5], [{"pageid": 1, "extlinks": "x"}], {"1": [1]}, [{"pageid": 1, "revisions": [1]}]], ids=str
 )
 async def test_pages_of_another_form_are_an_error(front: Front, api_at: ApiAt, pages: Any) -> None:
     """Nothing half understood comes back: a link that seems gone would be taken for gone."""
@@ -206,10 +189,7 @@ async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
     writer.write("Help talk:Bb", "#REDIRECT [[Help talk:B]]")
     async with api_at(front.api) as api:
         source = WikiSource(api, WikibaseRepository(api, lambda _address: api))
-        whole, from_b = (
-            await source.listing("namespace", "13"),
-            await source.listing("namespace", "13", "B"),
-        )
+        whole, from_b = (await source.listing("namespace", "13"), await source.listing("namespace", "13", "B"))
         none = await source.listing("namespace", "2")
         front.override["aplimit"] = "2"
         first = await source.listing("namespace", "13")

@@ -55,13 +55,7 @@ async def test_each_way_in_which_a_page_changes_is_told_once(front: Front, api_a
         again = await changes_since(api, batch.cursor)
     told = _of(batch)
     assert (
-        told[:4]
-        == [
-            ("new", "Chg A", ""),
-            ("edit", "Chg A", ""),
-            ("new", "Chg B", ""),
-            ("move", "Chg A", "Chg A2"),
-        ]
+        told[:4] == [("new", "Chg A", ""), ("edit", "Chg A", ""), ("new", "Chg B", ""), ("move", "Chg A", "Chg A2")]
         or ("new", "Chg B", "") not in told
     )  # its row goes with the page when that is deleted
     assert ("move", "Chg B", "Chg B2") in told
@@ -112,10 +106,7 @@ async def test_what_is_hidden_is_passed_over(wiki: Wiki, front: Front, api_at: A
         writer.move("Hidden", "Hidden away", noredirect=1)
         logs = writer.ask(action="query", list="logevents", leaction="move/move", lelimit=1)
         writer.act(
-            action="revisiondelete",
-            type="logging",
-            ids=logs["query"]["logevents"][0]["logid"],
-            hide="content|user",
+            action="revisiondelete", type="logging", ids=logs["query"]["logevents"][0]["logid"], hide="content|user"
         )
         writer.act(action="revisiondelete", type="revision", ids=rev, hide="user", target="Hidden away")
         batch = await changes_since(api, start)
@@ -155,8 +146,7 @@ class Listed:
             return Answer.of_json(told)
         start = asked.params.get("rcstart", "")
         rows = sorted(
-            (row for row in self.rows if row["timestamp"] >= start),
-            key=lambda row: (row["timestamp"], row["rcid"]),
+            (row for row in self.rows if row["timestamp"] >= start), key=lambda row: (row["timestamp"], row["rcid"])
         )
         if further := asked.params.get("rccontinue"):
             moment, _, number = further.partition("|")
@@ -247,13 +237,7 @@ async def test_a_clock_that_goes_back_loses_nothing_and_repeats_nothing(
     ids=["an-hour", "a-week", "purged", "empty-for-long", "quiet"],
 )
 async def test_a_cursor_older_than_what_the_wiki_keeps_is_a_gap(
-    front: Front,
-    api_at: ApiAt,
-    listed: Listed,
-    away: timedelta,
-    oldest: int | None,
-    last_id: int,
-    is_gap: bool,
+    front: Front, api_at: ApiAt, listed: Listed, away: timedelta, oldest: int | None, last_id: int, is_gap: bool
 ) -> None:
     """Every page is then to be read again."""
     if oldest is not None:
@@ -265,9 +249,7 @@ async def test_a_cursor_older_than_what_the_wiki_keeps_is_a_gap(
 
 @slow
 @pytest.mark.parametrize(
-    "rows",
-    [[5], {"a": 5}, "x", [{"rcid": 1, "type": "edit"}], [{"rcid": 1, "timestamp": "soon"}]],
-    ids=str,
+    "rows", [[5], {"a": 5}, "x", [{"rcid": 1, "type": "edit"}], [{"rcid": 1, "timestamp": "soon"}]], ids=str
 )
 async def test_what_is_no_list_of_changes_is_an_error(front: Front, api_at: ApiAt, rows: Any) -> None:
     """The cursor then stays where it was."""
@@ -341,8 +323,7 @@ def test_entries_of_the_log_are_told_apart(log: str, kind: ChangeKind) -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(list(_row(1, NOW))),
-        st.one_of(st.none(), st.integers(), st.text(), st.lists(st.integers())),
+        st.sampled_from(list(_row(1, NOW))), st.one_of(st.none(), st.integers(), st.text(), st.lists(st.integers()))
     )
 )
 @settings(deadline=None)

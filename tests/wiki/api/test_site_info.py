@@ -82,9 +82,7 @@ async def test_what_other_wikis_say_is_understood(
 
 @slow
 @pytest.mark.parametrize(
-    "general",
-    [{"generator": "Other 2"}, {"wikiid": "a b"}, {"wikiid": None}, {"generator": 5}],
-    ids=str,
+    "general", [{"generator": "Other 2"}, {"wikiid": "a b"}, {"wikiid": None}, {"generator": 5}], ids=str
 )
 async def test_what_is_no_wiki_of_mediawiki_is_refused(front: Front, api_at: ApiAt, general: dict[str, Any]) -> None:
     """Another program's API, or one that hides its name."""
@@ -97,8 +95,7 @@ async def test_what_is_no_wiki_of_mediawiki_is_refused(front: Front, api_at: Api
 
 @slow
 @pytest.mark.parametrize(
-    "path",
-    ["", "/", "/wiki/Main_Page", "/index.php?title=X&action=edit", "/api.php?x=1", "/nowhere/x"],
+    "path", ["", "/", "/wiki/Main_Page", "/index.php?title=X&action=edit", "/api.php?x=1", "/nowhere/x"]
 )
 async def test_the_api_is_found_from_any_address(wiki: Wiki, api_at: ApiAt, path: str) -> None:
     """Pages, forms, the API itself, and pages that are not there."""

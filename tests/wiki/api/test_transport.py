@@ -7,9 +7,7 @@ import pytest
 
 from tests.support.wiki_front import Front
 from tests.wiki.api.conftest import ApiAt
-from wiki.api.models import (
-    WikiAwayError,
-)
+from wiki.api.models import WikiAwayError
 from wiki.api.transport import ApiResponse, ApiTransport
 
 pytestmark = pytest.mark.slow

@@ -34,9 +34,7 @@ def items() -> Iterator[Repository]:
 
 @given(st.lists(st.tuples(PROPERTIES, VALUES, RANKS, KINDS), max_size=8))
 @settings(deadline=None, max_examples=examples(30))
-def test_an_item_says_what_its_statements_say_that_hold(
-    said: list[tuple[str, Any, str, str]],
-) -> None:
+def test_an_item_says_what_its_statements_say_that_hold(said: list[tuple[str, Any, str, str]]) -> None:
     """Deprecated ones do not; an unknown value, none, or a quantity counts for the property alone."""
     found = parse_claims(claims(*(statement(p, v, rank=r, snaktype=k) for p, v, r, k in said)))
     holding = [(p, v, k) for p, v, r, k in said if r != "deprecated"]
@@ -98,10 +96,7 @@ async def test_a_repository_in_trouble_is_an_error(
     async with api_at(items.api, attempts=2) as api:
         with pytest.raises(error):
             await read_statements(api, ["Q1"])
-    assert (5 in pauses.slept, 7 in pauses.slept) == (
-        b"maxlag" in answer.body,
-        answer.status == 429,
-    )
+    assert (5 in pauses.slept, 7 in pauses.slept) == (b"maxlag" in answer.body, answer.status == 429)
 
 
 async def test_what_a_repository_does_not_have_is_told(items: Repository, api_at: ApiAt) -> None:
@@ -115,15 +110,9 @@ async def test_what_a_repository_does_not_have_is_told(items: Repository, api_at
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        (
-            {"base": "https://www.wikidata.org", "scriptpath": "/w"},
-            "https://www.wikidata.org/w/api.php",
-        ),
+        ({"base": "https://www.wikidata.org", "scriptpath": "/w"}, "https://www.wikidata.org/w/api.php"),
         ({"base": "//data.example.org", "scriptpath": ""}, "http://data.example.org/api.php"),
-        (
-            {"base": "https://me:pw@data.example.org", "scriptpath": "/w"},
-            "https://data.example.org/w/api.php",
-        ),
+        ({"base": "https://me:pw@data.example.org", "scriptpath": "/w"}, "https://data.example.org/w/api.php"),
         ({"base": "file:///etc/passwd", "scriptpath": ""}, ""),
         ({"base": "http://data.example.org:25", "scriptpath": ""}, ""),
         ({"base": 5}, ""),

@@ -240,11 +240,7 @@ async def test_a_declined_revert_is_repeated(shop: Shop, reader: Writer) -> None
 
     assert tally.did == {PageEditStatus.EDITED: 1}
     found = newest(shop, edit)
-    assert (found.state, found.reviewed_by, found.note) == (
-        EditState.DECLINED,
-        "Owner",
-        "it is dead",
-    )
+    assert (found.state, found.reviewed_by, found.note) == (EditState.DECLINED, "Owner", "it is dead")
 
 
 def decide(shop: Shop, edit: BotEdit, *, is_right: bool) -> None:

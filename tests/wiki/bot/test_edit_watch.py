@@ -98,13 +98,7 @@ def revision(rev: int, user: str, *, sha1: str = "", comment: str = "", tags: tu
         ([revision(12, "Vandal"), revision(13, "Admin", sha1="base")], EditState.SWEPT),
         ([revision(12, "Vandal"), revision(13, "Admin", sha1="older")], EditState.SWEPT),
         # Restored, and the comment names our revision: that was about us.
-        (
-            [
-                revision(12, "Vandal"),
-                revision(13, "Admin", sha1="base", comment="undo 11, no copy"),
-            ],
-            EditState.REVERTED,
-        ),
+        ([revision(12, "Vandal"), revision(13, "Admin", sha1="base", comment="undo 11, no copy")], EditState.REVERTED),
         # An edit of somebody in between that was not taken back.
         ([revision(12, "Friend"), revision(13, "Reader")], EditState.REVERTED),
         # The same person edited in between: nothing of others was swept away.

@@ -98,11 +98,7 @@ async def test_a_dry_run_shows_and_writes_nothing(shop: Shop) -> None:
     assert tally.did == {PageEditStatus.PROPOSED: 1}
     assert isinstance(told[0], PageEditResult)
     diff = told[0].diff()
-    assert [line[0] for line in diff if not line.startswith(("---", "+++", "@@"))] == [
-        "-",
-        "+",
-        " ",
-    ]
+    assert [line[0] for line in diff if not line.startswith(("---", "+++", "@@"))] == ["-", "+", " "]
     assert (len(shop.revisions(title)), shop.edits()) == (1, [])
 
 
@@ -266,13 +262,7 @@ async def test_a_block_from_one_page_is_about_that_page(shop: Shop) -> None:
     shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
     shop.writer.act(
-        action="block",
-        user=BOT,
-        reason="here",
-        expiry="infinite",
-        partial=1,
-        pagerestrictions=first,
-        allowusertalk=1,
+        action="block", user=BOT, reason="here", expiry="infinite", partial=1, pagerestrictions=first, allowusertalk=1
     )
     try:
         tally, _ = await shop.run()

@@ -51,11 +51,7 @@ async def test_a_run_that_dies_at_a_step_is_finished_by_the_next(shop: Shop, ste
     assert len(shop.revisions(title)) == 2
     made = [edit for edit in shop.edits() if edit.state is EditState.MADE]
     assert [edit.rev for edit in made] == [shop.revisions(title)[0]["revid"]]
-    assert {edit.state for edit in shop.edits()} <= {
-        EditState.MADE,
-        EditState.NOTHING,
-        EditState.ABANDONED,
-    }
+    assert {edit.state for edit in shop.edits()} <= {EditState.MADE, EditState.NOTHING, EditState.ABANDONED}
 
 
 async def test_a_young_edit_that_cannot_be_found_waits(shop: Shop) -> None:
@@ -164,10 +160,7 @@ async def test_an_answer_that_never_comes_is_found_out_later(shop: Shop) -> None
     """The edit was made, the answer was lost: the next run finds it in the history."""
     title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
     shop.give_copy(URL)
-    async with (
-        before_the_wiki(shop, None, passes_on=True) as address,
-        shop.bot(address=address) as bot,
-    ):
+    async with before_the_wiki(shop, None, passes_on=True) as address, shop.bot(address=address) as bot:
         first = await bot.run()
 
     second, _ = await shop.run()
@@ -234,10 +227,7 @@ async def test_a_refusal_in_the_older_way_is_told_apart(shop: Shop) -> None:
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
         b"Connection: close\r\n\r\n%s" % (len(body), body)
     )
-    async with (
-        before_the_wiki(shop, answer, passes_on=False) as address,
-        shop.bot(address=address) as bot,
-    ):
+    async with before_the_wiki(shop, answer, passes_on=False) as address, shop.bot(address=address) as bot:
         tally = await bot.run()
 
     assert tally.did == {PageEditStatus.REFUSED: 1}

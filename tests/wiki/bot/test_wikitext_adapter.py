@@ -5,13 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from wiki.bot.wikitext_adapter import (
-    PageAdapter,
-    UnsafeRepairError,
-    align_citations,
-    verify_idempotent,
-    verify_repair,
-)
+from wiki.bot.wikitext_adapter import PageAdapter, UnsafeRepairError, align_citations, verify_idempotent, verify_repair
 from wiki.settings import BotSettings
 from wiki.wikitext.citation_model import ArchivedCopy, LinkCondition, LinkRemedy, RepairedText
 from wiki.wikitext.template_map import rules_for

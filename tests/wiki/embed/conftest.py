@@ -1,6 +1,3 @@
 """Fixtures of wiki/embed."""
 
-from tests.support.embed_fixtures import (  # noqa: F401 fixtures
-    front,
-    proxied,
-)
+from tests.support.embed_fixtures import front, proxied  # noqa: F401 fixtures

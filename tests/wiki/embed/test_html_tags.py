@@ -126,23 +126,13 @@ def test_of_attributes_with_one_name_the_first_counts() -> None:
 
     found = [(each.name, data[each.start : each.end], each.quote) for each in tag_attributes(data, tag)]
 
-    assert found == [
-        (b"href", b"x", b"'"),
-        (b"class", b"", None),
-        (b"title", b"a>b", b'"'),
-    ]
+    assert found == [(b"href", b"x", b"'"), (b"class", b"", None), (b"title", b"a>b", b'"')]
     assert tag.end == len(data)
 
 
 @pytest.mark.parametrize(
     ("data", "is_closed"),
-    [
-        (b"<g/>", True),
-        (b"<g x=1 />", True),
-        (b'<g x=""/>', True),
-        (b"<g x=/>", False),
-        (b"<g>", False),
-    ],
+    [(b"<g/>", True), (b"<g x=1 />", True), (b'<g x=""/>', True), (b"<g x=/>", False), (b"<g>", False)],
     ids=["bare", "space", "quoted", "in-value", "open"],
 )
 def test_a_slash_closes_a_tag_unless_it_is_part_of_a_value(data: bytes, is_closed: bool) -> None:

@@ -13,13 +13,7 @@ from core.clock import SystemClock
 from core.errors import ConfigError
 from tests.support.embed_front import Front, answer_of
 from tests.support.examples import examples
-from wiki.embed.link_lookup import (
-    HttpLinkLookup,
-    LinkAnswer,
-    LookupOptions,
-    read_answers,
-    url_batches,
-)
+from wiki.embed.link_lookup import HttpLinkLookup, LinkAnswer, LookupOptions, read_answers, url_batches
 
 FRONT = "https://archive.test"
 URL = "https://cited.example.com/x"
@@ -43,10 +37,7 @@ class Watch:
 def lookup(front: Front, clock: Any = None, *, timeout_s: float = 10, **manner: Any) -> HttpLinkLookup:
     """Somebody who asks the front."""
     return HttpLinkLookup(
-        front.origin,
-        clock=clock or SystemClock(),
-        timeout_s=timeout_s,
-        manner=LookupOptions(**manner),
+        front.origin, clock=clock or SystemClock(), timeout_s=timeout_s, manner=LookupOptions(**manner)
     )
 
 
@@ -224,8 +215,7 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.sampled_from(("links", "url", "answer", "href", "copy", "group", "words", "fresh_s")),
-            inner,
+            st.sampled_from(("links", "url", "answer", "href", "copy", "group", "words", "fresh_s")), inner
         )
     ),
     max_leaves=20,
@@ -244,12 +234,7 @@ def test_whatever_a_front_says_is_read(document: Any) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [
-        lambda _: b"",
-        lambda _: b"<html>",
-        lambda _: b"[" * 100_000,
-        lambda _: b"{}" + b" " * (9 << 20),
-    ],
+    [lambda _: b"", lambda _: b"<html>", lambda _: b"[" * 100_000, lambda _: b"{}" + b" " * (9 << 20)],
     ids=["empty", "html", "deep", "large"],
 )
 async def test_an_answer_that_is_none_is_a_failure(front: Front, body: Callable[[Any], bytes]) -> None:

@@ -10,14 +10,7 @@ from tests.support.examples import examples
 from tests.wiki.embed.garbage import GARBAGE
 from wiki.embed.html_tags import parse_selector
 from wiki.embed.link_lookup import CopyDisplay, LinkAnswer, PageLocation
-from wiki.embed.page_marker import (
-    COPY_LABELS,
-    MarkablePage,
-    MarkRules,
-    insert_marks,
-    read_page,
-    remove_marks,
-)
+from wiki.embed.page_marker import COPY_LABELS, MarkablePage, MarkRules, insert_marks, read_page, remove_marks
 
 ARCHIVE = "https://archive.test"
 HERE = PageLocation("https://wiki.test/wiki/Page", ("*.own.test",), (ARCHIVE,))
@@ -74,10 +67,7 @@ CLASSES = {
     "unquoted-with-quote": (b'class=a"b', b"class='a\"b weboid-working weboid-link'"),
     "unquoted-with-both": (b"class=a\"b'c", b"class=a\"b'c"),
     "upper-case": (b"CLASS=A", b'CLASS="A weboid-working weboid-link"'),
-    "second-does-not-count": (
-        b'class=a class="b"',
-        b'class="a weboid-working weboid-link" class="b"',
-    ),
+    "second-does-not-count": (b'class=a class="b"', b'class="a weboid-working weboid-link" class="b"'),
 }
 
 
@@ -94,12 +84,7 @@ def test_classes_that_are_there_stay(before: bytes, after: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "label"),
-    [
-        ("copy", "cached"),
-        ("queued", "queued"),
-        ("refused", "not archived"),
-        ("failed", "not archived"),
-    ],
+    [("copy", "cached"), ("queued", "queued"), ("refused", "not archived"), ("failed", "not archived")],
 )
 def test_each_answer_has_its_word(kind: str, label: str) -> None:
     """A reader sees what became of the link (A09)."""
@@ -254,11 +239,7 @@ def test_of_engines_that_say_their_name_only_the_content_is_marked() -> None:
     )
 
     assert cited(data) == (URL,)
-    assert cited(data, only=("a",)) == (
-        "https://menu.example.com/",
-        URL,
-        "https://last.example.com/",
-    )
+    assert cited(data, only=("a",)) == ("https://menu.example.com/", URL, "https://last.example.com/")
 
 
 def test_a_link_that_never_ends_gets_no_copy_beside_it() -> None:

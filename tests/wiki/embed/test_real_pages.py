@@ -16,11 +16,7 @@ from wiki.embed.page_marker import remove_marks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-FINE, GONE, WAITS = (
-    "https://fine.example.com/a",
-    "http://gone.example.com/b?c=d&e=f",
-    "https://new.example.com/",
-)
+FINE, GONE, WAITS = ("https://fine.example.com/a", "http://gone.example.com/b?c=d&e=f", "https://new.example.com/")
 TEXT = f"""A [{FINE} titled link], a bare one: {GONE}, and <ref>A reference: [{GONE} gone]. It says so.</ref>
 one in a table:
 {{| class="wikitable"

@@ -152,10 +152,7 @@ def test_private_pages_are_asked_about_where_the_operator_says_so(upstream: Upst
     answer = ask(proxied(upstream.origin, private=PrivatePages.ASK), authorization="Basic eDp5")
 
     assert b"weboid-cached" in answer.body
-    assert [text for name, text in answer.fields if name == "set-cookie"] == [
-        "a=b",
-        "c=d; HttpOnly",
-    ]
+    assert [text for name, text in answer.fields if name == "set-cookie"] == ["a=b", "c=d; HttpOnly"]
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "bare-deflate", "two-members"])
@@ -353,11 +350,7 @@ def test_an_upload_of_a_hundred_megabytes_streams(upstream: Upstream, proxied: R
 
     for fields in ({"Content-Length": str(100 << 20)}, {"Transfer-Encoding": "chunked"}):
         connection.request(
-            "POST",
-            "/up",
-            body=(part for _ in range(100)),
-            headers=fields,
-            encode_chunked="Transfer-Encoding" in fields,
+            "POST", "/up", body=(part for _ in range(100)), headers=fields, encode_chunked="Transfer-Encoding" in fields
         )
         assert connection.getresponse().read() == HTML
     connection.close()
@@ -514,9 +507,7 @@ def test_a_host_that_is_none_harms_nobody(host: str, upstream: Upstream, proxied
     upstream.answer = lambda _: page(b'<a href="/x">own</a>' + HTML)
 
     answer = raw(
-        proxied(upstream.origin),
-        f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode(),
-        ends=False,
+        proxied(upstream.origin), f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode(), ends=False
     )
 
     assert answer.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 400 "))

@@ -23,11 +23,7 @@ from wiki.embed.link_lookup import CopyDisplay
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser]
 
-DEAD, FINE, NEW = (
-    "https://gone.bridges.org/a/page?x=1",
-    "https://fine.bridges.org/",
-    "https://new.bridges.org/",
-)
+DEAD, FINE, NEW = ("https://gone.bridges.org/a/page?x=1", "https://fine.bridges.org/", "https://new.bridges.org/")
 HTML = "".join(f'<p><a href="{url}">{url}</a></p>' for url in (DEAD, FINE, NEW)).encode()
 
 

@@ -368,10 +368,7 @@ def test_links_may_lead_to_another_origin_than_is_asked(extended: Extended, show
     with Listener.running(
         lambda heard: Said(
             body=json.dumps(
-                {
-                    "fresh_s": 60,
-                    "links": [told(u, "https://archive.example") for u in heard.json()["urls"]],
-                }
+                {"fresh_s": 60, "links": [told(u, "https://archive.example") for u in heard.json()["urls"]]}
             ).encode()
         )
     ) as inner:

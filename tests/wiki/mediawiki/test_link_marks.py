@@ -27,38 +27,9 @@ ADDED = re.compile(
     r' data-versionurl="[^"]*" data-versiondate="[^"]*"|<sup class="weboid-cached.*?</sup>'
 )
 PIECES = (
-    *(
-        "<p>",
-        "</p>",
-        "<b title='<a class=external href=//x.org>'>",
-        "</b>",
-        "<br/>",
-        "<",
-        ">",
-        '"',
-        "'",
-    ),
-    *(
-        "<!-- ",
-        " -->",
-        "<!-->",
-        "<script>",
-        "</script>",
-        "</scripty>",
-        "<style>",
-        "</style>",
-        "&amp;",
-    ),
-    *(
-        "<a>",
-        "</a>",
-        "<a class=external href=https://e.org/>",
-        "<cite>",
-        "</cite>",
-        "</",
-        "<!",
-        "<?",
-    ),
+    *("<p>", "</p>", "<b title='<a class=external href=//x.org>'>", "</b>", "<br/>", "<", ">", '"', "'"),
+    *("<!-- ", " -->", "<!-->", "<script>", "</script>", "</scripty>", "<style>", "</style>", "&amp;"),
+    *("<a>", "</a>", "<a class=external href=https://e.org/>", "<cite>", "</cite>", "</", "<!", "<?"),
     '<a class="external" href="https://e.org/x?a=1&amp;b=%22">',
     "<A HREF='https://e.org/2' rel='mw:ExtLink nofollow' >",
     '<a class="external',
@@ -158,8 +129,7 @@ def test_marking_twice_marks_once(pure: Pure) -> None:
 
 
 @pytest.mark.parametrize(
-    ("show", "is_dead", "shown"),
-    [("always", False, 1), ("dead", False, 0), ("dead", True, 1), ("never", True, 0)],
+    ("show", "is_dead", "shown"), [("always", False, 1), ("dead", False, 0), ("dead", True, 1), ("never", True, 0)]
 )
 def test_the_setting_says_where_copies_are_shown(pure: Pure, show: str, is_dead: bool, shown: int) -> None:
     """The classes and attributes are there in any case."""
@@ -222,13 +192,7 @@ def test_broken_tags_without_end_are_one_look_each(pure: Pure, piece: str) -> No
 )  # fmt: skip
 def test_addresses_lead_to_the_front_alone(pure: Pure, address: str) -> None:
     """An address that does not begin with one of our origins is none."""
-    link = {
-        "url": "u",
-        "answer": "copy",
-        "href": address,
-        "copy": address,
-        "date": "2026-11-20T10:11:12Z",
-    }
+    link = {"url": "u", "answer": "copy", "href": address, "copy": address, "date": "2026-11-20T10:11:12Z"}
     said = pure.ask("read", body=_answer([link]), urls=["u"], origins=["https://archive.example"])
     assert said["links"]["u"]["href"] is None
     assert said["links"]["u"]["copy"] is None

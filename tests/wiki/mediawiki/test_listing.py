@@ -65,11 +65,7 @@ def test_each_link_is_listed_with_its_state_and_copy(extended: Extended, listed:
         (1, {}, "Working, checked yesterday"),
         (3, {}, "Working, checked 3 days ago"),
         (3, {"mime": "pdf"}, "Working, checked 3 days ago; leads to a file (pdf)"),
-        (
-            0,
-            {"mime": "pdf", "kib": 1_200},
-            "Working, checked today; leads to a file (pdf, 1,200 KiB)",
-        ),
+        (0, {"mime": "pdf", "kib": 1_200}, "Working, checked today; leads to a file (pdf, 1,200 KiB)"),
     ],
 )
 def test_of_a_link_that_works_it_is_said_when_it_was_looked_at(

@@ -38,12 +38,7 @@ def test_an_edit_tells_its_links(extended: Extended) -> None:
     assert told[0]["removed"] == []
     _, rev = extended.writer.write("Edited", "https://e.org/2 [https://e.org/ü ü]")
     assert _flush(extended) == [
-        {
-            "page_id": page_id,
-            "rev": rev,
-            "added": ["https://e.org/%C3%BC"],
-            "removed": ["https://e.org/1"],
-        }
+        {"page_id": page_id, "rev": rev, "added": ["https://e.org/%C3%BC"], "removed": ["https://e.org/1"]}
     ]
 
 

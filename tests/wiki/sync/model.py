@@ -9,14 +9,7 @@ from core.errors import TransientError
 from links.registry.pages import PageName
 from wiki.api.models import ChangeKind, PageChange, SiteFacts, WikiNamespace, WikiPage
 from wiki.api.recent_changes import ChangeBatch
-from wiki.sync.wiki_source import (
-    CATEGORY,
-    NAMESPACE,
-    SUBCATEGORIES,
-    TEMPLATE,
-    ListingPart,
-    WikiSource,
-)
+from wiki.sync.wiki_source import CATEGORY, NAMESPACE, SUBCATEGORIES, TEMPLATE, ListingPart, WikiSource
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPACES = {

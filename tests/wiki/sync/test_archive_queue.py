@@ -54,10 +54,7 @@ def test_a_feeder_works_on_both_databases(store: RegistryStore) -> None:
 
 @pytest.mark.parametrize("seam", ["cite", "put", "hand on"])
 def test_internal_error_over_one_page_keeps_no_other_from_being_read(
-    store: RegistryStore,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    seam: str,
+    store: RegistryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, seam: str
 ) -> None:
     """The feed goes on, past that page; the log has the traceback."""
 

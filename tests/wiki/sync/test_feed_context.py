@@ -14,8 +14,7 @@ from wiki.sync.feed_context import WikiRenamedError
 from wiki.sync.registration import WikiRegistration, put_wiki
 
 NEW = SiteFacts(
-    *("newname", "Model", (1, 43), "en", "https://model.net", "https://model.net/$1"),
-    namespaces=FACTS.namespaces,
+    *("newname", "Model", (1, 43), "en", "https://model.net", "https://model.net/$1"), namespaces=FACTS.namespaces
 )
 
 

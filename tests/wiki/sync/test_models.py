@@ -66,13 +66,7 @@ def _follow(store: RegistryStore, hostile: list[WikiPage]) -> Modelled:
         fed.model.edit("Good", "https://good.net/")
         for page in hostile:
             fed.model.there[page.page_id] = page
-            told = replace(
-                fed.model.log[-1],
-                rc_id=0,
-                page_id=page.page_id,
-                namespace=page.namespace,
-                title=page.title,
-            )
+            told = replace(fed.model.log[-1], rc_id=0, page_id=page.page_id, namespace=page.namespace, title=page.title)
             fed.model.log.append(told)
         good = fed.model.edit("Good 2", "https://good.net/")
         fed.work()

@@ -13,15 +13,7 @@ from core.layout import Layout
 from links.registry.database import RegistryStore
 from links.registry.farm_queries import count_links, count_pages
 from links.registry.pages import PageName, PutPage, put_pages
-from links.registry.wikis import (
-    WikiFarm,
-    all_farms,
-    all_wikis,
-    change_wiki,
-    ensure_wiki,
-    find_farm,
-    parse_wiki,
-)
+from links.registry.wikis import WikiFarm, all_farms, all_wikis, change_wiki, ensure_wiki, find_farm, parse_wiki
 from links.rules.link_class import OwnHosts, classify_link
 from tests.links.conftest import SharedRegistry
 from tests.support.examples import examples
@@ -74,10 +66,7 @@ def test_a_new_wiki_gets_a_farm_named_after_its_host(store: RegistryStore) -> No
     """A small wiki's operator need not know what a farm is; its own links are its own."""
     wiki = _put(store)
     assert str(wiki.name) == "my_wiki@wiki.example.org"
-    assert (wiki.url, wiki.pages_url) == (
-        "https://wiki.example.org/w/api.php",
-        "https://wiki.example.org/wiki/$1",
-    )
+    assert (wiki.url, wiki.pages_url) == ("https://wiki.example.org/w/api.php", "https://wiki.example.org/wiki/$1")
     with store.reading() as connection:
         farm = find_farm(connection, "wiki.example.org")
     assert farm is not None
@@ -119,9 +108,7 @@ def test_a_wiki_that_renames_itself_keeps_its_name_here(store: RegistryStore) ->
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{"name": "other@wiki.example.org"}, {"name": "my_wiki@WMF"}, {"farm": "ours"}, {"name": "b"}],
-    ids=str,
+    "more", [{"name": "other@wiki.example.org"}, {"name": "my_wiki@WMF"}, {"farm": "ours"}, {"name": "b"}], ids=str
 )
 def test_a_wiki_has_one_name(store: RegistryStore, more: dict[str, str]) -> None:
     """Under two its pages would be observed twice; its own may be said again."""
@@ -183,12 +170,7 @@ def test_pages_and_links_are_counted_up_to_a_limit(store: RegistryStore) -> None
 
 @pytest.mark.parametrize(
     ("words", "numbers"),
-    [
-        (["0"], (0,)),
-        (["main", "Help", "hilfe", "HILFE:"], (0, 12)),
-        (["Talk", "4"], (1, 4)),
-        (["  Hilfe  "], (12,)),
-    ],
+    [(["0"], (0,)), (["main", "Help", "hilfe", "HILFE:"], (0, 12)), (["Talk", "4"], (1, 4)), (["  Hilfe  "], (12,))],
 )
 def test_namespaces_are_named_by_number_or_in_either_language(words: list[str], numbers: tuple[int, ...]) -> None:
     """Each once."""

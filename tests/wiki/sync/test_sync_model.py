@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from sqlalchemy import select
 
 from core.errors import TransientError
@@ -220,8 +215,7 @@ def test_the_registry_ends_as_the_wiki_is() -> None:
         Feeding.store = store
         try:
             run_state_machine_as_test(
-                Feeding,
-                settings=settings(max_examples=examples(10), stateful_step_count=20, deadline=None),
+                Feeding, settings=settings(max_examples=examples(10), stateful_step_count=20, deadline=None)
             )
         finally:
             store.close()

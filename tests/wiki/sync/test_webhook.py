@@ -38,13 +38,7 @@ from wiki.sync.webhook import (
 SECRET = b"0123456789abcdef0123456789abcdef"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CHANGE = {"wiki": "mywiki@farm", "pages": [{"page_id": 7, "rev": 9, "added": [], "removed": []}]}
-LEVEL = {
-    "wiki": "mywiki@farm",
-    "user": "Ann",
-    "url": "https://a.net/",
-    "level": "html",
-    "reason": "",
-}
+LEVEL = {"wiki": "mywiki@farm", "user": "Ann", "url": "https://a.net/", "level": "html", "reason": ""}
 
 
 OTHER = b"fedcba9876543210fedcba9876543210"
@@ -91,12 +85,7 @@ class NotedWebhook:
 
 
 def _ask(
-    path: str,
-    document: Any,
-    *,
-    header: Header = signed,
-    noted: NotedWebhook | None = None,
-    times: int = 1,
+    path: str, document: Any, *, header: Header = signed, noted: NotedWebhook | None = None, times: int = 1
 ) -> tuple[NotedWebhook, list[httpx.Response]]:
     """What the webhook answers to the same request, so many times."""
 
@@ -180,19 +169,13 @@ def _at(shift_s: int) -> Header:
     ("header", "said"),
     [
         (lambda _path, _body: "", "missing"),
-        (
-            lambda path, body: signed(path, body, secret=b"another secret, as long as it must"),
-            "secret",
-        ),
+        (lambda path, body: signed(path, body, secret=b"another secret, as long as it must"), "secret"),
         (lambda path, body: signed(path, body + b" "), "wrong"),
         (lambda _path, body: signed("/level", body), "wrong"),
         (_at(-301), "301 s old"),
         (_at(301), "clocks"),
         (lambda path, body: signed(path, body).upper(), "wrong"),
-        (
-            lambda _path, _body: f"t={int(NOW.timestamp())},v1={'0' * 64}",
-            "update the wiki's extension",
-        ),
+        (lambda _path, _body: f"t={int(NOW.timestamp())},v1={'0' * 64}", "update the wiki's extension"),
     ],
     ids=["none", "secret", "body", "path", "old", "future", "form", "release"],
 )

@@ -157,11 +157,7 @@ def test_what_came_back_to_life_is_offered_again_unless_it_has_a_copy(fed: Model
     fed.archive.taken.clear()
     fed.clock.tick(days=60)
     with fed.store.writing() as rows:
-        want_urls(
-            rows,
-            [each.id for each in find_urls(rows, [copied, lost]).values()],
-            now=fed.clock.now(),
-        )
+        want_urls(rows, [each.id for each in find_urls(rows, [copied, lost]).values()], now=fed.clock.now())
 
     fed.work(sweeps=False)
 
@@ -249,8 +245,7 @@ def test_a_wiki_of_another_name_is_refused(fed: Modelled) -> None:
     page_id = fed.model.edit("A", "https://a.net/")
     fed.work()
     fed.model.facts_now = FACTS.__class__(
-        *("other", "Other", (1, 43), "en", "https://other.net", "https://other.net/$1"),
-        FACTS.namespaces,
+        *("other", "Other", (1, 43), "en", "https://other.net", "https://other.net/$1"), FACTS.namespaces
     )
     fed.model.there.clear()
     fed.clock.tick(hours=2)
@@ -731,9 +726,7 @@ def test_spam_lists_are_fetched_every_hour(fed: Modelled) -> None:
     assert len(fed.links(page_id)) == 3
 
 
-def test_pages_of_a_namespace_or_of_a_tree_of_categories_are_read_when_ordered(
-    fed: Modelled,
-) -> None:
+def test_pages_of_a_namespace_or_of_a_tree_of_categories_are_read_when_ordered(fed: Modelled) -> None:
     """By whoever feeds the wiki, and no others; the criteria hold for them."""
     fed.model.edit("Category:Low", categories=["Category:Top"])
     fed.model.edit("A", "https://a.net/", categories=["Category:Low"])
@@ -767,9 +760,7 @@ def test_a_sweep_that_takes_over_four_weeks_is_told(fed: Modelled, caplog: pytes
     assert caplog.text.count("A sweep has been at work for 29 days") == 1
 
 
-def test_a_page_that_leaves_the_categories_stays_while_another_criterion_holds(
-    fed: Modelled,
-) -> None:
+def test_a_page_that_leaves_the_categories_stays_while_another_criterion_holds(fed: Modelled) -> None:
     """Once it was in the tree it is released only when no inclusion criterion holds any more (W27)."""
     fed.model.edit("Category:Top")
     fed.set(categories=["Top"], templates=["Used"])

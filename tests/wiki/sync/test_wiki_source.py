@@ -62,12 +62,7 @@ def test_a_stream_rings_for_wikis_that_are_watched() -> None:
         try:
             async with ApiTransport(user_agent="test") as wire, asyncio.timeout(60):
                 await notify_from_stream(
-                    wire,
-                    url,
-                    notify=notify,
-                    watched=lambda: {"onewiki"},
-                    stop=stop,
-                    timing=ApiTiming(sleep=pause),
+                    wire, url, notify=notify, watched=lambda: {"onewiki"}, stop=stop, timing=ApiTiming(sleep=pause)
                 )
         finally:
             await runner.cleanup()

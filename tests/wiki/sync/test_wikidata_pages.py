@@ -97,14 +97,7 @@ def test_pages_are_chosen_by_what_their_items_say(
     chosen: Fed, items: Repository, writer: Writer, feed: dict[str, Any], observed: set[str]
 ) -> None:
     """One question for all of them, to the repository that the wiki names."""
-    items_of = {
-        "Person": "Q1",
-        "Merged": "Q2",
-        "Town": "Q3",
-        "Was": "Q4",
-        "Lost": "Q404",
-        "None": "",
-    }
+    items_of = {"Person": "Q1", "Merged": "Q2", "Town": "Q3", "Was": "Q4", "Lost": "Q404", "None": ""}
     link = f"https://{'-'.join(feed)}.net/".replace("_", "-")
     pages = {title: _written(writer, title, link, item) for title, item in items_of.items()}
     chosen.set(**feed)

@@ -3,14 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 
-from wiki.wikitext.citation_model import (
-    ArchivedCopy,
-    Citation,
-    LinkCondition,
-    LinkRemedy,
-    RepairedText,
-    RepairOptions,
-)
+from wiki.wikitext.citation_model import ArchivedCopy, Citation, LinkCondition, LinkRemedy, RepairedText, RepairOptions
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.page_repair import repair_page
 from wiki.wikitext.template_map import TemplateRules, rules_for
@@ -52,10 +45,7 @@ def read(text: str, rules: TemplateRules, options: RepairOptions = OPTIONS) -> t
 
 
 def mend(
-    text: str,
-    remedying: Remedying = copied,
-    language: str | TemplateRules = "en",
-    options: RepairOptions = OPTIONS,
+    text: str, remedying: Remedying = copied, language: str | TemplateRules = "en", options: RepairOptions = OPTIONS
 ) -> RepairedText:
     """The text repaired, with a remedy for each of its links that one is made for."""
     rules = rules_for(language) if isinstance(language, str) else language

@@ -42,19 +42,7 @@ def test_every_part_is_where_it_says(before: str, template: str, after: str) -> 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "{{",
-        "{{a",
-        "a}}",
-        "{{a}} {{b}}",
-        "{{a}}}}",
-        "{{a|<nowiki>}}",
-        "{{{a}}}",
-        "[[a]]",
-        "{{a|{{b}}",
-        "{{a|[[b}}",
-    ],
+    ["", "{{", "{{a", "a}}", "{{a}} {{b}}", "{{a}}}}", "{{a|<nowiki>}}", "{{{a}}}", "[[a]]", "{{a|{{b}}", "{{a|[[b}}"],
 )
 def test_what_is_not_one_template_is_none(text: str) -> None:
     """Broken or several: nobody guesses."""

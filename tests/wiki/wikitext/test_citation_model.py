@@ -64,11 +64,7 @@ def test_a_dead_link_tag_with_a_link_of_its_own_is_a_citation() -> None:
         (f"{{{{wayback|url={A}|date=20150102030405}}}}", "en", COPY),
         (f"{{{{Webarchiv|url={A}|wayback=20150102030405|text=b}}}}", "de", COPY),
         (f"{{{{Webarchiv|url={COPY}|text=b}}}}", "de", COPY),
-        (
-            f"{{{{Webarchiv|url={A}|archive-is=20150102030405}}}}",
-            "de",
-            f"https://archive.today/20150102030405/{A}",
-        ),
+        (f"{{{{Webarchiv|url={A}|archive-is=20150102030405}}}}", "de", f"https://archive.today/20150102030405/{A}"),
     ],
 )
 def test_an_archive_template_belongs_to_its_link(tag: str, language: str, address: str) -> None:

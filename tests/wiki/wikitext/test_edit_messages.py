@@ -6,13 +6,7 @@ from hypothesis import strategies as st
 
 from tests.wiki.wikitext.mending import read
 from wiki.wikitext.citation_model import CitationRepair, RepairKind
-from wiki.wikitext.edit_messages import (
-    LISTED_LIMIT,
-    SUMMARY_LENGTH,
-    MessageSender,
-    edit_summary,
-    talk_message,
-)
+from wiki.wikitext.edit_messages import LISTED_LIMIT, SUMMARY_LENGTH, MessageSender, edit_summary, talk_message
 from wiki.wikitext.template_map import rules_for
 
 pytestmark = pytest.mark.slow
@@ -92,12 +86,7 @@ def test_a_long_list_ends() -> None:
 )
 def test_a_url_breaks_no_message(url: str) -> None:
     """Links and their copies come from anybody's page: they are shown, and do nothing (B16)."""
-    told = talk_message(
-        [change(url=url, copy=f"https://web.archive.org/web/2015/{url}")],
-        "en",
-        SENDER,
-        is_done=True,
-    )
+    told = talk_message([change(url=url, copy=f"https://web.archive.org/web/2015/{url}")], "en", SENDER, is_done=True)
     assert told.text.count("\n") == 4
     assert told.text.count("~~~") == 1
     assert told.text.count("{{") == 1  # the hint's, in nowiki

@@ -120,10 +120,7 @@ def test_what_is_no_link_for_mediawiki_is_none(text: str) -> None:
         (f"{{{{Template:cite web|URL={A}}}}}", CitationForm.CITATION),
         (f"{{{{cite book|chapter-url={A}|title=b}}}}", CitationForm.CITATION),
         (f"{{{{subst:cite web|url={A}}}}}", CitationForm.CITATION),
-        (
-            f"{{{{<!-- c -->cite web<!-- d -->|<!-- e -->url<!-- f -->={A}<!-- g -->}}}}",
-            CitationForm.CITATION,
-        ),
+        (f"{{{{<!-- c -->cite web<!-- d -->|<!-- e -->url<!-- f -->={A}<!-- g -->}}}}", CitationForm.CITATION),
         (f"{{{{infobox|website={A}}}}}", CitationForm.TEMPLATE),
         (f"{{{{infobox|{A}}}}}", CitationForm.TEMPLATE),
         (f"{{{{official website|{A}}}}}", CitationForm.TEMPLATE),
@@ -131,10 +128,7 @@ def test_what_is_no_link_for_mediawiki_is_none(text: str) -> None:
         (f"{{{{infobox|website=[{A} b]}}}}", CitationForm.BRACKETS),
         (f"{{{{infobox|website=see {A}}}}}", CitationForm.BARE),
         (f"{{{{cite web|quote={A}}}}}", CitationForm.TEMPLATE),
-        (
-            f"{{{{webarchive|url=https://web.archive.org/web/2015/{A}}}}}",
-            CitationForm.ARCHIVE_TEMPLATE,
-        ),
+        (f"{{{{webarchive|url=https://web.archive.org/web/2015/{A}}}}}", CitationForm.ARCHIVE_TEMPLATE),
         (f"<gallery>\nFile:A.png|[{A} b]\n</gallery>", CitationForm.BRACKETS),
         (f"<references><ref name=a>{A}</ref></references>", CitationForm.BARE),
         (f"{{{{reflist|refs=<ref name=a>{{{{cite web|url={A}}}}}</ref>}}}}", CitationForm.CITATION),
@@ -209,10 +203,7 @@ def test_every_address_of_a_citation_is_a_link_of_its_own() -> None:
 def test_an_unclosed_template_is_text() -> None:
     """What stands in it is read as MediaWiki shows it: a bare URL up to the next space."""
     assert urls("{{cite web |url=http://a.test/x |title=b") == [A]
-    assert urls("{{cite web |url=http://a.test/x |title=[[b}} {{cite web|url=http://b.test}}") == [
-        A,
-        "http://b.test",
-    ]
+    assert urls("{{cite web |url=http://a.test/x |title=[[b}} {{cite web|url=http://b.test}}") == [A, "http://b.test"]
 
 
 def test_a_template_that_supplies_the_scheme_makes_a_link() -> None:

@@ -4,25 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.wiki.wikitext.mending import (
-    OPTIONS,
-    STAMP,
-    Remedying,
-    address,
-    alive,
-    copied,
-    lost,
-    mend,
-    read,
-    usurped,
-)
-from wiki.wikitext.citation_model import (
-    ArchivedCopy,
-    LinkCondition,
-    LinkRemedy,
-    NoRepairReason,
-    RepairKind,
-)
+from tests.wiki.wikitext.mending import OPTIONS, STAMP, Remedying, address, alive, copied, lost, mend, read, usurped
+from wiki.wikitext.citation_model import ArchivedCopy, LinkCondition, LinkRemedy, NoRepairReason, RepairKind
 from wiki.wikitext.page_repair import repair_page
 from wiki.wikitext.repair_markup import limit_rules
 from wiki.wikitext.template_map import rules_for
@@ -38,17 +21,9 @@ CASES: dict[str, tuple[str, Remedying, str]] = {
     "bare": (f"See {A}, or not.", copied, f"See {A} {BESIDE}, or not."),
     "in parentheses": (f"(see {A})", copied, f"(see {A} {BESIDE})"),
     "at the end": (f"See {A}", copied, f"See {A} {BESIDE}"),
-    "a tag gives way": (
-        f"* [{A} T] {{{{dead link|date=May 2019}}}} x",
-        copied,
-        f"* [{A} T] {BESIDE} x",
-    ),
+    "a tag gives way": (f"* [{A} T] {{{{dead link|date=May 2019}}}} x", copied, f"* [{A} T] {BESIDE} x"),
     "in a table": (f"{{|\n| [{A} T] || x\n|}}", copied, f"{{|\n| [{A} T] {BESIDE} || x\n|}}"),
-    "in a caption": (
-        f"[[File:A.png|thumb|By [{A} T].]]",
-        copied,
-        f"[[File:A.png|thumb|By [{A} T] {BESIDE}.]]",
-    ),
+    "in a caption": (f"[[File:A.png|thumb|By [{A} T].]]", copied, f"[[File:A.png|thumb|By [{A} T] {BESIDE}.]]"),
     "a reference with more in it": (
         f"<ref>[{A} T], Times, p. 4.</ref>",
         copied,
@@ -59,11 +34,7 @@ CASES: dict[str, tuple[str, Remedying, str]] = {
         copied,
         f"{{{{Infobox|a=1<ref>See [{A} T] {BESIDE} there</ref>}}}}",
     ),
-    "a bare reference": (
-        f"<ref>{A}</ref>",
-        copied,
-        f"<ref>{{{{cite web|url={A}|title=The archived title{CITED}</ref>",
-    ),
+    "a bare reference": (f"<ref>{A}</ref>", copied, f"<ref>{{{{cite web|url={A}|title=The archived title{CITED}</ref>"),
     "a reference with a title": (
         f'<ref name="x">[{A} My title]</ref>',
         copied,
@@ -92,11 +63,7 @@ CASES: dict[str, tuple[str, Remedying, str]] = {
         copied,
         f"<ref>{{{{Our source|url={A}|name=T}}}} {BESIDE}</ref>",
     ),
-    "a template that is a link": (
-        f"{{{{Official website|{A}}}}}",
-        copied,
-        f"{{{{Official website|{A}}}}} {BESIDE}",
-    ),
+    "a template that is a link": (f"{{{{Official website|{A}}}}}", copied, f"{{{{Official website|{A}}}}} {BESIDE}"),
 }
 
 

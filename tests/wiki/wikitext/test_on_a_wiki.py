@@ -114,12 +114,7 @@ def test_a_summary_is_kept_whole(writer: Writer) -> None:
     told = edit_summary(changes, "de", MessageSender("7", "User:Weboid/Run"))
     page_id, rev_id = writer.write("Summarised", "x")
     told_back = writer.act(action="edit", pageid=page_id, text="y", summary=told)["edit"]
-    found = writer.ask(
-        action="query",
-        revids=told_back["newrevid"],
-        prop="revisions",
-        rvprop="comment|parsedcomment",
-    )
+    found = writer.ask(action="query", revids=told_back["newrevid"], prop="revisions", rvprop="comment|parsedcomment")
     (revision,) = found["query"]["pages"][0]["revisions"]
     assert revision["comment"] == told
     assert revision["parsedcomment"].count("<a ") == 1

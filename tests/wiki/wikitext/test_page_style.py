@@ -10,11 +10,7 @@ from wiki.wikitext.citation_draft import read_date
 from wiki.wikitext.page_style import DateStyle, date_style, format_day, page_style
 
 
-@given(
-    st.dates(date(2001, 1, 1), date(2026, 11, 21)),
-    st.sampled_from(DateStyle),
-    st.sampled_from(["en", "de"]),
-)
+@given(st.dates(date(2001, 1, 1), date(2026, 11, 21)), st.sampled_from(DateStyle), st.sampled_from(["en", "de"]))
 def test_a_written_date_has_its_style_and_is_read_back(day: date, style: DateStyle, language: str) -> None:
     """Writing and knowing a style are inverse."""
     said = format_day(day, style, language)
@@ -24,8 +20,7 @@ def test_a_written_date_has_its_style_and_is_read_back(day: date, style: DateSty
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "2020", "May 2020", "yesterday", "2020-13", "1 2 2020", "x" * 50, "5 March 2020 or so"],
+    "text", ["", "2020", "May 2020", "yesterday", "2020-13", "1 2 2020", "x" * 50, "5 March 2020 or so"]
 )
 def test_what_says_no_day_has_no_style(text: str) -> None:
     """Nothing is guessed from half a date."""

@@ -25,9 +25,7 @@ def _templates(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
 
 
 _VALUES = st.recursive(
-    _VALUE,
-    lambda inner: st.one_of(_templates(inner), st.lists(inner, max_size=3).map(" ".join)),
-    max_leaves=8,
+    _VALUE, lambda inner: st.one_of(_templates(inner), st.lists(inner, max_size=3).map(" ".join)), max_leaves=8
 )
 _PIECES = st.one_of(
     _WORD,

@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from mwparserfromhell.nodes import HTMLEntity, Text
 
 from tests.support.examples import examples
-from wiki.wikitext.repair_markup import (
-    TITLE_LENGTH,
-    escape_plain,
-    escape_url,
-    escape_value,
-    is_title,
-    is_url_safe,
-)
+from wiki.wikitext.repair_markup import TITLE_LENGTH, escape_plain, escape_url, escape_value, is_title, is_url_safe
 
 MARKUP = st.text(st.one_of(st.sampled_from("|[]{}<>'~_=:-*#;&/ \n\t\u202e\u200b"), st.characters()), max_size=300)
 
@@ -76,13 +69,7 @@ def test_a_written_url_is_safe(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        "http://x.test/a?b=c&d=e#f",
-        "http://x.test/a_(b)",
-        "http://x.test/%7Ca__b",
-        "http://ä.test/ü",
-    ],
+    "url", ["http://x.test/a?b=c&d=e#f", "http://x.test/a_(b)", "http://x.test/%7Ca__b", "http://ä.test/ü"]
 )
 def test_an_ordinary_url_stays_as_it_is(url: str) -> None:
     """Only what means something in wikitext is escaped."""

@@ -12,39 +12,20 @@ from tests.support.examples import examples
 from tests.support.sites.articles import articles
 from tests.support.sites.docs import library
 from tests.wiki.wikitext.mending import OPTIONS, STAMP, address, read
-from wiki.wikitext.citation_model import (
-    ArchivedCopy,
-    Citation,
-    LinkCondition,
-    LinkRemedy,
-    NoRepairReason,
-    RepairedText,
-)
+from wiki.wikitext.citation_model import ArchivedCopy, Citation, LinkCondition, LinkRemedy, NoRepairReason, RepairedText
 from wiki.wikitext.page_repair import repair_page
 from wiki.wikitext.template_map import TemplateRules, rules_for
 
 pytestmark = pytest.mark.slow
 
-URLS = [f"http://x.test/{name}" for name in "abcdef"] + [
-    "https://y.test/p?q=1&r=2#s",
-    "http://z.test/a(b)",
-]
+URLS = [f"http://x.test/{name}" for name in "abcdef"] + ["https://y.test/p?q=1&r=2#s", "http://z.test/a(b)"]
 GAP = st.sampled_from(["", " ", "\n", "\n  "])
 URL = st.one_of(
     st.sampled_from(URLS),
     st.sampled_from(URLS).map(lambda url: address(url, "20130405060708").replace("https", "http")),
 )
 DATE = st.sampled_from(
-    [
-        "",
-        "2014-03-05",
-        "5 March 2014",
-        "March 5, 2014",
-        "5. März 2014",
-        "05.03.2014",
-        "May",
-        "<!-- ? -->",
-    ]
+    ["", "2014-03-05", "5 March 2014", "March 5, 2014", "5. März 2014", "05.03.2014", "May", "<!-- ? -->"]
 )
 ARCHIVE = st.one_of(st.just(""), URL, st.sampled_from(URLS).map(address), st.just("<!-- none -->"), st.just("{{x}}"))
 STATUS = st.sampled_from(["", "live", "dead", "usurped", "unfit", "yes", "no", "1", "ja", "deviated"])
@@ -54,19 +35,14 @@ TITLE = st.sampled_from(["T", "", "A [[B]] | ''C''", "}} {{evil}}", "404", "ال
 
 def _parameter(names: list[str], values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     parts = st.tuples(
-        GAP,
-        st.sampled_from(["", " "]),
-        st.sampled_from(names),
-        st.sampled_from(["=", " = ", "= "]),
-        values,
+        GAP, st.sampled_from(["", " "]), st.sampled_from(names), st.sampled_from(["=", " = ", "= "]), values
     )
     return parts.map(lambda p: f"{p[0]}|{p[1]}{p[2]}{p[3]}{p[4]}")
 
 
 PARAMETERS = st.one_of(
     _parameter(
-        ["title", "titel", "publisher", "x"],
-        st.sampled_from(["T", "", "{{nowrap|a|b=c}}", "[[a|b]]", "a<!-- | -->b"]),
+        ["title", "titel", "publisher", "x"], st.sampled_from(["T", "", "{{nowrap|a|b=c}}", "[[a|b]]", "a<!-- | -->b"])
     ),
     _parameter(["access-date", "accessdate", "abruf"], DATE),
     _parameter(["archive-url", "archiveurl", "archiv-url"], ARCHIVE),
@@ -107,14 +83,7 @@ RUNNING = st.sampled_from(
     ]
 )
 ODD = st.sampled_from(
-    [
-        "== {} ==\n",
-        "<!-- {} -->",
-        "<nowiki>{}</nowiki>",
-        "{{{{Infobox|a={}}}}}",
-        "<ref>{}",
-        "{{{{x|{}",
-    ]
+    ["== {} ==\n", "<!-- {} -->", "<nowiki>{}</nowiki>", "{{{{Infobox|a={}}}}}", "<ref>{}", "{{{{x|{}"]
 )
 AROUND = st.one_of(RUNNING, RUNNING, RUNNING, ODD)
 MENDED = st.tuples(AROUND, PIECE).map(lambda p: p[0].format(p[1]))
@@ -125,12 +94,8 @@ PAGE = BLOCKS.map("".join)
 LINES = BLOCKS.map("\n".join)
 REMEDY = st.one_of(
     st.tuples(
-        st.sampled_from(LinkCondition),
-        st.booleans(),
-        st.booleans(),
-        TITLE,
-        st.sampled_from(["wayback", "arquivo", ""]),
-    ),
+        st.sampled_from(LinkCondition), st.booleans(), st.booleans(), TITLE, st.sampled_from(["wayback", "arquivo", ""])
+    )
 )
 Drawn = dict[str, tuple[LinkCondition, bool, bool, str, str]]
 REMEDIES = st.fixed_dictionaries(dict.fromkeys(URLS[:4], REMEDY), optional=dict.fromkeys(URLS[4:], REMEDY))
@@ -166,10 +131,7 @@ def hold(text: str, rules: TemplateRules, drawn: Drawn) -> RepairedText:
     citations = read(text, rules)
     remedies = made(citations, drawn)
     done = repair_page(text, citations, remedies, rules, OPTIONS)
-    pieces = sorted(
-        (each for change in done.changes for each in change.replacements),
-        key=lambda each: each.span.start,
-    )
+    pieces = sorted((each for change in done.changes for each in change.replacements), key=lambda each: each.span.start)
     at = new_at = 0
     for piece in pieces:
         assert text[at : piece.span.start] == done.text[new_at : piece.new_span.start]

@@ -79,20 +79,11 @@ def test_a_map_may_extend_another_language() -> None:
         ({"citations": []}, "There is no templates.citations; known: .*citation"),
         ({"citation": {}}, "templates.citation must be a list of tables"),
         ({"citation": [{}]}, r"templates.citation\[1\] names no template"),
-        (
-            {"citation": [{"names": "Cite"}]},
-            r"templates.citation\[1\].names must be a list of texts",
-        ),
-        (
-            {"citation": [{"names": ["X"], "parameters": {"uri": []}}]},
-            "no .*parameters.uri; known: ",
-        ),
+        ({"citation": [{"names": "Cite"}]}, r"templates.citation\[1\].names must be a list of texts"),
+        ({"citation": [{"names": ["X"], "parameters": {"uri": []}}]}, "no .*parameters.uri; known: "),
         ({"write": {"dates": "french"}}, "templates.write.dates must be one of dmy"),
         ({"archive_implies_dead": 1}, "must be true or false"),
-        (
-            {"archive": [{"names": ["X"], "stamps": {"a": "nowhere"}}]},
-            "stamps.a must be one of wayback",
-        ),
+        ({"archive": [{"names": ["X"], "stamps": {"a": "nowhere"}}]}, "stamps.a must be one of wayback"),
         ({"dead_tag": [{"names": ["X"], "status": "alive"}]}, "status must be one of live, dead"),
         ({"extends": "tlh"}, "names no map: 'tlh'; known are de, en"),
         ({"language": "x" * 3_000}, "must be a text"),

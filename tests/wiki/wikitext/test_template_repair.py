@@ -5,13 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.wiki.wikitext.mending import OPTIONS, address, alive, copied, lost, mend, usurped
-from wiki.wikitext.citation_model import (
-    ArchivedCopy,
-    LinkCondition,
-    LinkRemedy,
-    NoRepairReason,
-    RepairKind,
-)
+from wiki.wikitext.citation_model import ArchivedCopy, LinkCondition, LinkRemedy, NoRepairReason, RepairKind
 from wiki.wikitext.repair_markup import CopyWorth, assess_copy
 
 A = "http://x.test/a"
@@ -256,23 +250,11 @@ def test_what_others_called_dead_is_left_to_them(case: str) -> None:
 
 REFUSED = {
     "held": (f"{{{{cite web|url={A}|title=T}}}} {{{{cbignore}}}}", NoRepairReason.HELD),
-    "twice": (
-        f"{{{{cite web|url={A}|archive-url=http://b.test/|archiveurl=http://c.test/}}}}",
-        NoRepairReason.DOUBLE,
-    ),
+    "twice": (f"{{{{cite web|url={A}|archive-url=http://b.test/|archiveurl=http://c.test/}}}}", NoRepairReason.DOUBLE),
     "the link twice": (f"{{{{cite web|url={A}|title=T|url={A}}}}}", NoRepairReason.DOUBLE),
-    "a comment in the way": (
-        f"{{{{cite web|url={A}|archive-url=<!-- none -->|title=T}}}}",
-        NoRepairReason.COMMENT,
-    ),
-    "a template in the way": (
-        f"{{{{cite web|url={A}|url-status={{{{x}}}}|title=T}}}}",
-        NoRepairReason.COMMENT,
-    ),
-    "two links": (
-        f"{{{{cite book|url={A}|chapter-url=http://x.test/b|title=T}}}}",
-        NoRepairReason.SEVERAL,
-    ),
+    "a comment in the way": (f"{{{{cite web|url={A}|archive-url=<!-- none -->|title=T}}}}", NoRepairReason.COMMENT),
+    "a template in the way": (f"{{{{cite web|url={A}|url-status={{{{x}}}}|title=T}}}}", NoRepairReason.COMMENT),
+    "two links": (f"{{{{cite book|url={A}|chapter-url=http://x.test/b|title=T}}}}", NoRepairReason.SEVERAL),
 }
 
 

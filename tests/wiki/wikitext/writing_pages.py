@@ -36,8 +36,7 @@ def _template(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
     parts = draw(
         st.lists(
             st.tuples(
-                st.sampled_from(["url=", "title=", "archive-url=", "access-date=", "url-status=", "", "x = "]),
-                inner,
+                st.sampled_from(["url=", "title=", "archive-url=", "access-date=", "url-status=", "", "x = "]), inner
             ),
             max_size=4,
         )

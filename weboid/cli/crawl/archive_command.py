@@ -18,13 +18,7 @@ from core.page_manifest import VisitOutcome
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.crawl_run import RunConfig, archive_urls
 from weboid.app.operator_identity import collection_settings
-from weboid.cli.support.commands import (
-    ExitCode,
-    argument,
-    cli_command,
-    is_quiet,
-    option,
-)
+from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
 from weboid.cli.support.options import (
     COLLECTION,
     DURATION,
@@ -63,9 +57,7 @@ def archive_command(
     workers: int = WORKERS,
     again: bool = option("Archive again what the collection already has."),
     older_than: timedelta | None = option(
-        "Archive again what was archived at least this long ago: 30d, 12h.",
-        type=DURATION,
-        metavar="DURATION",
+        "Archive again what was archived at least this long ago: 30d, 12h.", type=DURATION, metavar="DURATION"
     ),
     no_wait: bool = option("End the run when the disk is nearly full, rather than wait for space."),
     stay: bool = option("Keep running: wait for URLs that others add to the collection's queue."),

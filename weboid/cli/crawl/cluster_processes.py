@@ -50,15 +50,7 @@ from warc.recovery import abandoned, recover_collection
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.command_target import CLUSTER_SECRET, SECRET
 from weboid.cli.support.commands import cli_command, option
-from weboid.cli.support.options import (
-    COLLECTION,
-    OUTPUT,
-    PROFILE,
-    SHARED,
-    WORKERS,
-    CommandOutput,
-    SharedStores,
-)
+from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, SHARED, WORKERS, CommandOutput, SharedStores
 from weboid.cli.support.run_options import open_stored_levels, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
@@ -203,11 +195,7 @@ class _ProxyService:
             if files & before:
                 try:
                     recovered = await asyncio.to_thread(
-                        recover_collection,
-                        self.layout,
-                        settings.proxy,
-                        now=self.clock.now(),
-                        index=settings.index,
+                        recover_collection, self.layout, settings.proxy, now=self.clock.now(), index=settings.index
                     )
                 except WeboidError as error:  # a store is away: later
                     log.warning("recovery.put_off error=%s", error)
@@ -325,9 +313,7 @@ def proxy_command(
     secret: ClusterSecret | None = CLUSTER_SECRET,
     listen: str = option("Where browsers come; port 0: a free one.", default="127.0.0.1:8000", metavar="HOST:PORT"),
     control: str = option(
-        "Where workers give orders; port 0: a free one.",
-        default="127.0.0.1:8001",
-        metavar="HOST:PORT",
+        "Where workers give orders; port 0: a free one.", default="127.0.0.1:8001", metavar="HOST:PORT"
     ),
     advertise: str = option(
         "The name or address by which workers reach this machine, if not the one listened on.",
@@ -341,9 +327,7 @@ def proxy_command(
         metavar="HOST:PORT",
     ),
     drain: float = option(
-        "Seconds that visits in progress may take after a stop signal.",
-        default=90.0,
-        type=click.FloatRange(0, 86_400),
+        "Seconds that visits in progress may take after a stop signal.", default=90.0, type=click.FloatRange(0, 86_400)
     ),
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -376,11 +360,7 @@ def proxy_command(
     reporter = _ProxyReporter(output)
     asyncio.run(
         serve_proxy(
-            options,
-            clock=SystemClock(),
-            ready=reporter.ready,
-            report=reporter.event,
-            stopping=reporter.stopping,
+            options, clock=SystemClock(), ready=reporter.ready, report=reporter.event, stopping=reporter.stopping
         )
     )
 

@@ -42,14 +42,7 @@ from weboid.cli.support.options import (
     SharedStores,
     warn_missing_contact,
 )
-from weboid.cli.support.run_options import (
-    QA,
-    STORE,
-    background_checks,
-    open_stored_levels,
-    unlock_logins,
-    with_store,
-)
+from weboid.cli.support.run_options import QA, STORE, background_checks, open_stored_levels, unlock_logins, with_store
 from weboid.cli.support.run_output import format_size, run_exit_code, run_reporter
 
 SEEDS_SHOWN = 20
@@ -63,11 +56,7 @@ _SCOPE_OPTIONS: dict[str, Any] = {
         "--scope",
         type=click.Choice(SCOPE_KINDS),
     ),
-    "depth": option(
-        "Links followed from a seed at most.  [default: any number]",
-        type=click.IntRange(-1),
-        metavar="N",
-    ),
+    "depth": option("Links followed from a seed at most.  [default: any number]", type=click.IntRange(-1), metavar="N"),
     "extra_hops": option("Links followed beyond the scope.", type=click.IntRange(0), metavar="N"),
     "include": option("A pattern (RE2): a URL in which it is found is in scope, too.", multiple=True, metavar="RX"),
     "exclude": option("A pattern (RE2): a URL in which it is found is never visited.", multiple=True, metavar="RX"),
@@ -76,28 +65,18 @@ _SCOPE_OPTIONS: dict[str, Any] = {
     "seconds": option("Stop after this time: 2h.", "--time-limit", type=DURATION, metavar="DURATION"),
     "host_pages": option("At most N pages of each host.", "--host-limit", type=click.IntRange(1), metavar="N"),
     "sitemaps": option(
-        "Read the sitemaps of the seeds' hosts.  [default: no]",
-        "--sitemaps/--no-sitemaps",
-        default=None,
+        "Read the sitemaps of the seeds' hosts.  [default: no]", "--sitemaps/--no-sitemaps", default=None
     ),
     "link_decisions": option(
         "Log the decision on each link into reports/decisions-JOB.jsonl.  [default: no]",
         "--link-decisions/--no-link-decisions",
         default=None,
     ),
-    "robots": option(
-        "What robots.txt means to this crawl.  [default: obey]",
-        type=click.Choice(("obey", "ignore")),
-    ),
+    "robots": option("What robots.txt means to this crawl.  [default: obey]", type=click.Choice(("obey", "ignore"))),
 }
 
 
-@cli_command(
-    "crawl",
-    cls=LazyGroupWithDefault,
-    commands_at=COMMANDS["crawl"],
-    invoke_without_command=True,
-)
+@cli_command("crawl", cls=LazyGroupWithDefault, commands_at=COMMANDS["crawl"], invoke_without_command=True)
 def crawl_command(
     *,
     seeds: tuple[str, ...] = argument("[SEED]..."),
@@ -144,9 +123,7 @@ def crawl_command(
             "Proxies of a cluster write the heads of WARCs: set title and description in [proxy] of their profile."
         )
     proxy = replace(
-        settings.proxy,
-        title=title or settings.proxy.title,
-        description=description or settings.proxy.description,
+        settings.proxy, title=title or settings.proxy.title, description=description or settings.proxy.description
     )
     settings = replace(settings, proxy=proxy)
     groups = {settings.scope: seed_urls}
@@ -178,12 +155,7 @@ def crawl_command(
         reporter = run_reporter(as_json=output.is_json)
         summary = asyncio.run(
             run_crawl_jobs(
-                jobs,
-                run,
-                clock=_CLOCK,
-                started=reporter.started,
-                report=reporter.event,
-                stopping=reporter.stopping,
+                jobs, run, clock=_CLOCK, started=reporter.started, report=reporter.event, stopping=reporter.stopping
             )
         )
     reporter.ended(summary)

@@ -85,10 +85,7 @@ def _pause_host(
 
 @cli_command("resume")
 def resume_command(
-    *,
-    host: str | None = argument(type=host_name),
-    where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
+    *, host: str | None = argument(type=host_name), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT
 ) -> None:
     """Resume a paused crawl, or HOST alone.
 
@@ -144,12 +141,7 @@ def stop_command(
 
 
 def _report_order(
-    frontier: Frontier,
-    where: CommandTarget,
-    text: str,
-    *,
-    output: CommandOutput,
-    wait: bool = False,
+    frontier: Frontier, where: CommandTarget, text: str, *, output: CommandOutput, wait: bool = False
 ) -> None:
     """Print the result and the pages in progress; wait for their end if `wait` is set."""
     quiet = output.is_json
@@ -206,9 +198,7 @@ def hosts_command(
     *,
     host: str | None = argument(type=host_name),
     order: str = alternatives(
-        longest="Most waiting first.",
-        slowest="Longest visits first.",
-        blocked="Only hosts that are paused.",
+        longest="Most waiting first.", slowest="Longest visits first.", blocked="Only hosts that are paused."
     ),
     limit: int = option(type=click.IntRange(1, 10_000), default=20),
     where: CommandTarget = TARGET,

@@ -100,8 +100,7 @@ def _storage_lines(holdings: CollectionHoldings) -> Iterator[str]:
     low = holdings.free_bytes < holdings.reserve_bytes
     more = ": no page begins before there is more" if low else ""
     yield _line(
-        "Disk",
-        f"{format_size(holdings.free_bytes)} free, {format_size(holdings.reserve_bytes)} in reserve{more}",
+        "Disk", f"{format_size(holdings.free_bytes)} free, {format_size(holdings.reserve_bytes)} in reserve{more}"
     )
 
 

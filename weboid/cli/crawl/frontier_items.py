@@ -20,16 +20,7 @@ from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.crawl.crawl_control import host_state, hosts_command
 from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot
-from weboid.cli.support.command_target import (
-    DRY_RUN,
-    HOST,
-    JOB,
-    MATCH,
-    REASON,
-    TARGET,
-    CommandTarget,
-    selection_of,
-)
+from weboid.cli.support.command_target import DRY_RUN, HOST, JOB, MATCH, REASON, TARGET, CommandTarget, selection_of
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 
@@ -183,10 +174,7 @@ def show_command(*, url: str = argument(), where: CommandTarget = TARGET, output
         record = find_item(frontier, url)
         path = via_chain(frontier, record)
         host = frontier.host(record.item.host, now=now)
-    facts = record_facts(record) | {
-        "via_chain": path,
-        "slot": json_value(asdict(host)) if host else None,
-    }
+    facts = record_facts(record) | {"via_chain": path, "slot": json_value(asdict(host)) if host else None}
     if output.json(facts):
         return
     for name, text in item_details(record, path, now):
@@ -328,10 +316,7 @@ def _count_purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelect
 
 
 def _show_count(count: int, what: str, *, dry_run: bool, output: CommandOutput) -> None:
-    output.show(
-        {what.replace(" ", "_"): count, "dry_run": dry_run},
-        f"{count} {'would be ' if dry_run else ''}{what}.",
-    )
+    output.show({what.replace(" ", "_"): count, "dry_run": dry_run}, f"{count} {'would be ' if dry_run else ''}{what}.")
 
 
 @click.group("queue", cls=CommandGroup)

@@ -178,23 +178,14 @@ def import_command(
         stack.enter_context(bar)
         task = bar.add_task("", total=None)
         taken = add_lines(
-            frontier,
-            lines,
-            chosen,
-            now=_CLOCK.now,
-            progress=lambda number: bar.update(task, completed=number),
+            frontier, lines, chosen, now=_CLOCK.now, progress=lambda number: bar.update(task, completed=number)
         )
     for problem in taken.problems:
         click.echo(f"{file}, {problem}", err=True)
     if taken.bad > len(taken.problems):
         click.echo(f"... and {taken.bad - len(taken.problems)} more lines.", err=True)
     added = taken.added
-    facts = {
-        "added": added.added,
-        "duplicates": added.duplicates,
-        "other_states": taken.other,
-        "bad_lines": taken.bad,
-    }
+    facts = {"added": added.added, "duplicates": added.duplicates, "other_states": taken.other, "bad_lines": taken.bad}
     left = f"; {taken.other} in other states left out" if taken.other else ""
     bad = f"; {taken.bad} lines could not be used" if taken.bad else ""
     output.show(facts, f"{added.added} added, {added.duplicates} known already{left}{bad}.")
@@ -239,11 +230,7 @@ def snapshot(
     if folder is None:
         raise InputError("Name the folder of the copy: `weboid queue snapshot DIR`.")
     made = snapshots.snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
-    facts = {
-        "folder": str(made.folder),
-        "bytes": made.size_bytes,
-        "log": str(made.log) if made.log else None,
-    }
+    facts = {"folder": str(made.folder), "bytes": made.size_bytes, "log": str(made.log) if made.log else None}
     lines = [f"The frontier is copied to {made.folder}, {format_size(made.size_bytes)}."]
     if made.log:
         lines.append(f"The crawl log up to now is {made.log}.")

@@ -17,12 +17,7 @@ from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent
 from crawler.collection import open_collection
 from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, ItemRecord, Lane
 from crawler.jobs.job_settings import JobSettings
-from crawler.policy.policy_entries import (
-    PolicyEntry,
-    PolicyKind,
-    new_entry,
-    read_entries,
-)
+from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
 from crawler.policy.policy_evaluator import PolicyOpinion
 from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import open_local_pool
@@ -68,22 +63,13 @@ def show_command(
         when = record.ended_at or record.added_at
         history = f"In the frontier it is {record.state} since {when:%Y-%m-%d %H:%M} UTC{ended}."
     rules = [
-        {
-            "rule": each.rule,
-            "against": each.is_against,
-            "text": each.text,
-            "decides": each is deciding,
-        }
+        {"rule": each.rule, "against": each.is_against, "text": each.text, "decides": each is deciding}
         for each in opinions
     ]
     reason = deciding.verdict.reason if deciding else ""
     facts = {"outcome": outcome, "reason": reason, "rules": rules, "frontier": history}
     rows = [
-        (
-            each.rule,
-            "against" if each.is_against else "",
-            f"{each.text}  <- decides" if each is deciding else each.text,
-        )
+        (each.rule, "against" if each.is_against else "", f"{each.text}  <- decides" if each is deciding else each.text)
         for each in opinions
     ]
     output.show(
@@ -97,13 +83,7 @@ def show_command(
 
 
 async def _rule_opinions(
-    url: str,
-    job: str,
-    record: ItemRecord | None,
-    frontier: Frontier,
-    where: CommandTarget,
-    *,
-    fetch: bool,
+    url: str, job: str, record: ItemRecord | None, frontier: Frontier, where: CommandTarget, *, fetch: bool
 ) -> list[PolicyOpinion]:
     jobs = JobSettings(frontier, where.settings, clock=_CLOCK)
     jobs.look()

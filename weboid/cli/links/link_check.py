@@ -24,13 +24,7 @@ from core.layout import Layout
 from core.urls import fetch_key
 from links.check_history import date_of, day_of
 from links.checker import due_urls
-from links.checker.check_leases import (
-    ALL_HOSTS,
-    HostShare,
-    LeaseHeldError,
-    parse_host_share,
-    share_of_bucket,
-)
+from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseHeldError, parse_host_share, share_of_bucket
 from links.checker.check_run import CheckContext, CheckRun, CheckTally
 from links.checker.check_schedule import longest_due, run_forecast
 from links.checker.check_worker import (
@@ -51,14 +45,7 @@ from net.address_policy import is_own
 from net.stop_signals import StopSignals
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import (
-    DURATION,
-    OUTPUT,
-    PROFILE,
-    CommandOutput,
-    ParsedType,
-    warn_missing_contact,
-)
+from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput, ParsedType, warn_missing_contact
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 
 _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
@@ -113,10 +100,7 @@ class CheckReporter:
                     self._bar.console.print(line, markup=False, highlight=False)
         speed = self._bar.tasks[0].speed
         self._bar.update(
-            self._task,
-            completed=tally.kept,
-            rate="" if speed is None else f"{speed:.0f}/s",
-            states=states_text(tally),
+            self._task, completed=tally.kept, rate="" if speed is None else f"{speed:.0f}/s", states=states_text(tally)
         )
         if self._as_json:
             sys.stdout.flush()

@@ -102,10 +102,7 @@ def confirm_command(
                 output.show(facts, f"{change}  {result.url}  {finding.verdict}{note}")
             if not output.is_json:
                 count = len(task.recorded)
-                click.echo(
-                    f"{count} results stored; {len(left)} links still wait for confirmation.",
-                    err=True,
-                )
+                click.echo(f"{count} results stored; {len(left)} links still wait for confirmation.", err=True)
             task.recorded.clear()
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))
 

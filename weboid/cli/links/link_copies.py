@@ -34,21 +34,9 @@ from links.registry.archive_backlog import want_urls
 from links.registry.database import RegistryStore, open_registry_store
 from links.registry.urls import UrlRow, require_observed
 from weboid.app.copy_sources import CLOCK, CitationDays, open_archives
-from weboid.app.own_captures import (
-    count_without_copy,
-    no_archives_notice,
-    open_own_captures,
-    own_copy,
-)
+from weboid.app.own_captures import count_without_copy, no_archives_notice, open_own_captures, own_copy
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import (
-    ExitCode,
-    GroupWithDefault,
-    argument,
-    cli_command,
-    made_by,
-    option,
-)
+from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, made_by, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
@@ -154,9 +142,7 @@ def set_command(
     archive: str | None = argument("[ARCHIVE]"),
     address: str | None = argument("[ADDRESS]"),
     is_locked: bool | None = option(
-        "Whether the choice is final; for a page that changes all the time.",
-        "--lock/--unlock",
-        default=None,
+        "Whether the choice is final; for a page that changes all the time.", "--lock/--unlock", default=None
     ),
     opened: _Opener = _OPENER,
 ) -> None:
@@ -262,11 +248,7 @@ def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> i
 
 
 async def _search_all(
-    task: _CopiesOptions,
-    wanted: Sequence[UrlRow],
-    accessed: datetime | None,
-    *,
-    is_thorough: bool,
+    task: _CopiesOptions, wanted: Sequence[UrlRow], accessed: datetime | None, *, is_thorough: bool
 ) -> list[CopySearchResult]:
     origins = (task.front,) if task.front else ()
     asks_wikis = bool(task.settings.links.archives)

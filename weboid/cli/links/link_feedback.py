@@ -48,21 +48,10 @@ from links.registry.urls import require_observed
 from links.states import LinkState
 from net.address_policy import is_own
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import (
-    ExitCode,
-    argument,
-    cli_command,
-    option,
-)
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput, end_moment
 from weboid.cli.support.progress import search_progress
-from weboid.cli.support.stores import (
-    STORES,
-    CollectionStores,
-    actor_name,
-    registry_settings,
-    reporter_digest,
-)
+from weboid.cli.support.stores import STORES, CollectionStores, actor_name, registry_settings, reporter_digest
 
 _CLOCK = SystemClock()
 _BECOMES = {
@@ -173,12 +162,7 @@ def _set_marks(stores: CollectionStores, made: list[LinkMark], *, dry_run: bool,
 
 
 def _remove_marks(
-    stores: CollectionStores,
-    names: Sequence[str],
-    actor: str | None,
-    *,
-    dry_run: bool,
-    output: CommandOutput,
+    stores: CollectionStores, names: Sequence[str], actor: str | None, *, dry_run: bool, output: CommandOutput
 ) -> None:
     with stores.registry() as registry:
         with registry.reading() as rows:
@@ -392,15 +376,12 @@ def report_command(
     *,
     named: tuple[str, ...] = argument("URL...", required=True),
     is_pattern: bool = option(
-        "What is named is a domain, with as much of a path as is meant: example.org/docs/.",
-        "--domain",
+        "What is named is a domain, with as much of a path as is meant: example.org/docs/.", "--domain"
     ),
     is_withdrawal: bool = option("Take all such reports back.", "--withdraw"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     per_day: int = option(
-        "Reports of all people together on a day.",
-        type=click.IntRange(min=1),
-        default=LinksSettings().reports_per_day,
+        "Reports of all people together on a day.", type=click.IntRange(min=1), default=LinksSettings().reports_per_day
     ),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,

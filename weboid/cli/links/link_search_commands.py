@@ -22,13 +22,7 @@ from links.rules.exclusion_list import (
     without_entry,
 )
 from links.rules.link_pattern import parse_link_pattern
-from links.rules.wiki_rules import (
-    RuleBook,
-    mark_pages_of_entry,
-    mark_pages_stale,
-    parse_wiki_settings,
-    search_warnings,
-)
+from links.rules.wiki_rules import RuleBook, mark_pages_of_entry, mark_pages_stale, parse_wiki_settings, search_warnings
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean, fitted, table, width
 from weboid.cli.support.commands import argument, cli_command, option
@@ -109,12 +103,7 @@ def link_facts(link: FoundLink) -> dict[str, Any]:
         "code": link.code,
         "checked": None if link.checked_day is None else str(date_of(link.checked_day)),
         "pages": [
-            {
-                "wiki": page.wiki,
-                "page_id": page.page_id,
-                "namespace": page.namespace,
-                "title": page.title,
-            }
+            {"wiki": page.wiki, "page_id": page.page_id, "namespace": page.namespace, "title": page.title}
             for page in link.pages
         ],
         "more_pages": link.more_pages,
@@ -125,11 +114,7 @@ def _search_lines(found: Sequence[FoundLink]) -> list[str]:
     if not found:
         return ["There is no such link."]
     rows = [
-        (
-            link.state.name.lower(),
-            "never" if link.checked_day is None else str(date_of(link.checked_day)),
-            link.url,
-        )
+        (link.state.name.lower(), "never" if link.checked_day is None else str(date_of(link.checked_day)), link.url)
         for link in found
     ]
     head, *links = table(("state", "checked", "link"), rows, columns=width())
@@ -153,17 +138,12 @@ def exclude_command(
     texts: tuple[str, ...] = argument("[ENTRY]..."),
     wiki: str = option("The wiki whose list it is.", required=True, metavar="DBNAME@FARM"),
     word: str = option(
-        "Patterns of link search, or bare domains.",
-        "--as",
-        type=click.Choice(list(_FORMS)),
-        default="pattern",
+        "Patterns of link search, or bare domains.", "--as", type=click.Choice(list(_FORMS)), default="pattern"
     ),
     is_removal: bool = option("Remove the entries; searches show such links again.", "--remove"),
     suggest: bool = option("Show hosts to exclude, with their figures."),
     share: float = option(
-        "With --suggest: least share of all pages that link to the host.",
-        type=click.FloatRange(0.001, 1),
-        default=0.1,
+        "With --suggest: least share of all pages that link to the host.", type=click.FloatRange(0.001, 1), default=0.1
     ),
     most_urls: int = option(
         "With --suggest: number of different links to it, at most.",
@@ -205,13 +185,7 @@ def exclude_command(
 
 
 def _add_entries(
-    stores: CollectionStores,
-    wiki: str,
-    texts: Sequence[str],
-    word: str,
-    output: CommandOutput,
-    *,
-    dry_run: bool,
+    stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, output: CommandOutput, *, dry_run: bool
 ) -> None:
     entries = [parse_entry(text, _FORMS[word]) for text in texts]
     with stores.registry() as store:
@@ -241,13 +215,7 @@ def _add_entries(
 
 
 def _remove_entries(
-    stores: CollectionStores,
-    wiki: str,
-    texts: Sequence[str],
-    word: str,
-    output: CommandOutput,
-    *,
-    dry_run: bool,
+    stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, output: CommandOutput, *, dry_run: bool
 ) -> None:
     marked = 0
     with stores.registry() as store, store.writing() as rows:
@@ -287,13 +255,7 @@ def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) ->
     if output.json(document):
         return
     cells = [
-        (
-            each["as"] or "removed",
-            f"{each['links']:,}",
-            f"{each['pages']:,}",
-            each["last"] or "never",
-            each["entry"],
-        )
+        (each["as"] or "removed", f"{each['links']:,}", f"{each['pages']:,}", each["last"] or "never", each["entry"])
         for each in facts
     ]
     head = ("as", "links>", "pages>", "last", "entry")

@@ -17,15 +17,7 @@ from links.registry.lookups import list_urls
 from links.registry.wikis import all_farms, all_wikis
 from links.rules.link_class import LinkClass, classify_link
 from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, SpamLists, list_kind
-from links.rules.wiki_rules import (
-    FARM_WIDE,
-    RuleBook,
-    lists_kept,
-    mark_pages_stale,
-    put_list,
-    remove_list,
-    spam_on,
-)
+from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, mark_pages_stale, put_list, remove_list, spam_on
 from links.url_parts import key_of
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
@@ -61,8 +53,7 @@ def add_command(
     wiki: str | None = _OWNER_OPTIONS["wiki"],
     farm: str | None = _OWNER_OPTIONS["farm"],
     kind: str | None = option(
-        "Kind of the list.  [default: by the file's name]",
-        type=click.Choice([str(kind) for kind in SpamListKind]),
+        "Kind of the list.  [default: by the file's name]", type=click.Choice([str(kind) for kind in SpamListKind])
     ),
     name: str | None = option("What it is called.  [default: the file's name]"),
     dry_run: bool = option("Report unusable lines, without storing the list."),
@@ -287,10 +278,7 @@ def additions_command(
     domain: str | None = option("Each link to that domain, with its page.", metavar="DOMAIN"),
     account: str | None = option("Each link by that account.", "--user", metavar="NAME"),
     least_wikis: int = option(
-        "Without --domain and --user: least number of wikis of a farm.",
-        "--wikis",
-        type=click.IntRange(1),
-        default=2,
+        "Without --domain and --user: least number of wikis of a farm.", "--wikis", type=click.IntRange(1), default=2
     ),
     days: int = option("Number of days back from today.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),

@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
 from core.errors import InputError
@@ -256,12 +249,7 @@ def _size(stream: BufferedIOBase) -> int | None:
 
 
 def _read(
-    stream: BufferedIOBase,
-    spool: PageSpool,
-    wiki: WikiName | None,
-    progress: Progress,
-    *,
-    size: int | None,
+    stream: BufferedIOBase, spool: PageSpool, wiki: WikiName | None, progress: Progress, *, size: int | None
 ) -> int:
     """Spool all rows of the file; return the number of invalid lines."""
     bad = number = 0

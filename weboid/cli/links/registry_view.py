@@ -65,10 +65,7 @@ def list_command(
     wiki_name: str | None = option("Only the links of its pages.", "--wiki", metavar="NAME"),
     host: str | None = option("Only URLs of that host.", metavar="HOST"),
     states: tuple[str, ...] = option(
-        f"Only URLs in this state; repeatable: {', '.join(_STATES.choices)}.",
-        "--state",
-        type=_STATES,
-        metavar="STATE",
+        f"Only URLs in this state; repeatable: {', '.join(_STATES.choices)}.", "--state", type=_STATES, metavar="STATE"
     ),
     as_pages: bool = option("The wiki's pages instead of links.", "--pages"),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
@@ -186,12 +183,7 @@ def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
     if "url" not in facts[0]:
         head = ("id>", "read", "stale", "title")
         rows = [
-            (
-                str(each["page_id"]),
-                each["read"] or "never",
-                "yes" if each["stale"] else "no",
-                each["title"],
-            )
+            (str(each["page_id"]), each["read"] or "never", "yes" if each["stale"] else "no", each["title"])
             for each in facts
         ]
         return table(head, rows, columns=width())
@@ -221,11 +213,7 @@ def show_command(
     *,
     url: str = argument(),
     limit: int = option(
-        "Pages to name at most.",
-        "--pages",
-        type=click.IntRange(0, 100_000),
-        default=50,
-        show_default=False,
+        "Pages to name at most.", "--pages", type=click.IntRange(0, 100_000), default=50, show_default=False
     ),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -281,10 +269,7 @@ def _show_refused(url: str, uses: list[RefusedUse], names: dict[int, str], outpu
     reason = uses[0].reason
     document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
     explanation = _REASONS.get(reason, f"no valid address ({clean(reason)})")
-    output.show(
-        document,
-        [f"{clean(url)}\n  not watched: {explanation}", *_part("Pages", map(_page_line, pages))],
-    )
+    output.show(document, [f"{clean(url)}\n  not watched: {explanation}", *_part("Pages", map(_page_line, pages))])
 
 
 def _document(
@@ -321,10 +306,7 @@ def _document(
         "reports_until": day_text(facts.reports_until),
         "replacement": None
         if replacement is None
-        else {
-            "address": replacement.address,
-            "stage": ProposalStage(replacement.state).name.lower(),
-        },
+        else {"address": replacement.address, "stage": ProposalStage(replacement.state).name.lower()},
         "pages": [
             {
                 "wiki": names.get(use.page.wiki_id, ""),

@@ -26,13 +26,7 @@ from qa.baseline import (
 )
 from qa.check_run import CheckRunOptions
 from qa.page_changes import RegressionKind, count_by_kind, regression_as_json, sort_worst_first
-from qa.sample import (
-    MOST_PAGES,
-    CandidateFilter,
-    SampleCandidate,
-    StratifiedSample,
-    read_candidates,
-)
+from qa.sample import MOST_PAGES, CandidateFilter, SampleCandidate, StratifiedSample, read_candidates
 from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
@@ -151,12 +145,7 @@ def check(
         output.show(regression_as_json(each), line if is_changed else ())
     counts = {str(course): count for course, count in count_by_kind(results).items()}
     summary = ", ".join(f"{count} {word}" for word, count in _some(counts))
-    facts = {
-        "counts": counts,
-        "before": header.engine,
-        "after": engine,
-        "report": str(baseline.report),
-    }
+    facts = {"counts": counts, "before": header.engine, "after": engine, "report": str(baseline.report)}
     output.show(facts, f"{summary or 'nothing to compare'}. {baseline.report} shows them.")
     if not whole:
         return ExitCode.STOPPED

@@ -27,14 +27,7 @@ from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, Rep
 from weboid.app.qa_run import QaOptions, QaRun
 from weboid.app.text_table import clean
 from weboid.cli.support.command_target import CLUSTER_SECRET
-from weboid.cli.support.commands import (
-    COMMANDS,
-    ExitCode,
-    LazyGroupWithDefault,
-    argument,
-    cli_command,
-    option,
-)
+from weboid.cli.support.commands import COMMANDS, ExitCode, LazyGroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import (
     CHECK_JOBS,
     COLLECTION,
@@ -79,9 +72,7 @@ def check_command(
     jobs: int = CHECK_JOBS,
     seed: int | None = option("Draw the same sample as with this number."),
     fonts: bool = option(
-        "Copies load their own fonts, as in `weboid serve --fonts`.",
-        "--fonts/--no-fonts",
-        default=True,
+        "Copies load their own fonts, as in `weboid serve --fonts`.", "--fonts/--no-fonts", default=True
     ),
     repair: bool = option("Capture broken pages again, once, as by `weboid qa repair`.", "--repair/--no-repair"),
     no_record: bool = option("Write nothing into WARCs: no records, no repairs."),
@@ -175,11 +166,7 @@ def repair_command(
             for row in rows:
                 check = row.check
                 wanted = {"event": "wanted", "url": check.url, "page_id": check.page_id}
-                wanted |= {
-                    "level": check.level,
-                    "verdict": str(row.verdict),
-                    "reason": check.reason,
-                }
+                wanted |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
                 text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
                 output.show(wanted, clean(text))
             if not rows and not output.is_json:

@@ -34,13 +34,7 @@ from warc.index.page_choice import OFFERED
 from warc.index.queries import captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import (
-    ExitCode,
-    argument,
-    cli_command,
-    option,
-    option_dict,
-)
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
 from weboid.cli.support.options import DEDUP, DURATION, OUTPUT, PROFILE, CommandOutput, SharedStores
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import open_stored_levels
@@ -65,18 +59,9 @@ class ComparedCaptures:
 
 
 _DRIFT_OPTIONS: dict[str, Any] = {
-    "since": option(
-        "Without URL: pages captured again in this last time: 30d.",
-        type=DURATION,
-        metavar="DURATION",
-    ),
+    "since": option("Without URL: pages captured again in this last time: 30d.", type=DURATION, metavar="DURATION"),
     "sample": option("Without URL: number of pages, chosen at random.", type=click.IntRange(1)),
-    "seed": option(
-        "Of the sample: the same number chooses the same pages.",
-        type=int,
-        default=0,
-        show_default=False,
-    ),
+    "seed": option("Of the sample: the same number chooses the same pages.", type=int, default=0, show_default=False),
     "limit": option("Without URL: number of pages to show.", type=click.IntRange(1, 100_000), default=100),
     "jobs": option("Without URL: pages at the same time.", type=click.IntRange(1, 64), default=2),
 }
@@ -219,11 +204,7 @@ def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
                 "changed": difference.changed,
                 "is_cut": difference.is_cut,
                 "rows": [
-                    {
-                        "kind": str(row.kind),
-                        "before": _plain(row.before),
-                        "after": _plain(row.after),
-                    }
+                    {"kind": str(row.kind), "before": _plain(row.before), "after": _plain(row.after)}
                     for row in difference.rows
                     if row.kind in _DIFFERING
                 ],
@@ -400,11 +381,7 @@ def picture_lines(comparison: PictureComparison) -> list[str]:
     )  # fmt: skip
     rows = [(name, f"{getattr(comparison, name):.4f}") for name in figures]
     sizes = [(f"size {side}", "{} x {}".format(*getattr(comparison, f"size_{side}"))) for side in ("seen", "shown")]
-    lines = [
-        f"{verdict}{faults}, score {comparison.score:.4f}",
-        describe_differences(comparison),
-        "",
-    ]
+    lines = [f"{verdict}{faults}, score {comparison.score:.4f}", describe_differences(comparison), ""]
     lines += table(["figure", "value>"], rows + sizes, columns=width())
     if comparison.regions:
         boxes = [

@@ -151,14 +151,10 @@ _NOTHING = "No copy of this collection was checked yet; `weboid qa` does it."
 def report_command(
     *,
     out: Path = option(
-        "The file to write.",
-        type=click.Path(dir_okay=False, path_type=Path),
-        default=Path("report.html"),
+        "The file to write.", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html")
     ),
     limit_pictures: int = option(
-        "Of how many results, the worst, the pictures go into the file.",
-        type=click.IntRange(0, 5_000),
-        default=200,
+        "Of how many results, the worst, the pictures go into the file.", type=click.IntRange(0, 5_000), default=200
     ),
     title: str = option("Title of the report.  [default: the folder's name]", default=""),
     origin: str = option("Of the pages of `weboid serve`, for links to copies.", default=""),
@@ -195,9 +191,7 @@ def report_command(
 
 
 @contextmanager
-def _open_report_source(
-    stores: CollectionStores,
-) -> Iterator[tuple[VisibleChecks, CheckReportWriter]]:
+def _open_report_source(stores: CollectionStores) -> Iterator[tuple[VisibleChecks, CheckReportWriter]]:
     """Yield a collection's publishable check results, and a writer of reports."""
     with ExitStack() as stack:
         database, decisions, permits = stack.enter_context(stores.readable())
@@ -212,11 +206,7 @@ def _open_report_source(
 
 
 _MOST_BYTES = 100_000_000
-_ACTS = {
-    QaVerdict.GOOD: ReviewAction.GOOD,
-    QaVerdict.BROKEN: ReviewAction.BAD,
-    QaVerdict.UNCHECKED: ReviewAction.CLEAR,
-}
+_ACTS = {QaVerdict.GOOD: ReviewAction.GOOD, QaVerdict.BROKEN: ReviewAction.BAD, QaVerdict.UNCHECKED: ReviewAction.CLEAR}
 
 
 @dataclass(frozen=True, slots=True)

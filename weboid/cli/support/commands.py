@@ -109,11 +109,7 @@ class ConfiguredCommand(click.Command):
     """Command whose option defaults come from ``weboid.toml`` of the collection it works on."""
 
     def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Create the context; ConfigError: the collection's configuration is not valid."""
         options = {name: each for each in self.params for name in each.opts}
@@ -203,9 +199,7 @@ def _near_command(root: click.Command, word: str, typed: str) -> str:
                 waiting.append((f"{path} {name}", command))
     name = next(iter(get_close_matches(word, paths, n=1, cutoff=0.75)), "")
     return min(
-        paths.get(name, ()),
-        key=lambda path: (path.split()[:2] != typed.split()[:2], path.count(" "), path),
-        default="",
+        paths.get(name, ()), key=lambda path: (path.split()[:2] != typed.split()[:2], path.count(" "), path), default=""
     )
 
 
@@ -388,10 +382,7 @@ class _FlagChoice:
         first = next(iter(self.flags))
         return [
             click.Option(
-                (f"--{value}", name),
-                flag_value=value,
-                help=text,
-                **({"default": True} if value == first else {}),
+                (f"--{value}", name), flag_value=value, help=text, **({"default": True} if value == first else {})
             )
             for value, text in self.flags.items()
         ]

@@ -167,9 +167,7 @@ CHECK_JOBS = option(
 )
 FRONTIER = _address("A frontier in Redis, redis://host:port/number?frontier=NAME", "WEBOID_FRONTIER")
 DATABASE = _address(
-    "Index, link registry and decisions in PostgreSQL, postgresql://user@host:port/name",
-    INDEX_URL,
-    show_envvar=True,
+    "Index, link registry and decisions in PostgreSQL, postgresql://user@host:port/name", INDEX_URL, show_envvar=True
 )
 DEDUP = _address("A dedup index in Redis, redis://host:port/number?index=NAME", "WEBOID_DEDUP")
 

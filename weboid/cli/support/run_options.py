@@ -29,8 +29,7 @@ QA = option(
 )
 STORED_LEVELS = click.Choice([str(level) for level in StoredLevel])
 STORE = option(
-    "Recording level of each page.  [default: as set by `weboid level`, else everything]",
-    type=STORED_LEVELS,
+    "Recording level of each page.  [default: as set by `weboid level`, else everything]", type=STORED_LEVELS
 )
 SCAN = option(
     "Scan archived payloads with clamd, if one is running (docs/how-to/scanning.md).  [default: scan]",

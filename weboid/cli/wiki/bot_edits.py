@@ -8,14 +8,7 @@ from typing import Final
 import click
 
 from core.errors import InputError
-from links.registry.bot_edits import (
-    BotEdit,
-    EditKind,
-    EditState,
-    count_edits,
-    last_made,
-    newest_edits,
-)
+from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, last_made, newest_edits
 from links.registry.database import RegistryStore
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
@@ -86,10 +79,7 @@ def list_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     states: tuple[str, ...] = option(
-        f"Only edits in this state: {', '.join(_STATES)}.",
-        "--state",
-        type=click.Choice(_STATES),
-        metavar="STATE",
+        f"Only edits in this state: {', '.join(_STATES)}.", "--state", type=click.Choice(_STATES), metavar="STATE"
     ),
     limit: int = option("Number of edits, at most.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
@@ -126,13 +116,7 @@ def review_command(
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         done = [
-            review_revert(
-                store,
-                wiki.id,
-                number,
-                RevertReview(is_right, actor_name(actor), reason),
-                now=CLOCK.now(),
-            )
+            review_revert(store, wiki.id, number, RevertReview(is_right, actor_name(actor), reason), now=CLOCK.now())
             for numbers, is_right in ((accept, True), (decline, False))
             for number in numbers
         ]

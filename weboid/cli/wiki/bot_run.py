@@ -26,26 +26,12 @@ from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import terminal_progress
-from weboid.cli.wiki.bot_setup import (
-    CLOCK,
-    choose_wiki,
-    front_origin,
-    own_captures,
-    source_warnings,
-    wikis_with_bot,
-)
+from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, front_origin, own_captures, source_warnings, wikis_with_bot
 from weboid.cli.wiki.wikitext_files import skip_reason_line
 from wiki.api.client import ApiTiming
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
 from wiki.bot.remedies import CopyChecker, CopyPreferences
-from wiki.bot.wiki_bot import (
-    BotDependencies,
-    BotOptions,
-    BotRunSummary,
-    WikiBot,
-    check_settings,
-    new_job_name,
-)
+from wiki.bot.wiki_bot import BotDependencies, BotOptions, BotRunSummary, WikiBot, check_settings, new_job_name
 from wiki.bot.wikitext_adapter import prepare_adapter
 from wiki.settings import BotSettings
 from wiki.wikitext.citation_model import RepairedText
@@ -128,10 +114,7 @@ def _begin(task: _BotRunOptions, show: "_BotRunReporter") -> int:
     if not task.is_look_back:
         for line in source_warnings(task.store, task.where, task.wiki, bot):
             show.line(line)
-    with (
-        own_captures(task.where.layout, task.where.settings.index.url, bot) as own,
-        show.progress(),
-    ):
+    with own_captures(task.where.layout, task.where.settings.index.url, bot) as own, show.progress():
         return asyncio.run(_run(task, own, show))
 
 

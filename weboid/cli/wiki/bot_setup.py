@@ -134,12 +134,7 @@ def on_command(
     """
     if password_file:
         password_file = str(Path(password_file).expanduser().absolute())
-    results = {
-        **values,
-        "account": account,
-        "password_file": password_file,
-        "front": front_origin(front),
-    }
+    results = {**values, "account": account, "password_file": password_file, "front": front_origin(front)}
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         settings = settings_of_wiki(wiki)
@@ -223,8 +218,4 @@ def _warnings(me: BotAccount, bot: BotSettings, page: str | None, *, is_read: bo
 
 def _write(store: RegistryStore, wiki: Wiki, stored: WikiSettings, bot: BotSettings) -> None:
     with store.writing() as rows:
-        change_wiki(
-            rows,
-            wiki,
-            settings=WikiSettings(stored.feed, bot, stored.templates).merged_into(wiki.settings),
-        )
+        change_wiki(rows, wiki, settings=WikiSettings(stored.feed, bot, stored.templates).merged_into(wiki.settings))

@@ -19,12 +19,7 @@ from core.timestamps import format_duration, parse_duration
 from links.check_history import day_of
 from links.registry.database import RegistryStore
 from links.registry.wikis import DEFAULT_FARM, Wiki, all_wikis
-from weboid.app.operator_identity import (
-    OperatorIdentity,
-    check_operator,
-    read_operator,
-    write_operator,
-)
+from weboid.app.operator_identity import OperatorIdentity, check_operator, read_operator, write_operator
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
 from weboid.app.wiki_intake import stored_level_of_wiki
@@ -39,13 +34,7 @@ from wiki.api.page_query import unknown_names
 from wiki.api.site_info import OLDEST_VERSION, find_api, read_site_facts
 from wiki.api.transport import is_same_server
 from wiki.settings import GRACE_PRESETS_H, FeedSettings, replace_settings
-from wiki.sync.registration import (
-    CLEARED,
-    WikiRegistration,
-    find_registered,
-    namespace_ids,
-    put_wiki,
-)
+from wiki.sync.registration import CLEARED, WikiRegistration, find_registered, namespace_ids, put_wiki
 
 _CLOCK = SystemClock()
 _GRACE_H: Final = " ".join(map(str, GRACE_PRESETS_H))
@@ -74,9 +63,7 @@ def command(
     categories: tuple[str, ...] = option("Only pages in or below it.", "--category", metavar="C"),
     templates: tuple[str, ...] = option("Only pages that use it.", "--template", metavar="T"),
     properties: tuple[str, ...] = option(
-        "Only pages whose Wikidata item has this statement: P31, or P31=Q5.",
-        "--property",
-        metavar="P",
+        "Only pages whose Wikidata item has this statement: P31, or P31=Q5.", "--property", metavar="P"
     ),
     not_categories: tuple[str, ...] = option("No page in or below it.", "--not-category", metavar="C"),
     not_templates: tuple[str, ...] = option("No page that uses it.", "--not-template", metavar="T"),
@@ -84,8 +71,7 @@ def command(
         "No page whose Wikidata item has this statement.", "--not-property", metavar="P"
     ),
     item_api: str | None = option(
-        "The api.php that is asked for Wikidata items, if not the one that the wiki names.",
-        metavar="URL",
+        "The api.php that is asked for Wikidata items, if not the one that the wiki names.", metavar="URL"
     ),
     not_pages: tuple[str, ...] = option("Never this page.", "--not-page", metavar="TITLE"),
     grace_h: float | None = option(
@@ -96,8 +82,7 @@ def command(
     ),
     archive: bool | None = option("Archive links, or only watch them.", "--archive/--no-archive"),
     store: str | None = option(
-        "Recording level for what its pages cite.  [default: as set by `weboid level`]",
-        type=STORED_LEVELS,
+        "Recording level for what its pages cite.  [default: as set by `weboid level`]", type=STORED_LEVELS
     ),
     account: str | None = option("Who reads: USER@APP of a bot password.", metavar="NAME"),
     password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),

@@ -85,21 +85,14 @@ class WikiOverview:
 
 @cli_command("ls")
 def list_command(
-    *,
-    stores: CollectionStores = STORES,
-    frontier_url: str = FRONTIER,
-    output: CommandOutput = OUTPUT,
+    *, stores: CollectionStores = STORES, frontier_url: str = FRONTIER, output: CommandOutput = OUTPUT
 ) -> None:
     """List the wikis, with their pages, links, states and bot.
 
     Links that are queued, dead or without a copy are counted among the first 10,000 of a wiki.
     """
     now = _CLOCK.now()
-    with (
-        stores.registry() as store,
-        _finder(stores, frontier_url) as finder,
-        store.reading() as connection,
-    ):
+    with stores.registry() as store, _finder(stores, frontier_url) as finder, store.reading() as connection:
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
         farms = [{"farm": farm.name, "address": farm.address, "hosts": farm.internal} for farm in all_farms(connection)]
     if output.json({"wikis": [_facts(line) for line in lines], "farms": farms}):

@@ -6,14 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import click
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
 from core.config.settings import Settings
@@ -42,14 +35,10 @@ def command(
     *,
     names: tuple[str, ...] = argument("[NAME]..."),
     namespaces: tuple[int, ...] = option(
-        "Only the pages of that namespace, by its number; may be repeated.",
-        "--namespace",
-        type=click.IntRange(0),
+        "Only the pages of that namespace, by its number; may be repeated.", "--namespace", type=click.IntRange(0)
     ),
     categories: tuple[str, ...] = option(
-        "Only the pages in that category and those below it; may be repeated.",
-        "--category",
-        metavar="TITLE",
+        "Only the pages in that category and those below it; may be repeated.", "--category", metavar="TITLE"
     ),
     is_now: bool = option("Also when none is due yet.", "--now"),
     dry_run: bool = option("Show what would be observed, without writing it."),

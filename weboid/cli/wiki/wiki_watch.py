@@ -26,12 +26,7 @@ from net.stop_signals import StopSignals, first_error
 from playback.access.clamd import find_clamd
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
-from weboid.app.wiki_intake import (
-    FrontierArchive,
-    WatchNote,
-    open_level_setter,
-    write_note,
-)
+from weboid.app.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
 from weboid.cli.serve import SERVE_OPTIONS, replay_port_for, serve_words
 from weboid.cli.support.child_commands import (
     CHILD_NAMES,
@@ -49,22 +44,9 @@ from weboid.cli.support.run_options import QA
 from wiki.api.credentials import read_secret
 from wiki.api.transport import ApiTransport
 from wiki.sync.feed_context import SyncServices, citation_readers
-from wiki.sync.webhook import (
-    AGE_LIMIT_S,
-    ANY_WIKI,
-    UseSignature,
-    WebhookOptions,
-    check_secret,
-    serve_webhook,
-)
+from wiki.sync.webhook import AGE_LIMIT_S, ANY_WIKI, UseSignature, WebhookOptions, check_secret, serve_webhook
 from wiki.sync.wiki_source import WikiSource
-from wiki.sync.wiki_watcher import (
-    Opener,
-    WatcherReport,
-    WikiWatcher,
-    notify_from_stream,
-    select_wikis,
-)
+from wiki.sync.wiki_watcher import Opener, WatcherReport, WikiWatcher, notify_from_stream, select_wikis
 
 _CLOCK = SystemClock()
 
@@ -92,14 +74,11 @@ def command(
         show_envvar=True,
     ),
     stream: str | None = option(
-        "Use a change stream for notifications, too: EventStreams of Wikimedia's wikis.",
-        metavar="URL",
+        "Use a change stream for notifications, too: EventStreams of Wikimedia's wikis.", metavar="URL"
     ),
     once: bool = option("Do what is due now, then stop: for cron."),
     serve: str | None = option(
-        "Serve readers there, too: `weboid serve` with its defaults.",
-        "--listen",
-        metavar="HOST:PORT",
+        "Serve readers there, too: `weboid serve` with its defaults.", "--listen", metavar="HOST:PORT"
     ),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     feed_only: bool = option("Only watch: others archive, check links and confirm what they found."),

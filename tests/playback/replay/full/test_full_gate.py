@@ -8,25 +8,11 @@ import pytest
 from core.timestamps import timestamp14
 from playback.access.decision_store import DecisionStore, open_decisions
 from playback.access.levels import Level
-from playback.access.takedowns import (
-    Takedown,
-    TakedownEffect,
-    TakedownKind,
-    add_takedowns,
-    normalize_target,
-)
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns, normalize_target
 from playback.replay.full.full_gate import FullAnswer, FullGate, FullPolicy, fixed_full_headers
 from playback.url_paths import FullOrigins
 from tests.playback.replay.test_header_gate import DANGEROUS
-from tests.support.playback_fixtures import (
-    NOW,
-    CollectionBuilder,
-    FullSite,
-    Served,
-    decide,
-    fetch,
-    png,
-)
+from tests.support.playback_fixtures import NOW, CollectionBuilder, FullSite, Served, decide, fetch, png
 
 pytestmark = pytest.mark.playback
 TS = timestamp14(NOW)
@@ -39,10 +25,7 @@ def take_down(decisions: DecisionStore, url: str) -> None:
     """As an operator does."""
     kind = TakedownKind.URL
     what = normalize_target(kind, url)
-    add_takedowns(
-        decisions,
-        [Takedown(0, kind, what, "", TakedownEffect.BLOCK, "asked for", "", "op", NOW, None)],
-    )
+    add_takedowns(decisions, [Takedown(0, kind, what, "", TakedownEffect.BLOCK, "asked for", "", "op", NOW, None)])
 
 
 def test_without_the_possibility_there_is_no_such_route(served: Served, site: str) -> None:
@@ -151,10 +134,7 @@ def test_no_page_is_given_out_for_a_tab_of_its_own(full: FullSite, site: str, de
     for modifier, url in (("mp_", f"{site}/"), ("if_", f"{site}/i.svg"), ("id_", f"{site}/")):
         answer = full.part(frame, modifier, url, dest)
         if dest:
-            assert (answer.status, answer["Location"]) == (
-                303,
-                f"{full.served.front}/full/{TS}/{site}/",
-            )
+            assert (answer.status, answer["Location"]) == (303, f"{full.served.front}/full/{TS}/{site}/")
         else:
             assert answer.status == 403
 
@@ -343,23 +323,7 @@ def test_a_take_down_holds_here_at_once(full: FullSite, site: str) -> None:
 
 
 FIXED = 14  # headers that every response ends with
-MODIFIERS = [
-    "",
-    "mp_",
-    "if_",
-    "fr_",
-    "im_",
-    "js_",
-    "cs_",
-    "oe_",
-    "esm_",
-    "wkr_",
-    "wkrf_",
-    "wkrm_",
-    "id_",
-    "sw_",
-    "xx_",
-]
+MODIFIERS = ["", "mp_", "if_", "fr_", "im_", "js_", "cs_", "oe_", "esm_", "wkr_", "wkrf_", "wkrm_", "id_", "sw_", "xx_"]
 
 
 def test_every_response_carries_the_policy_whatever_was_archived(full: FullSite, site: str) -> None:

@@ -16,11 +16,7 @@ from render.cdp import CdpConnection
 from tests.playback.full_browser import Tab, reader_browser, tab_in
 from tests.support.playback_fixtures import NOW, FullSite, Leaks, png
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.playback,
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.asyncio(loop_scope="module")]
 TS = timestamp14(NOW)
 PAGE = "mp_/"  # in the address of the frame that shows a page
 
@@ -281,8 +277,7 @@ async def test_nothing_is_kept_between_two_views(
 ) -> None:
     """A capture looks the same each time: what it kept is gone with its page."""
     text = KEEPING.replace(
-        "localStorage.setItem",
-        "window.was=localStorage.getItem('kept')+document.cookie;localStorage.setItem",
+        "localStorage.setItem", "window.was=localStorage.getItem('kept')+document.cookie;localStorage.setItem"
     )
     full.page(f"{site}/", text)
     async with tab_in(chromium) as tab:
@@ -379,11 +374,7 @@ async def test_an_application_runs_as_it_did(full: FullSite, site: str, leaks: L
         ("a road", "application/x-www-form-urlencoded", b"q=road"),
     ):  # fmt: skip
         full.builder.response(
-            f"{site}/api/search",
-            answer.encode(),
-            mime="text/plain",
-            page_id=page,
-            posted=(kind, body),
+            f"{site}/api/search", answer.encode(), mime="text/plain", page_id=page, posted=(kind, body)
         )
     part("https://other.example/api", "other", "text/plain")
     part(
@@ -402,11 +393,7 @@ async def test_an_application_runs_as_it_did(full: FullSite, site: str, leaks: L
         "text/javascript",
     )
     part(f"{site}/i.png", png("lime", (40, 40)), "image/png")
-    part(
-        f"{site}/frame",
-        "<script>parent.postMessage({frame: location.pathname}, '*')</script>",
-        "text/html",
-    )
+    part(f"{site}/frame", "<script>parent.postMessage({frame: location.pathname}, '*')</script>", "text/html")
     wanted = {
         "storage": "12a,b", "cookie": "a=b", "route": "/app/two1", "address": f"{site} {site[8:]} true",
         "time": "2026-03-01T12:00", "upgrade": "0 2", "database": "ConstraintError,1912/1,1851/2 2true", "fetch": "7",
@@ -491,11 +478,7 @@ async def test_relative_frames_are_shown(full: FullSite, site: str, leaks: Leaks
         ("/dir/inner.html", titled.format("inner"), "text/html"),
         ("/dir/sub/deep.html", DEEP, "text/html"),
         ("/dir/deeper.html", titled.format("deeper"), "text/html"),
-        (
-            "/dir/picture.svg",
-            '<svg xmlns="http://www.w3.org/2000/svg"><title>drawn</title></svg>',
-            "image/svg+xml",
-        ),
+        ("/dir/picture.svg", '<svg xmlns="http://www.w3.org/2000/svg"><title>drawn</title></svg>', "image/svg+xml"),
     ):
         full.builder.response(f"{site}{path}", body.encode(), mime=mime, page_id=page)
     full.builder.response(

@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from playback.replay.full.request_bodies import (
-    BodyRequest,
-    body_parameters,
-    match_body,
-    parse_body_query,
-)
+from playback.replay.full.request_bodies import BodyRequest, body_parameters, match_body, parse_body_query
 
 JSON, FORM = "application/json; charset=utf-8", "application/x-www-form-urlencoded"
 

@@ -57,11 +57,7 @@ def wrapped(ttf: bytes, in_replay: Call) -> dict[str, bytes]:
     def brotli(data: bytes) -> bytes:
         return b64decode(in_replay("compressed", [b64encode(data).decode()]))
 
-    return {
-        "font/ttf": ttf,
-        "font/woff": woff(ttf),
-        "font/woff2": woff2(ttf, brotli),
-    }
+    return {"font/ttf": ttf, "font/woff": woff(ttf), "font/woff2": woff2(ttf, brotli)}
 
 
 @pytest.fixture(scope="module")
@@ -133,11 +129,7 @@ def test_what_was_made_without_fonts_is_rebuilt_with_them(house: Served, site: s
     target, etags = f"/c/{TS}/{site}/", list[str]()
 
     with running_replay(house.builder.layout.root, house.front, "--no-fonts") as without:
-        for origin, shown in (
-            (without.origin, False),
-            (house.replay, True),
-            (without.origin, False),
-        ):
+        for origin, shown in ((without.origin, False), (house.replay, True), (without.origin, False)):
             known = {"If-None-Match": etags[-1]} if etags else {}
             reply = fetch(origin, target, headers=known)
             etags.append(reply["ETag"])
@@ -220,21 +212,7 @@ def test_a_font_that_was_taken_down_stays_down(house: Served, site: str, ttf: by
     assert first.status == 200
     with contextlib.closing(open_decisions(house.builder.layout)) as store:
         takedowns.add_takedowns(
-            store,
-            [
-                Takedown(
-                    0,
-                    TakedownKind.DIGEST,
-                    capture.digest,
-                    "",
-                    TakedownEffect.BLOCK,
-                    "",
-                    "",
-                    "a",
-                    NOW,
-                    None,
-                )
-            ],
+            store, [Takedown(0, TakedownKind.DIGEST, capture.digest, "", TakedownEffect.BLOCK, "", "", "a", NOW, None)]
         )
 
     known = {**ASKED, "If-None-Match": first["ETag"]}

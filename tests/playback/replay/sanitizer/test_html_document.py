@@ -124,13 +124,7 @@ class _Audit(HTMLParser):
         if tag in _HARMFUL_TAGS - self._allowed:
             self.faults.append(f"<{tag}>")
         for name, value in attrs:
-            if name.startswith("on") or name in {
-                "autoplay",
-                "srcdoc",
-                "ping",
-                "action",
-                "formaction",
-            }:
+            if name.startswith("on") or name in {"autoplay", "srcdoc", "ping", "action", "formaction"}:
                 self.faults.append(f"{tag} {name}")
             address = (value or "").removesuffix(" 2w") if name == "srcset" else value or ""
             if name in _URL_ATTRIBUTES and not _is_ours(address):
@@ -638,10 +632,7 @@ def test_rules_of_a_shadow_tree_find_their_host(in_replay: Call) -> None:
 
 def test_a_style_sheet_within_a_data_url_holds(in_replay: Call) -> None:
     """It is filtered as any other."""
-    text = in_replay(
-        "document",
-        ["<link rel=stylesheet href='data:text/css,p%7Bcolor:red;behavior:url(x)%7D'><p>x"],
-    )
+    text = in_replay("document", ["<link rel=stylesheet href='data:text/css,p%7Bcolor:red;behavior:url(x)%7D'><p>x"])
 
     assert "p{color:red;}" in text
     assert "behavior" not in text

@@ -1,6 +1,3 @@
 """Fixtures of playback/web/cached_links."""
 
-from tests.playback.web.registry.conftest import (  # noqa: F401 fixtures
-    filled,
-    shelf,
-)
+from tests.playback.web.registry.conftest import filled, shelf  # noqa: F401 fixtures

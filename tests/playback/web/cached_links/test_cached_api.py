@@ -32,12 +32,7 @@ from tests.support.sites.mediawiki import ADMIN, Wiki, running_wiki
 from tests.support.sites.versions import MACHINES, OTHERS, Version
 from weboid.app.reader_queue_status import ReaderQueueStatus
 
-pytestmark = [
-    pytest.mark.playback,
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 SCRIPT = Path(cached_api.__file__).with_name("gadget.js")
 MANY = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6))

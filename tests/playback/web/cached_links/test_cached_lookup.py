@@ -26,18 +26,7 @@ from playback.web.client_address import parse_networks
 from playback.web.copy_lookup import FailedAttempt, UrlQueueState, UrlQueueStatus
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from tests.support.playback_fixtures import CollectionBuilder, decide
-from tests.support.registry_shelf import (
-    CODES,
-    DEAD,
-    FINE,
-    NOW,
-    ORIGIN,
-    TODAY,
-    FixedRegistry,
-    Front,
-    Shelf,
-    open_front,
-)
+from tests.support.registry_shelf import CODES, DEAD, FINE, NOW, ORIGIN, TODAY, FixedRegistry, Front, Shelf, open_front
 
 pytestmark = pytest.mark.slow
 
@@ -235,10 +224,7 @@ def test_without_a_copy_it_is_said_what_becomes_of_the_link(
 @pytest.mark.parametrize(
     ("until", "words"),
     [
-        (
-            CAPTURED,
-            "Waiting for the site to respond; next attempt on 20 November 2026, 10:11 UTC",
-        ),
+        (CAPTURED, "Waiting for the site to respond; next attempt on 20 November 2026, 10:11 UTC"),
         (None, "Waiting for the site"),
     ],
 )
@@ -259,10 +245,7 @@ def test_a_new_link_that_waits_for_its_way_to_the_archive_is_queued(desk: Desk) 
     desk.shelf.add(wanted, wiki_id=wiki, page=1, url_id=number, since=since, due=since, priority=0)
 
     found = desk.link(FINE)
-    assert (found["answer"], found["words"]) == (
-        "queued",
-        "Queued since 20 November 2026, 10:11 UTC",
-    )
+    assert (found["answer"], found["words"]) == ("queued", "Queued since 20 November 2026, 10:11 UTC")
 
 
 def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(desk: Desk) -> None:
@@ -322,10 +305,7 @@ def test_of_several_good_copies_the_newest_is_offered(desk: Desk) -> None:
 def test_of_a_link_in_other_hands_only_what_was_there_before_is_offered(desk: Desk, state: LinkState) -> None:
     """From the day after it was last seen to be right."""
     history = pack_history(
-        (
-            HistoryRun(CODES.FINE, TODAY - 90, TODAY - 30),
-            HistoryRun(CODES.PARKED, TODAY - 10, TODAY - 1),
-        )
+        (HistoryRun(CODES.FINE, TODAY - 90, TODAY - 30), HistoryRun(CODES.PARKED, TODAY - 10, TODAY - 1))
     )
     desk.shelf.state(DEAD, state, history=history)
     for days in (60, 31, 29, 20, 5):

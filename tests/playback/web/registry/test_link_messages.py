@@ -28,10 +28,7 @@ def language(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_more_time_is_never_said_to_be_less(one: int, other: int) -> None:
     """The order of the days is that of the words."""
     order = ("day", "week", "month", "year")
-    first, second = (
-        link_messages.rough_duration(min(one, other)),
-        link_messages.rough_duration(max(one, other)),
-    )
+    first, second = (link_messages.rough_duration(min(one, other)), link_messages.rough_duration(max(one, other)))
 
     assert (order.index(first.unit), first.units) <= (order.index(second.unit), second.units)
 
@@ -46,12 +43,7 @@ def test_every_state_has_a_name(state: LinkState, language: str) -> None:
 @pytest.mark.parametrize("code", [each for each in StatusCode if each not in (StatusCode.NONE, StatusCode.FINE)])
 def test_every_failure_has_its_likely_cause(code: StatusCode, language: str) -> None:
     """A sentence (W06, W55)."""
-    if code in (
-        StatusCode.CORRECTED,
-        StatusCode.OTHER_SCHEME,
-        StatusCode.NOT_ALLOWED,
-        StatusCode.OUR_NETWORK,
-    ):
+    if code in (StatusCode.CORRECTED, StatusCode.OTHER_SCHEME, StatusCode.NOT_ALLOWED, StatusCode.OUR_NETWORK):
         return  # fine, or nothing that the site is to blame for
     sentence = link_messages.cause_of(LinkRecord("https://a.de/", LinkState.DYING, code=code))
 

@@ -11,12 +11,7 @@ from links.feedback.page_requests import (
     waiting_pages,
 )
 from links.url_parts import key_of
-from tests.support.registry_shelf import (
-    DEAD,
-    TODAY,
-    Front,
-    Shelf,
-)
+from tests.support.registry_shelf import DEAD, TODAY, Front, Shelf
 
 pytestmark = pytest.mark.slow
 

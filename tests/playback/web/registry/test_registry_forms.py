@@ -18,15 +18,7 @@ from playback.web.client_address import ClientAddresses, parse_networks
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_forms import TOKEN_S, FormTokens
 from tests.support.examples import examples
-from tests.support.registry_shelf import (
-    DEAD,
-    FINE,
-    FixedRegistry,
-    Front,
-    Shelf,
-    open_front,
-    stamp_in,
-)
+from tests.support.registry_shelf import DEAD, FINE, FixedRegistry, Front, Shelf, open_front, stamp_in
 
 pytestmark = pytest.mark.slow
 
@@ -189,8 +181,7 @@ def test_a_mistake_is_explained_and_the_form_stays_filled_in(query: str, said: s
 
 
 @pytest.mark.parametrize(
-    ("status", "found"),
-    [("working", {FINE}), ("unreachable", {DEAD}), ("doubtful", set()), ("", {DEAD})],
+    ("status", "found"), [("working", {FINE}), ("unreachable", {DEAD}), ("doubtful", set()), ("", {DEAD})]
 )
 def test_a_page_is_filtered_by_status(status: str, found: set[str], front: Front) -> None:
     """Working, unreachable or doubtful; by default what has findings (W04)."""
@@ -266,12 +257,7 @@ def test_other_pages_are_told_for_one_wiki_or_its_farm(shelf: Shelf, front: Fron
     own = told(front, f"url={DEAD}&dbname=dewiki")
     farm = told(front, f"url={DEAD}&dbname=dewiki&farm=1")
 
-    assert [title in own for title in ("Foo bar", "Auch hier", "Schwester", "Fremd")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert [title in own for title in ("Foo bar", "Auch hier", "Schwester", "Fremd")] == [True, True, False, False]
     assert [title in farm for title in ("Foo bar", "Schwester", "Fremd")] == [True, True, False]
 
 
@@ -410,11 +396,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(
-    max_examples=examples(150),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(PATHS), query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
 def test_no_question_is_too_odd(path: str, query: dict[str, str], front: Front) -> None:
     """Whatever is asked: an answer, a reason, or patience; never a fault of ours."""

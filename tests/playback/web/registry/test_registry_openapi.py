@@ -18,13 +18,7 @@ from playback.web.cached_links.cached_answer import CopyState
 from playback.web.cached_links.cached_request import MOST_URLS
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from playback.web.registry.registry_api import api_description
-from playback.web.registry.registry_values import (
-    LINK_FIELDS,
-    Group,
-    LinkHint,
-    LinkScope,
-    WikiListKind,
-)
+from playback.web.registry.registry_values import LINK_FIELDS, Group, LinkHint, LinkScope, WikiListKind
 from tests.support.examples import examples
 from tests.support.registry_shelf import FixedRegistry, Shelf, open_front
 from tests.support.services.registries import open_registry

@@ -19,12 +19,7 @@ from tests.support.playback_fixtures import CollectionBuilder, Served, serving
 from tests.support.registry_shelf import DEAD, NOW, Shelf
 from tests.support.services.registries import open_registry
 
-pytestmark = [
-    pytest.mark.playback,
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 MANY = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6))
 LONG = f"https://zeitung.de/{'ein-langer-pfad/' * 12}?frage={'x' * 80}"

@@ -26,29 +26,14 @@ from links.states import LinkState
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_values import link_order
-from tests.support.registry_shelf import (
-    CODES,
-    DEAD,
-    FINE,
-    ORIGIN,
-    TODAY,
-    FixedRegistry,
-    Front,
-    Shelf,
-    open_front,
-)
+from tests.support.registry_shelf import CODES, DEAD, FINE, ORIGIN, TODAY, FixedRegistry, Front, Shelf, open_front
 
 pytestmark = pytest.mark.slow
 
 BAD = "http://example.com:8o8o/foo/bar"
 PROBLEM = "/externalLinkProblem?dbname=dewiki@WMF&pageid=1"
 INFO = "/externalLinkInfo?dbname=dewiki@WMF&pageid=1"
-EVERY = (
-    "/links/api/page?dbname=dewiki@WMF&curid=1",
-    PROBLEM,
-    INFO,
-    "/links/api/list?dbname=dewiki&with=spam",
-)
+EVERY = ("/links/api/page?dbname=dewiki@WMF&curid=1", PROBLEM, INFO, "/links/api/list?dbname=dewiki&with=spam")
 
 
 def links_of(front: Front, query: str = "&scope=all") -> list[dict[str, Any]]:
@@ -103,11 +88,7 @@ def test_a_moved_page_is_told_with_its_present_name(shelf: Shelf, front: Front) 
 
 @pytest.mark.parametrize(
     "query",
-    [
-        "dbname=dewiki@WMF&curid=4711",
-        "dbname=dewiki&titles=Spezial:Version",
-        "dbname=dewiki&curid=99999999999999999",
-    ],
+    ["dbname=dewiki@WMF&curid=4711", "dbname=dewiki&titles=Spezial:Version", "dbname=dewiki&curid=99999999999999999"],
 )
 def test_a_page_query_is_always_answered(query: str, front: Front) -> None:
     """With whatever is known, if only that nothing is (W10)."""
@@ -245,19 +226,7 @@ def test_without_a_farm_the_default_one_is_meant(front: Front) -> None:
         ("dbname=dewiki@WMF&curid=1&format=yaml", "format"),
         ("dbname=dewiki@WMF&curid=" + "|".join(map(str, range(1, 52))), "50 pages"),
     ],
-    ids=[
-        "none",
-        "wiki",
-        "odd-wiki",
-        "zero",
-        "minus",
-        "float",
-        "digits",
-        "nul",
-        "scope",
-        "format",
-        "51",
-    ],
+    ids=["none", "wiki", "odd-wiki", "zero", "minus", "float", "digits", "nul", "scope", "format", "51"],
 )
 def test_what_cannot_be_asked_is_refused_with_a_reason(query: str, said: str, front: Front) -> None:
     """As a problem of RFC 9457."""
@@ -288,27 +257,14 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
         mime="pdf",
         kib=12,
         history=pack_history(
-            (
-                HistoryRun(CODES.FINE, TODAY - 400, TODAY - 190),
-                HistoryRun(CODES.NOT_FOUND, TODAY - 183, TODAY - 1),
-            )
+            (HistoryRun(CODES.FINE, TODAY - 400, TODAY - 190), HistoryRun(CODES.NOT_FOUND, TODAY - 183, TODAY - 1))
         ),
     )
     shelf.seen(number, "http: 404", "https://verlag.de/")
     shelf.add(
-        url_quirks,
-        url_id=number,
-        kind=UrlQuirk.MOVED,
-        value="https://verlag.de/new",
-        first_day=TODAY,
-        last_day=TODAY,
+        url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="https://verlag.de/new", first_day=TODAY, last_day=TODAY
     )
-    shelf.copy(
-        number,
-        "wayback",
-        "https://web.archive.org/web/20200101000000/https://verlag.de/",
-        "20200101000000",
-    )
+    shelf.copy(number, "wayback", "https://web.archive.org/web/20200101000000/https://verlag.de/", "20200101000000")
     shelf.copy(number, "archive-it")
     shelf.report(number)
     shelf.add(
@@ -322,10 +278,7 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
     )
     (link,) = [link for link in links_of(front) if link["url"] == DEAD]
 
-    assert [(run["http"], run["first"]) for run in link["history"]] == [
-        (200, "2025-10-16"),
-        (404, "2026-05-21"),
-    ]
+    assert [(run["http"], run["first"]) for run in link["history"]] == [(200, "2025-10-16"), (404, "2026-05-21")]
     assert (link["mime"], link["kib"], link["evidence"], link["leads_to"]) == (
         "pdf",
         12,
@@ -333,17 +286,10 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
         "https://verlag.de/",
     )
     assert link["hints"] == [
-        {
-            "kind": "moved",
-            "value": "https://verlag.de/new",
-            "words": "The page has moved permanently.",
-        }
+        {"kind": "moved", "value": "https://verlag.de/new", "words": "The page has moved permanently."}
     ]
     assert [copy["service"] for copy in link["copies"]] == ["archive-it", "wayback"]
-    assert (link["copies"][0]["address"], link["copies"][1]["timestamp"]) == (
-        None,
-        "20200101000000",
-    )
+    assert (link["copies"][0]["address"], link["copies"][1]["timestamp"]) == (None, "20200101000000")
     assert (link["reports"], link["replacement"]) == (1, "https://verlag.de/there")
     assert "no such page" in link["cause"]
 
@@ -352,14 +298,7 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
 def test_an_untested_replacement_is_told_to_nobody(stage: ProposalStage, shelf: Shelf, front: Front) -> None:
     """Nor one whose test failed (W17)."""
     number = shelf.state(DEAD, LinkState.DEAD)
-    shelf.add(
-        replacements,
-        url_id=number,
-        address="https://evil.org/",
-        state=stage,
-        moment=0,
-        reporter=b"x" * 16,
-    )
+    shelf.add(replacements, url_id=number, address="https://evil.org/", state=stage, moment=0, reporter=b"x" * 16)
 
     assert "evil" not in front.page().text
 
@@ -688,10 +627,7 @@ def test_any_site_may_read_and_none_may_send(path: str, front: Front) -> None:
     """CORS without credentials; no other method than GET and HEAD; nothing is sniffed."""
     answer = front.get(path, origin="https://de.wikipedia.org")
     preflight = front.get(
-        path,
-        method="OPTIONS",
-        origin="https://de.wikipedia.org",
-        access_control_request_headers="api-user-agent",
+        path, method="OPTIONS", origin="https://de.wikipedia.org", access_control_request_headers="api-user-agent"
     )
 
     assert answer.headers["access-control-allow-origin"] == "*"
@@ -829,10 +765,7 @@ def test_what_changed_since_a_day_is_told(shelf: Shelf, front: Front) -> None:
     shelf.page(3, "Alt", "https://alt.de/", day=TODAY - 90)
     shelf.page(4, "Anders", "https://anders.de/", day=TODAY - 90)
     changed = pack_history(
-        (
-            HistoryRun(CODES.FINE, TODAY - 90, TODAY - 9),
-            HistoryRun(CODES.NOT_FOUND, TODAY - 1, TODAY),
-        )
+        (HistoryRun(CODES.FINE, TODAY - 90, TODAY - 9), HistoryRun(CODES.NOT_FOUND, TODAY - 1, TODAY))
     )
     shelf.state("https://anders.de/", LinkState.DYING, history=changed, first_fail_day=TODAY - 1)
     since = date_of(TODAY - 2).isoformat()
@@ -862,11 +795,7 @@ def test_what_a_wiki_keeps_out_of_link_search_is_told(shelf: Shelf, front: Front
     met = front.get("/links/api/excluded?dbname=dewiki&pattern=*.doi.org").json()
     other = front.get("/links/api/excluded?dbname=dewiki&pattern=*.de").json()
 
-    assert (met["excluded"], met["entry"], "excludes links" in met["reason"]) == (
-        True,
-        "doi.org",
-        True,
-    )
+    assert (met["excluded"], met["entry"], "excludes links" in met["reason"]) == (True, "doi.org", True)
     assert (other["excluded"], other["entry"], other["reason"]) == (False, None, None)
     assert front.get("/links/api/excluded?dbname=dewiki&pattern=").status_code == 400
     assert front.get("/links/api/excluded?dbname=nowiki&pattern=*.de").status_code == 404

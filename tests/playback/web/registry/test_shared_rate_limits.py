@@ -44,10 +44,7 @@ def answered(throttle: RequestThrottle, most: int = 50) -> int:
 def test_two_fronts_give_one_reader_one_share(redis_server: RedisServer) -> None:
     """Whichever is asked; doors of other names and other frontiers count for themselves."""
     with closing(buckets_in(redis_server)) as one, closing(buckets_in(redis_server)) as two:
-        first, second = (
-            RequestThrottle(RATES, shared=one, name="a"),
-            RequestThrottle(RATES, shared=two, name="a"),
-        )
+        first, second = (RequestThrottle(RATES, shared=one, name="a"), RequestThrottle(RATES, shared=two, name="a"))
         assert [first.wait_s(WHO, 0.0) for _ in range(3)] == [0, 0, 0]
         assert answered(second) == 1
         assert second.wait_s(WHO, 0.0) == first.wait_s(WHO, 0.0) > 900
@@ -82,9 +79,7 @@ def test_keys_hold_no_address_and_expire(redis_server: RedisServer) -> None:
         assert all(0 < client.pttl(key) <= 9_000_000 for key in keys)
 
 
-def test_without_redis_each_front_counts_for_itself_until_it_is_back(
-    redis_server: RedisServer,
-) -> None:
+def test_without_redis_each_front_counts_for_itself_until_it_is_back(redis_server: RedisServer) -> None:
     """Readers are answered meanwhile, within this process's limits; Redis is left alone for a while."""
     now = [0.0]
     address = parse_redis_url(f"{redis_server.url}?frontier=ours", RedisUse.FRONTIER)
@@ -124,21 +119,11 @@ def test_two_served_fronts_refuse_a_reader_together(redis_server: RedisServer, t
         fronts = []
         for _ in range(2):
             port = free_port()
-            command = [
-                *weboid,
-                "serve",
-                f"--collection={tmp_path}/new",
-                f"--listen=127.0.0.1:{port}",
-            ]
+            command = [*weboid, "serve", f"--collection={tmp_path}/new", f"--listen=127.0.0.1:{port}"]
             command += [f"--frontier={redis_server.url}?frontier=ours", "--no-replay"]
             command += [f"--origin=http://127.0.0.1:{port}", "--replay-origin=http://127.0.0.2:1"]
             process = stack.enter_context(
-                subprocess.Popen(
-                    command,
-                    env={**known, "PYTHONPATH": str(root)},
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
+                subprocess.Popen(command, env={**known, "PYTHONPATH": str(root)}, stdout=subprocess.PIPE, text=True)
             )
             stack.callback(process.terminate)
             assert process.stdout is not None

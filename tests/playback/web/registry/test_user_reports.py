@@ -99,10 +99,7 @@ def send(
 def rows(store: RegistryStore) -> tuple[int, int]:
     """How many reports and replacements there are."""
     with store.reading() as connection:
-        return (
-            len(connection.execute(select(reports)).all()),
-            len(connection.execute(select(replacements)).all()),
-        )
+        return (len(connection.execute(select(reports)).all()), len(connection.execute(select(replacements)).all()))
 
 
 def test_a_report_goes_through_three_pages(front: Front, store: RegistryStore) -> None:

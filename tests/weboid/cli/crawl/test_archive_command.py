@@ -266,9 +266,7 @@ def test_bad_input_ends_with_a_sentence_and_code_2(
     assert not weboid.collection.exists()
 
 
-def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(
-    weboid_with: Callable[..., Weboid],
-) -> None:
+def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(weboid_with: Callable[..., Weboid]) -> None:
     """The first SIGINT stops gently with its own exit code; nothing is done twice."""
     weboid = weboid_with()
     urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(8)]

@@ -121,10 +121,7 @@ PORTS = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
 
 @pytest.mark.browser
 def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
-    weboid: Weboid,
-    redis: RedisServer,
-    start: Callable[..., Started],
-    monkeypatch: pytest.MonkeyPatch,
+    weboid: Weboid, redis: RedisServer, start: Callable[..., Started], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Secrets by file, addresses by file; nothing secret is said; nothing is left open."""
     for name, text in {"secret": SECRET, "address": redis.url}.items():

@@ -99,10 +99,7 @@ def test_scope_options_say_what_is_archived(start: Start) -> None:
 @pytest.mark.parametrize(
     ("options", "scope"),
     [
-        (
-            ("--scope", "page", "--extra-hops", "1"),
-            "The page of the seed alone, and 1 link beyond these.",
-        ),
+        (("--scope", "page", "--extra-hops", "1"), "The page of the seed alone, and 1 link beyond these."),
         (
             ("--scope", "domain", "--exclude", "docs/.|top"),
             "Pages of the host of the seed and of all hosts below it; never those in which docs/.|top is found.",
@@ -116,9 +113,7 @@ def test_scope_options_reach_the_scope(weboid: Weboid, options: tuple[str, ...],
     assert json.loads(ran.out)["scope"] == scope
 
 
-def test_a_crawl_archives_the_folder_of_its_seed_once_and_a_wider_budget_goes_on(
-    start: Start,
-) -> None:
+def test_a_crawl_archives_the_folder_of_its_seed_once_and_a_wider_budget_goes_on(start: Start) -> None:
     """Scope prefix is the default; a budget of pages is kept, and a larger one finishes the rest."""
     weboid, site = start(SITE, politeness={"visits_per_host": 4})
 
@@ -248,16 +243,12 @@ def widened(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         )
 
 
-def test_a_list_that_was_archived_before_does_not_keep_a_crawl_from_its_seed(
-    widened: Widened,
-) -> None:
+def test_a_list_that_was_archived_before_does_not_keep_a_crawl_from_its_seed(widened: Widened) -> None:
     """The crawl takes its seeds over from whoever has them."""
     assert paths(widened.first) == FOLDER
 
 
-def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(
-    widened: Widened,
-) -> None:
+def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(widened: Widened) -> None:
     """They are in the manifests: nothing is visited twice."""
     assert paths(widened.deeper) == {"/docs/deep/1", "/docs/deep/2", "/docs/skip-me"}
     assert paths(widened.wider) == {"/top"}
@@ -287,10 +278,7 @@ def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
     gone = weboid.call("sheet", "example,a,)/docs/deep", "--remove")
 
     assert shown.out == 'example,a,)/docs/deep\n  scope.exclude = ["."]\n'
-    assert json.loads(listed.out) == {
-        "prefix": "example,a,)/docs/deep",
-        "scope": {"exclude": ["."]},
-    }
+    assert json.loads(listed.out) == {"prefix": "example,a,)/docs/deep", "scope": {"exclude": ["."]}}
     assert paths(ran) == {"/docs/", "/docs/one", "/docs/two", "/docs/skip-me"}
     assert gone.code == 0
     assert weboid.call("sheet").out.startswith("No sheets")
@@ -365,8 +353,7 @@ def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(start: Start, r
 def test_a_continuous_crawl_visits_again_what_is_due_and_what_is_added(start: Start) -> None:
     """It does not end by itself; other links of a page join when it is visited again."""
     weboid, site = start(
-        {"a.example/docs/": page(), "a.example/docs/new": page()},
-        recrawl={"first_s": 1.0, "min_s": 1.0, "max_s": 1.0},
+        {"a.example/docs/": page(), "a.example/docs/new": page()}, recrawl={"first_s": 1.0, "min_s": 1.0, "max_s": 1.0}
     )
     process = weboid.start("crawl", "--json", "--profile", str(weboid.profile), SEED, "--continuous")
     assert process.stdout is not None
@@ -392,8 +379,7 @@ def test_a_crawl_obeys_robots_unless_somebody_says_otherwise(start: Start) -> No
     left out.
     """
     weboid, _ = start(
-        {**SITE, "a.example/robots.txt": file(b"User-agent: *\nDisallow: /docs/one\n")},
-        visit=PLAIN_VISITS,
+        {**SITE, "a.example/robots.txt": file(b"User-agent: *\nDisallow: /docs/one\n")}, visit=PLAIN_VISITS
     )
     options = ("--depth", "1", "--exclude", "skip", "--job", "mine")
 
@@ -404,10 +390,7 @@ def test_a_crawl_obeys_robots_unless_somebody_says_otherwise(start: Start) -> No
     lines = {line["page"]: line for line in map(json.loads, text.splitlines())}
     assert lines[SEED]["decided"] == {"prefix": 2, "outside": 3}
     assert lines[SEED]["examples"]["outside"] == ["http://a.example/top", "http://www.a.example/"]
-    assert lines[f"{SEED}two"]["decided"] == {
-        "depth: more than 1 links": 1,
-        "exclude: skip": 1,
-    }
+    assert lines[f"{SEED}two"]["decided"] == {"depth: more than 1 links": 1, "exclude: skip": 1}
 
     assert paths(obeying) == FOLDER - {"/docs/one"}
     skipped = [each for each in obeying.events if each["event"] == "skipped"]

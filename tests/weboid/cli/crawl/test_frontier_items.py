@@ -100,14 +100,7 @@ def test_stop_is_an_order_only_when_somebody_works(weboid: Weboid, frontier: Fro
 def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier) -> None:
     """New, known, queued again, no URL; and that nobody works."""
     end_three(frontier)
-    ran = weboid.call(
-        "crawl",
-        "add",
-        "--list",
-        "-",
-        "--again",
-        given="https://done.example/\nnew.example\nno url\n",
-    )
+    ran = weboid.call("crawl", "add", "--list", "-", "--again", given="https://done.example/\nnew.example\nno url\n")
     again = json_of(weboid.call("crawl", "add", "http://new.example", "done.example:443", "--json"))
 
     assert ran.code == 1
@@ -175,13 +168,7 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
         (("crawl", "pause", "--for", "1h"), "about one host"),
         (("crawl", "resume", "unknown.example"), "knows no host"),
         (("queue", "hosts", "unknown.example"), "knows no host"),
-        (
-            (
-                "crawl",
-                "add",
-            ),
-            "URLs, or --list",
-        ),
+        (("crawl", "add"), "URLs, or --list"),
         (("queue", "show", "https://unknown.example/"), "does not know"),
         (("queue", "retry"), "Select items"),
         (("queue", "rm"), "Select items"),
@@ -208,8 +195,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 
 
 @pytest.mark.parametrize(
-    "command",
-    [("crawl", "pause"), ("queue", "hosts"), ("queue", "ls"), ("crawl", "add", "a.example")],
+    "command", [("crawl", "pause"), ("queue", "hosts"), ("queue", "ls"), ("crawl", "add", "a.example")]
 )
 def test_without_a_collection_there_is_nothing_to_command(weboid: Weboid, command: tuple[str, ...]) -> None:
     """Nothing is made by looking."""
@@ -370,11 +356,7 @@ def test_reasons_from_the_web_move_no_cursor(weboid: Weboid, frontier: Frontier)
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
     (item,) = claim_all(frontier)
     frontier.fail(item, now=CLOCK.now(), reason="http: \x1b[2J\x07\u202eevil\nsecond line")
-    for command in (
-        ("status",),
-        ("frontier", "ls", "--state", "dead"),
-        ("frontier", "show", item.url),
-    ):
+    for command in (("status",), ("frontier", "ls", "--state", "dead"), ("frontier", "show", item.url)):
         out = weboid.call(*command).out
 
         assert "evil" in out
@@ -518,11 +500,7 @@ def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
 
     assert (paused["paused"] is not None, paused["claimed"]) == (True, 0)
     assert (added["added"], added["worked_on"]) == (1, True)
-    assert (state["in_use"], state["claimed"], state["frontier"]["stats"]["paused"]) == (
-        True,
-        0,
-        paused["paused"],
-    )
+    assert (state["in_use"], state["claimed"], state["frontier"]["stats"]["paused"]) == (True, 0, paused["paused"])
     # What was done before the pause was in `state`; the urgent page came first after it, or second
     # when it was the other lanes' turn.
     assert seen.index(urgent) - state["done"] in (0, 1)

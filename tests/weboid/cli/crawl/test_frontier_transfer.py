@@ -146,11 +146,7 @@ def test_an_import_queues_what_was_still_to_be_visited(frontier: Frontier, other
     assert (first.added.added, first.other, first.bad) == (3, 3, 0)
     assert (second.added.added, second.added.duplicates) == (0, 3)
     assert found is not None
-    assert (found.item.lane, found.item.hops, found.item.via) == (
-        Lane.HIGH,
-        2,
-        "https://seed.example/",
-    )
+    assert (found.item.lane, found.item.hops, found.item.via) == (Lane.HIGH, 2, "https://seed.example/")
     assert job is not None
     assert (job.item.job, job.item.hops_off) == ("news", 1)
     assert other.find("https://dead.example/") is None
@@ -385,8 +381,7 @@ def test_processes_share_a_log_line_by_line(layout: Layout) -> None:
     root = Path(__file__).resolve().parents[4]
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(layout.crawl_log), name],
-            env={**os.environ, "PYTHONPATH": str(root)},
+            [sys.executable, "-c", _WRITER, str(layout.crawl_log), name], env={**os.environ, "PYTHONPATH": str(root)}
         )
         for name in "ab"
     ]

@@ -177,10 +177,7 @@ def test_a_dry_run_says_what_is_due(store: RegistryStore, farm: Farm, tmp_path: 
     facts = json.loads(_run(tmp_path, profile, "check", "--dry-run", "--json").stdout)
 
     assert plain.stdout.splitlines()[0] == "4 URLs are due."
-    assert facts["hosts"] == [
-        {"host": "h1.example", "due": 3},
-        {"host": "h2.example", "due": 1},
-    ]
+    assert facts["hosts"] == [{"host": "h1.example", "due": 3}, {"host": "h2.example", "due": 1}]
     assert farm.asked == []
 
 
@@ -223,15 +220,7 @@ def test_passes_are_shown(store: RegistryStore, farm: Farm, tmp_path: Path, prof
     facts = json.loads(_run(tmp_path, profile, "passes", "--json").stdout)
 
     assert "There was no pass yet" in empty.stdout
-    assert plain.stdout.splitlines()[0].split() == [
-        "began",
-        "part",
-        "due",
-        "done",
-        "a",
-        "second",
-        "took",
-    ]
+    assert plain.stdout.splitlines()[0].split() == ["began", "part", "due", "done", "a", "second", "took"]
     assert [(each["due"], each["done"]) for each in facts["passes"]] == [(12, 12)]
     assert facts["passes"][0]["ended"] is not None
 

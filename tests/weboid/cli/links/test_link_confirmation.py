@@ -86,8 +86,7 @@ def states(collection: Path) -> dict[str, LinkState]:
 
 def frontier_of(weboid: Weboid, *, host_failures: int = 3) -> SqliteFrontier:
     return SqliteFrontier(
-        Layout(weboid.collection).frontier_db,
-        politeness=PolitenessSettings(host_failures=host_failures),
+        Layout(weboid.collection).frontier_db, politeness=PolitenessSettings(host_failures=host_failures)
     )
 
 
@@ -222,10 +221,7 @@ def test_what_waits_for_its_site_is_asked_for_now(idle: Weboid) -> None:
         frontier.add([NewItem(GONE, via=via)], now=now - timedelta(hours=3))
         (item,) = frontier.claim(now=now - timedelta(hours=2), worker="w")
         frontier.retry(
-            item,
-            now=now - timedelta(hours=2),
-            reason="connect: refused",
-            not_before=now + timedelta(days=7),
+            item, now=now - timedelta(hours=2), reason="connect: refused", not_before=now + timedelta(days=7)
         )
         watched(idle.collection, [GONE])
 

@@ -329,10 +329,7 @@ def test_an_address_is_recognised(links: Links) -> None:
 
     assert code == ExitCode.SOME_FAILED
     answer = [json.loads(line) for line in out.splitlines()]
-    assert [(each["service"], each["belongs"]) for each in answer] == [
-        ("wayback", False),
-        (None, None),
-    ]
+    assert [(each["service"], each["belongs"]) for each in answer] == [("wayback", False), (None, None)]
 
 
 def test_an_address_is_asked_for(links: Links, profile: str, archive: int) -> None:

@@ -36,10 +36,7 @@ def store(tmp_path: Path) -> Iterator[RegistryStore]:
 
 @pytest.fixture
 def links(
-    store: RegistryStore,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    store: RegistryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Links:
     """Runs `weboid links` on the collection, as `main` does: exit code, stdout and stderr."""
 
@@ -69,10 +66,7 @@ def feed(store: RegistryStore, pages: dict[int, list[str]], *, day: int = TODAY)
         assert wiki is not None
         rules = RuleBook().rules_of(rows, wiki.id)
         put = [
-            PutPage(
-                PageName(number, f"Page {number}"),
-                tuple(classify_link(url, rules) for url in cited),
-            )
+            PutPage(PageName(number, f"Page {number}"), tuple(classify_link(url, rules) for url in cited))
             for number, cited in pages.items()
         ]
         put_pages(rows, wiki.id, put, day=day)
@@ -179,10 +173,7 @@ def test_spam_lists_are_kept_and_their_hits_shown(store: RegistryStore, links: L
     blocked.write_text('[{"domain": "bad.org"}]')
     feed(store, {1: ["http://casino.org/", "http://far.org/"], 2: ["http://far.org/"]})
 
-    tried = facts(
-        links("spam", "add", str(black), "--farm", "WMF", "--dry-run", "--json"),
-        ExitCode.SOME_FAILED,
-    )
+    tried = facts(links("spam", "add", str(black), "--farm", "WMF", "--dry-run", "--json"), ExitCode.SOME_FAILED)
     assert ([each["line"] for each in tried["problems"]], tried["lines"]) == ([2], 1)
     assert facts(links("spam", "ls", "--json"))["lists"] == []
     code, out, err = links("spam", "add", str(black), "--farm", "WMF")
@@ -197,15 +188,7 @@ def test_spam_lists_are_kept_and_their_hits_shown(store: RegistryStore, links: L
     ]
     told = links("spam", "show", "http://a-casino.org/", "http://good-casino.org/", "x.bad.org")[2]
     assert "--wiki" in told
-    told = links(
-        "spam",
-        "show",
-        "http://a-casino.org/",
-        "http://good-casino.org/",
-        "x.bad.org",
-        "--wiki",
-        "dewiki",
-    )[1]
+    told = links("spam", "show", "http://a-casino.org/", "http://good-casino.org/", "x.bad.org", "--wiki", "dewiki")[1]
     assert told.splitlines() == [
         "http://a-casino.org/: spam (farm: Spam-blacklist, line 1)",
         "http://good-casino.org/: watched",
@@ -246,9 +229,6 @@ def test_interwiki_links_become_urls_that_are_imported(store: RegistryStore, lin
     links("import", str(both), "--wiki", "dewiki")
     found = facts(links("search", "*.org", "--wiki", "dewiki", "--json"))["links"]
 
-    assert (code, err) == (
-        ExitCode.SOME_FAILED,
-        "Line 4 is no page id, prefix and title between tabs.\n",
-    )
+    assert (code, err) == (ExitCode.SOME_FAILED, "Line 4 is no page id, prefix and title between tabs.\n")
     assert out == '{"page_id": 7, "url": "https://dx.doi.org/10.1000/a_b"}\n'
     assert [link["url"] for link in found] == ["https://dx.doi.org/10.1000/a_b", "http://far.org/"]

@@ -114,10 +114,7 @@ def test_ls_lists_and_goes_on(filled: Links) -> None:
     """URLs, a wiki's links, one host's, a wiki's pages; a page of the answer after the other."""
     first = _objects(filled("ls", "--json", "--limit", "1"))
     rest = _objects(filled("ls", "--json", "--after", first[-1]["after"]))
-    assert [each.get("url") for each in (*first[:-1], *rest[:-1])] == [
-        "https://a.net/1",
-        "https://b.net/2",
-    ]
+    assert [each.get("url") for each in (*first[:-1], *rest[:-1])] == ["https://a.net/1", "https://b.net/2"]
 
     of_wiki = _objects(filled("ls", "--wiki", "dewiki", "--json"))[:-1]
     assert [(each["title"], each["url"]) for each in of_wiki] == [
@@ -141,10 +138,7 @@ def test_show_says_all_that_is_known(filled: Links) -> None:
     assert code == ExitCode.OK
     lines = out.splitlines()
     assert lines[:2] == ["https://a.net/1", "  unknown"]
-    assert [line.split(",")[0] for line in lines if "dewiki" in line] == [
-        "  dewiki@WMF: Foo bar",
-        "  dewiki@WMF: Baz",
-    ]
+    assert [line.split(",")[0] for line in lines if "dewiki" in line] == ["  dewiki@WMF: Foo bar", "  dewiki@WMF: Baz"]
     assert filled("show", "https://nobody.net/")[0] == ExitCode.INPUT
 
 

@@ -16,13 +16,7 @@ from tests.support.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.support.sites.web import TestWeb
 from weboid.cli.support.commands import ExitCode
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.playback,
-    pytest.mark.timeout(900),
-    pytest.mark.slow,
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.timeout(900), pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[4]
 SANE = 'images = "area audio img map picture video"'
@@ -36,13 +30,8 @@ def html(title: str, body: str) -> Answer:
 def site() -> Iterator[LinkedSite]:
     """A page of words, and one that is mostly a picture."""
     image = '<img src="/picture.png" width=640 height=640>'
-    png = {
-        "one.example.net/picture.png": file(drawn(size=640), "image/png"),
-    }
-    pages = {
-        "words.example.net/a": html("Cape", f"<p>{ARTICLE}</p>"),
-        "one.example.net/a": html("Chart", image),
-    }
+    png = {"one.example.net/picture.png": file(drawn(size=640), "image/png")}
+    pages = {"words.example.net/a": html("Cape", f"<p>{ARTICLE}</p>"), "one.example.net/a": html("Chart", image)}
     with LinkedSite(pages | png) as running:
         yield running
 

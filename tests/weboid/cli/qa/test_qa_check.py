@@ -64,9 +64,7 @@ def lettered_page(made: CollectionBuilder, url: str) -> str:
     return made.page(url, html, shot=packed(np.asarray(seen)))
 
 
-def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(
-    made: CollectionBuilder,
-) -> None:
+def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(made: CollectionBuilder) -> None:
     """Each is in the registry when the command ends, the broken one with its pictures; exit code 1.
 
     Copies are shown in the typefaces of their pages.
@@ -177,10 +175,7 @@ def test_a_run_that_is_cut_short_loses_nothing(made: CollectionBuilder, number: 
     arguments = ["qa", "--json", "--no-record", "--jobs=1"]
     command = [sys.executable, "-m", "weboid", *arguments]
     with subprocess.Popen(
-        [*command, "--collection", str(made.layout.root)],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        [*command, "--collection", str(made.layout.root)], stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stdout is not None
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4_096)

@@ -23,13 +23,7 @@ from tests.support.sites.web import TestWeb
 from tests.support.stored_records import check, records
 from tests.weboid.cli.crawl.test_cluster_processes import PORTS, SECRET, Started, frontier_at
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.playback,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PLACE = "a.example/page"
 URL = f"http://{PLACE}"

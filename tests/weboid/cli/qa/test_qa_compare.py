@@ -12,12 +12,7 @@ from tests.support.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.support.sites.web import TestWeb
 from weboid.cli.support.commands import ExitCode
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def html(title: str, text: str, *links: str) -> Answer:

@@ -25,13 +25,7 @@ from tests.crawler.capture.test_logged_in_visits import (
     weboid_for,
 )
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.playback,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow, pytest.mark.timeout(900)]
 
 URL = "http://members.test/private"
 
@@ -52,10 +46,7 @@ def test_a_run_that_stays_captures_a_members_page_again_as_a_member(
         assert process.stdout is not None
         events = map(json.loads, process.stdout)
         checked = next(each for each in events if each["event"] == "checked")
-        with (
-            closing(open_registry_store(Layout(weboid.collection))) as store,
-            store.writing() as rows,
-        ):
+        with closing(open_registry_store(Layout(weboid.collection))) as store, store.writing() as rows:
             page_id, now = checked["page_id"], SystemClock().now()
             assert record_review(rows, page_id, "images", QaVerdict.BROKEN, by="Ada", now=now)
         repaired = next(each for each in events if each["event"] == "repaired")

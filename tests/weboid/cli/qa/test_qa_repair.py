@@ -27,13 +27,7 @@ from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
 from warc.index.database import open_database
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.proxy,
-    pytest.mark.playback,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PLACES = (
     "a.example/back", "a.example/gone", "d.example/x", "e.example/judged", "f.example/waits",
@@ -63,9 +57,7 @@ class Repaired:
 def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Repaired:
     """All but one page archived, three of them damaged, of which two are gone; and all checked."""
     weboid = weboid_for(
-        *(site, web, tmp_path_factory.mktemp("repaired")),
-        visit={"full_page": True},
-        frontier={"attempts": 1},
+        *(site, web, tmp_path_factory.mktemp("repaired")), visit={"full_page": True}, frontier={"attempts": 1}
     )
     urls = (BACK, GONE, DOWN, JUDGED, WAITS)
     assert weboid.archive(*urls).code == 0
@@ -117,11 +109,7 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(repaire
     weboid, before, ran = repaired.weboid, repaired.before, repaired.ran
 
     assert ran.summary["broken"] == 3
-    assert state_of(ran) == {
-        BACK: RepairState.DONE_BETTER,
-        GONE: RepairState.DONE_NOT_BETTER,
-        DOWN: RepairState.FAILED,
-    }
+    assert state_of(ran) == {BACK: RepairState.DONE_BETTER, GONE: RepairState.DONE_NOT_BETTER, DOWN: RepairState.FAILED}
     assert ran.code == 1
     old, new = checks(weboid, BACK)
     assert (old.verdict, new.verdict) == (QaVerdict.BROKEN, QaVerdict.GOOD)

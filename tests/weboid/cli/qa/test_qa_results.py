@@ -90,17 +90,7 @@ def test_report_writes_one_file(qa: Qa, tmp_path: Path) -> None:
     code, said, _ = qa("report", "--out", str(out))
     text = out.read_text()
     fewer = tmp_path / "fewer.html"
-    qa(
-        "report",
-        "--out",
-        str(fewer),
-        "--limit-pictures",
-        "0",
-        "--verdict",
-        "broken",
-        "--language",
-        "de",
-    )
+    qa("report", "--out", str(fewer), "--limit-pictures", "0", "--verdict", "broken", "--language", "de")
 
     assert code == ExitCode.OK
     assert "3 results" in said

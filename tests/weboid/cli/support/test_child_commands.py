@@ -67,11 +67,7 @@ def test_workers_of_a_shared_frontier_archive() -> None:
 def test_each_part_is_a_command_that_knows_its_options(as_json: bool) -> None:
     """A flag that was renamed must not be found out at night."""
     home = replace(
-        HOME,
-        serve=("127.0.0.1", 8080),
-        serve_options=SERVE_OPTIONS,
-        as_json=as_json,
-        clamd="unix:/run/clamd.ctl",
+        HOME, serve=("127.0.0.1", 8080), serve_options=SERVE_OPTIONS, as_json=as_json, clamd="unix:/run/clamd.ctl"
     )
     for part in watch_children(home, LinksSettings(archives=("wayback",), mirror="always")):
         words = list(part.command[3:])
@@ -92,10 +88,7 @@ def test_addresses_of_shared_stores_stand_in_no_command_line() -> None:
     """They may hold passwords, and everybody sees command lines."""
     home = replace(HOME, database_url="postgresql://u:hidden@h/d", frontier_url="redis://:hidden@h")
     assert "hidden" not in str(watch_children(home, LinksSettings()))
-    assert child_environment(home) == {
-        "WEBOID_DATABASE": home.database_url,
-        "WEBOID_FRONTIER": home.frontier_url,
-    }
+    assert child_environment(home) == {"WEBOID_DATABASE": home.database_url, "WEBOID_FRONTIER": home.frontier_url}
 
 
 def test_parts_speak_behind_their_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,23 +191,13 @@ def test_secrets_of_the_webhook_must_make_sense(files: dict[str, tuple[str, int]
         path.write_text(text)
         path.chmod(mode)
         words.append(f"--webhook-secret-file={name}{equals}{path}")
-    line = [
-        "wiki",
-        "watch",
-        "--webhook",
-        "127.0.0.1:0",
-        *words,
-        "--collection",
-        str(tmp_path / "c"),
-    ]
+    line = ["wiki", "watch", "--webhook", "127.0.0.1:0", *words, "--collection", str(tmp_path / "c")]
     ran = CliRunner().invoke(weboid, line)
     assert isinstance(ran.exception, InputError | ConfigError)
     assert told in str(ran.exception)
 
 
-def test_a_secret_for_no_wiki_in_particular_is_refused_where_several_are_watched(
-    tmp_path: Path,
-) -> None:
+def test_a_secret_for_no_wiki_in_particular_is_refused_where_several_are_watched(tmp_path: Path) -> None:
     """Before anything starts, with the option to write instead."""
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
@@ -224,14 +207,7 @@ def test_a_secret_for_no_wiki_in_particular_is_refused_where_several_are_watched
         url = f"--url=https://{name[:3]}.example/api.php"
         added = CliRunner().invoke(weboid, ["wiki", "set", name, url, "--new-farm", collection])
         assert added.exit_code == 0, added.output
-    line = [
-        "wiki",
-        "watch",
-        "--webhook",
-        "127.0.0.1:0",
-        f"--webhook-secret-file={secret}",
-        collection,
-    ]
+    line = ["wiki", "watch", "--webhook", "127.0.0.1:0", f"--webhook-secret-file={secret}", collection]
     ran = CliRunner().invoke(weboid, line)
     assert isinstance(ran.exception, ConfigError)
     assert "--webhook-secret-file one@x=FILE" in str(ran.exception)

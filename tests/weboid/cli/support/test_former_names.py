@@ -73,16 +73,10 @@ def test_a_misspelt_command_is_answered_with_its_name(words: tuple[str, ...], hi
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            "archive veriffi",
-            "veriffi is neither a URL nor a file. Did you mean `weboid verify`?",
-        ),
+        ("archive veriffi", "veriffi is neither a URL nor a file. Did you mean `weboid verify`?"),
         ("crawl statsu", "statsu is neither a URL nor a file. Did you mean `weboid status`?"),
         ("crawl add rezume", "Did you mean `weboid crawl resume`?"),
-        (
-            "archive localhost",
-            "localhost is neither a URL nor a file. Write it in full, such as https://",
-        ),
+        ("archive localhost", "localhost is neither a URL nor a file. Write it in full, such as https://"),
     ],
 )
 def test_a_word_in_place_of_a_url_is_answered_with_the_near_command(words: str, message: str) -> None:

@@ -46,10 +46,7 @@ async def test_what_parts_say_is_passed_on_with_their_names() -> None:
 async def test_a_part_that_dies_is_started_again() -> None:
     """It is told why, and the others do not notice."""
     ear = Ear(4)
-    parts = [
-        ManagedProcess("ends", python("raise SystemExit(3)")),
-        ManagedProcess("stays", python(STAYS)),
-    ]
+    parts = [ManagedProcess("ends", python("raise SystemExit(3)")), ManagedProcess("stays", python(STAYS))]
     await ProcessSupervisor(parts, clock=SystemClock(), report=ear).run(ear.stopping)
     ends = [event for event in ear.heard if isinstance(event, ProcessExit)]
     assert [(each.part, each.code) for each in ends[:2]] == [("ends", 3), ("ends", 3)]

@@ -85,10 +85,7 @@ def desk(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Desk]:
     with CollectionStores(collection, "").registry(make=True) as store:
         shop = open_shop(store, writer, bot_name)
         shop.set(enabled=False, account="", password_file="", edits_per_minute=6.0)
-        with (
-            closing(CollectionBuilder(collection, is_there=True)) as builder,
-            ExitStack() as running,
-        ):
+        with closing(CollectionBuilder(collection, is_there=True)) as builder, ExitStack() as running:
             yield Desk(shop, collection, password, builder, running)
 
 
@@ -205,11 +202,7 @@ FAILED_VISITS: dict[str, dict[str, Any]] = {
     f"{URL}/error": {"status": 404, "page_class": PageClass.HTTP_ERROR},
     f"{URL}/soft": {"page_class": PageClass.SOFT_404},
     f"{URL}/challenge": {"page_class": PageClass.CHALLENGE},
-    f"{URL}/failed": {
-        "outcome": VisitOutcome.FAILED,
-        "status": None,
-        "page_class": PageClass.UNJUDGED,
-    },
+    f"{URL}/failed": {"outcome": VisitOutcome.FAILED, "status": None, "page_class": PageClass.UNJUDGED},
 }
 
 

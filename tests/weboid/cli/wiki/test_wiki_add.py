@@ -77,14 +77,7 @@ def test_said_again_it_changes_what_is_given(
     password.chmod(0o600)
     writer.write("Category:Cmd", "x")
     criteria = ("--namespace", "Help", "--namespace", "0", "--category", "Cmd", "--grace", "48")
-    account = (
-        "--account",
-        bot_name,
-        "--password-file",
-        str(password),
-        "--not-template",
-        "None such",
-    )
+    account = ("--account", bot_name, "--password-file", str(password), "--not-template", "None such")
     code, out, _ = command("add", wiki.base, *criteria, *account)
     assert code == ExitCode.OK
     assert "Observed: Help, articles, in Cmd, without None such." in out
@@ -147,8 +140,7 @@ def test_a_password_in_an_address_is_not_kept(wiki: Wiki, command: Command) -> N
 
 
 @pytest.mark.parametrize(
-    ("url", "code"),
-    [("http://127.0.0.1:9/", ExitCode.UNAVAILABLE), ("nothing at all", ExitCode.INPUT)],
+    ("url", "code"), [("http://127.0.0.1:9/", ExitCode.UNAVAILABLE), ("nothing at all", ExitCode.INPUT)]
 )
 def test_an_address_without_a_wiki_is_told(command: Command, url: str, code: ExitCode) -> None:
     """Away now, or never there."""

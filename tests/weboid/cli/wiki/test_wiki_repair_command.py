@@ -10,13 +10,7 @@ import pytest
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
 from weboid.cli.wiki.wikitext_files import skip_reason_line
-from wiki.wikitext.citation_model import (
-    Citation,
-    CitationForm,
-    NoRepairReason,
-    TextSpan,
-    UnrepairedCitation,
-)
+from wiki.wikitext.citation_model import Citation, CitationForm, NoRepairReason, TextSpan, UnrepairedCitation
 
 A = "http://x.test/a"
 COPY = f"https://web.archive.org/web/20150102030405/{A}"
