@@ -246,12 +246,9 @@ def _json(value: object) -> str:
     return _ENCODE(value)
 
 
-def _entry(value: Any) -> dict[str, Any]:
-    """Return the fields of an entry."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-_ENCODE = json.JSONEncoder(ensure_ascii=False, default=_entry).encode
+_ENCODE = json.JSONEncoder(
+    ensure_ascii=False, default=lambda value: {field.name: getattr(value, field.name) for field in fields(value)}
+).encode
 
 
 def parse_pageinfo(data: bytes) -> PageInfo:

@@ -130,14 +130,6 @@ def iso_date(words: str) -> str:
     return text
 
 
-def _year(year: str) -> str:
-    return f"{date(int(year), 1, 1).year:04}"
-
-
-def _month(year: str, month: str) -> str:
-    return date(int(year), int(month), 1).isoformat()[:7]
-
-
 def _day(year: str, _: str, month: str, day: str, *clock: str | None) -> str:
     return _moment_of_match(date(int(year), int(month), int(day)), clock)
 
@@ -173,10 +165,6 @@ def _day_first(day: str, month: str, year: str) -> str | None:
     return date(int(year), months[0], int(day)).isoformat()
 
 
-def _month_first(month: str, day: str, year: str) -> str | None:
-    return _day_first(day, month, year)
-
-
 def _numbered(one: str, _: str, other: str, year: str) -> str | None:
     """Convert numeric day and month, if only one order is valid or both are equal; else None."""
     first, second = int(one), int(other)
@@ -188,11 +176,11 @@ def _numbered(one: str, _: str, other: str, year: str) -> str | None:
 
 
 _READINGS: tuple[tuple[re.Pattern[str], Callable[..., str | None]], ...] = (
-    (_YEAR, _year),
-    (_MONTH, _month),
+    (_YEAR, lambda year: f"{date(int(year), 1, 1).year:04}"),
+    (_MONTH, lambda year, month: date(int(year), int(month), 1).isoformat()[:7]),
     (_NUMBERS, _day),
     (_COMPACT, _compact),
     (_DAY_FIRST, _day_first),
-    (_MONTH_FIRST, _month_first),
+    (_MONTH_FIRST, lambda month, day, year: _day_first(day, month, year)),
     (_NUMBERED, _numbered),
 )

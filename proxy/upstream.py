@@ -317,8 +317,5 @@ class UpstreamConnector:
         if tls:
             connection.sock, connection.tls = self._tls.secure(way.sock, host, port, verdict=verdict, patience=patience)
         connection.sock.settimeout(self._read_timeout_s)
-        connection.on_close = self._closed
+        connection.on_close = lambda closed: self._pool.release(closed.origin)
         return connection
-
-    def _closed(self, connection: OriginConnection) -> None:
-        self._pool.release(connection.origin)

@@ -122,7 +122,7 @@ def _candidates(home: Path) -> Iterator[Path]:
     for pattern in _PLAYWRIGHT:
         for cache in caches:
             builds = (path for path in cache.glob(pattern) if os.access(path, os.X_OK))
-            yield from sorted(builds, key=_build, reverse=True)
+            yield from sorted(builds, key=lambda path: [*map(int, re.findall(r"-(\d+)/", str(path)))], reverse=True)
 
 
 def _is_snap_stub(path: Path) -> bool:
@@ -133,10 +133,6 @@ def _is_snap_stub(path: Path) -> bool:
     except OSError:
         return False
     return head.startswith(b"#!") and b"/snap/bin/" in head
-
-
-def _build(path: Path) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"-(\d+)/", str(path)))
 
 
 def _probe(path: Path) -> BrowserExecutable | str:

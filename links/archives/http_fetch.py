@@ -116,8 +116,9 @@ class HttpFetch:
         `on_progress` gets the bytes so far and, if known, in all; what it raises ends the download. Raises InputError,
         or TransientError: try again.
         """
-        session = self._session
-        assert session is not None, "it is not open"
+        import aiohttp
+
+        session = self._opened()
         validator_file = target.with_suffix(".validator")
         for _ in range(hops + 1):
             headers = {"Accept-Encoding": "identity"}

@@ -193,14 +193,13 @@ class _LevelKind(Generic[_L]):
     allowed_by: Callable[[Level], _L]  # the highest level of a right to a shown level
 
 
-def _storable(most: Level) -> StoredLevel:
-    """Return the highest stored level for a right: everything from level images, else text."""
-    return StoredLevel.EVERYTHING if most.covers(Level.IMAGES) else StoredLevel.TEXT
-
-
 _SHOWN: _LevelKind[Level] = _LevelKind("show", DEFAULT_LEVEL, Level.TEXT, Level.FULL, lambda most: most)
 _STORED: _LevelKind[StoredLevel] = _LevelKind(
-    "store", DEFAULT_STORED_LEVEL, StoredLevel.TEXT, StoredLevel.EVERYTHING, _storable
+    "store",
+    DEFAULT_STORED_LEVEL,
+    StoredLevel.TEXT,
+    StoredLevel.EVERYTHING,
+    lambda most: StoredLevel.EVERYTHING if most.covers(Level.IMAGES) else StoredLevel.TEXT,
 )
 Rights = Mapping[tuple[str, str], LevelRight]
 

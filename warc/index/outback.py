@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from core.captures import RecordType
 from core.digests import Digest
@@ -180,7 +180,12 @@ def cdx_line(row: Mapping[str, Any]) -> str:
         row["filename"],
         *("-" if each is None else each for each in original),
     )
-    return " ".join(_UNFIT.sub(_escaped, str(each)) or "-" for each in fields) + "\n"
+    return (
+        " ".join(
+            _UNFIT.sub(lambda found: quote(found[0], safe="", errors="replace"), str(each)) or "-" for each in fields
+        )
+        + "\n"
+    )
 
 
 def parse_cdx(line: str) -> Row | None:
@@ -225,7 +230,3 @@ def parse_cdx(line: str) -> Row | None:
 
 def _number(text: str | None) -> int:
     return 0 if text in ("-", None) else int(text or 0)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in match[0].encode(errors="replace"))

@@ -328,12 +328,18 @@ class CollectionExport:
             for row in shown:
                 self._plan_page(plan, row)
             if not is_all:
-                self._plan_captures(plan, [row["page_id"] for row in shown])
+                for marks, values in in_lists([row["page_id"] for row in shown]):
+                    query = f"SELECT {_COLUMNS} FROM captures WHERE page_id IN ({marks})"  # noqa: S608 marks
+                    self._plan_rows(plan, self._database.rows(query, values))
             if not selection.is_everything:
                 for row in shown:
                     self._plan_cached(plan, row["page_id"])
         if is_all:  # also what belongs to no page
-            self._plan_all(plan)
+            query = f"SELECT id, {_COLUMNS} FROM captures WHERE id > :id ORDER BY id LIMIT {_ROW_CHUNK}"  # noqa: S608 constants
+            last = -1
+            while rows := self._database.rows(query, {"id": last}):
+                plan.executemany(_ADD_RECORD, map(_planned, rows))
+                last = rows[-1]["id"]
 
     def _shown_pages(self, rows: Sequence[Any]) -> Iterator[Any]:
         """Yield the pages that readers may see."""
@@ -353,18 +359,6 @@ class CollectionExport:
         }  # fmt: skip
         values = (row["urlkey"], row["captured_ms"], row["page_id"], json.dumps(facts))
         plan.execute("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?)", values)
-
-    def _plan_all(self, plan: sqlite3.Connection) -> None:
-        query = f"SELECT id, {_COLUMNS} FROM captures WHERE id > :id ORDER BY id LIMIT {_ROW_CHUNK}"  # noqa: S608 constants
-        last = -1
-        while rows := self._database.rows(query, {"id": last}):
-            plan.executemany(_ADD_RECORD, map(_planned, rows))
-            last = rows[-1]["id"]
-
-    def _plan_captures(self, plan: sqlite3.Connection, page_ids: Sequence[str]) -> None:
-        for marks, values in in_lists(page_ids):
-            query = f"SELECT {_COLUMNS} FROM captures WHERE page_id IN ({marks})"  # noqa: S608 marks
-            self._plan_rows(plan, self._database.rows(query, values))
 
     def _plan_cached(self, plan: sqlite3.Connection, page_id: str) -> None:
         """Plan the records of earlier visits that hold what the page had from the browser's cache."""

@@ -165,7 +165,10 @@ class CollectionImport:
             self.result.files.append(done)
             if done.stored:
                 stored[done.stored] = done
-            self._log(asdict(done))
+            self._layout.reports.mkdir(exist_ok=True)
+            with (self._layout.reports / "imports.jsonl").open("a", encoding="utf-8") as report:
+                line = {"at": warc_date(self._now()), **asdict(done)}
+                report.write(json.dumps(line, ensure_ascii=False) + "\n")
         if stored:
             self._index.settle(list(stored))
             self._add_pages(archive, stored)
@@ -249,12 +252,6 @@ class CollectionImport:
             lines = (line.partition(":") for line in text.splitlines())
             return next((value.strip()[:200] for name, _, value in lines if name.strip().lower() == "software"), "")
         return ""
-
-    def _log(self, facts: dict[str, Any]) -> None:
-        """Append to the record of imports in the collection's reports."""
-        self._layout.reports.mkdir(exist_ok=True)
-        with (self._layout.reports / "imports.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"at": warc_date(self._now()), **facts}, ensure_ascii=False) + "\n")
 
     def _add_pages(self, archive: ForeignArchive, files: dict[str, FileImport]) -> None:
         """Add the pages of an archive whose files are in the index."""

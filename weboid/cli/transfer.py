@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -274,7 +275,8 @@ def import_command(
     for each in paths:
         if not Path(each).exists():
             raise InputError(f"There is no file {clean(each)!r}.")
-    total = 2 * sum(map(_size, map(Path, paths))) if paths else None
+    files = chain.from_iterable([path, *path.rglob("*")] for path in map(Path, paths))
+    total = 2 * sum(each.stat().st_size for each in files if each.is_file()) if paths else None
     with progress_bar("Reading" if dry_run else "Importing", total, quiet=is_quiet() or output.is_json) as advance:
         result = asyncio.run(_import(sources, stores, settings, advance, limit, is_dry=dry_run, link=link))
     output.show({"dry_run": dry_run, **result.to_dict()}, _import_lines(result, is_dry=dry_run))
@@ -347,11 +349,6 @@ async def _download(url: str, layout: Layout, settings: Settings, limit: int, re
     async with HttpFetch(settings.egress, is_own=is_own, user_agent=agent) as fetch:
         await fetch.download(url, target, limit_bytes=limit, on_progress=check)
     return target
-
-
-def _size(path: Path) -> int:
-    files = (each for each in path.rglob("*") if each.is_file()) if path.is_dir() else (path,)
-    return sum(each.stat().st_size for each in files)
 
 
 def _import_lines(result: ImportResult, *, is_dry: bool) -> Iterator[str]:

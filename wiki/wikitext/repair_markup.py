@@ -72,7 +72,7 @@ def escape_url(url: str) -> str:
     >>> escape_url("http://a.test/x|y z")
     'http://a.test/x%7Cy%20z'
     """
-    written = _UNSAFE_URL.sub(_quoted, url)
+    written = _UNSAFE_URL.sub(lambda found: quote(found[0], safe="").replace("~", "%7E").replace("_", "%5F"), url)
     return "".join(quote(each) if _is_format(each) else each for each in written)
 
 
@@ -83,10 +83,6 @@ def is_url_safe(url: str) -> bool:
 
 def _is_format(each: str) -> bool:
     return not each.isascii() and unicodedata.category(each) == "Cf"
-
-
-def _quoted(match: re.Match[str]) -> str:
-    return quote(match[0], safe="").replace("~", "%7E").replace("_", "%5F")
 
 
 def _clean_line(text: str) -> str:

@@ -123,13 +123,9 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= LONGEST_ENTRY
 
 
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and len(value) <= LONGEST_ENTRY and all(map(_is_text, value))
-
-
 _IS_OF: Final[Mapping[str, Callable[[Any], bool]]] = {
     _TEXT: _is_text,
-    _NAMES: _is_names,
+    _NAMES: lambda value: isinstance(value, list) and len(value) <= LONGEST_ENTRY and all(map(_is_text, value)),
     _FLAG: lambda value: isinstance(value, bool),
 }
 

@@ -330,10 +330,6 @@ def _converted(lines: Iterable[str], prefixes: InterwikiMap) -> Iterator[str | i
         if len(cells) != 3 or not re.fullmatch(r"\d{1,12}", cells[0], re.ASCII):
             yield number
             continue
-        prefix, title = map(_plain, cells[1:])
+        prefix, title = (_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), cell) for cell in cells[1:])
         for url in prefixes.urls([(prefix, title)]):
             yield json.dumps({"page_id": int(cells[0]), "url": url}, ensure_ascii=False)
-
-
-def _plain(cell: str) -> str:
-    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), cell)
