@@ -410,7 +410,7 @@ class CollectionExport:
         query = "SELECT count(*) AS n FROM captures WHERE filename = :name"
         indexed = self._database.rows(query, {"name": filename})[0]["n"]
         whole = self._may_copy and indexed == len(rows)
-        spans = self._spans(path, filename, rows, whole=whole)
+        spans = list(self._spans(path, filename, rows, whole=whole))
         places: list[tuple[int, str, int]] = []
 
         def pieces() -> Iterator[bytes]:
@@ -432,7 +432,7 @@ class CollectionExport:
                         )
             self.count.stored_bytes += at
 
-        entry = writer.add(f"archive/{filename}", pieces())
+        entry = writer.add(f"archive/{filename}", pieces(), sum(end - start for start, end, _ in spans))
         if whole:
             plan.execute("UPDATE records SET placed = start WHERE filename = ?", (filename,))
         else:

@@ -410,7 +410,10 @@ class CollectionImport:
         if candidate.manifest is not None:
             return
         for kind in (*_COPIED, ArtifactKind.TEXT):
-            row = None if kind in kinds else self._document(artifact_uri(kind, url), at_ms, files)
+            # Of browsertrix's, the later one is after its behaviours.
+            names = (f"urn:{kind}Final:{url}", artifact_uri(kind, url)) if kind not in kinds else ()
+            found = (self._document(name, at_ms, files) for name in names)
+            row = next((each for each in found if each is not None), None)
             if row is None or row["record_type"] != "resource" or row["page_id"]:
                 continue
             place = RecordPlace(row["url"], row["filename"], row["offset"], row["length"], row["digest"])
