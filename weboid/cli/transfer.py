@@ -21,6 +21,8 @@ from core.config.settings import Settings
 from core.errors import DiskFullError, InputError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection
+from crawler.frontier.base import ItemState
+from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.jobs.list_files import ListFile, ListLineProblem
 from crawler.profiles import load_profile
 from net.address_policy import is_own
@@ -34,11 +36,13 @@ from warc.local_storage import DiskReserve, ScratchKind, closed_warcs, open_warc
 from warc.recovery import recover_collection
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
 from weboid.app.collection_import import CollectionImport, ImportResult, preview
-from weboid.app.operator_identity import known_operator
+from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.text_table import clean
+from weboid.cli.support.command_target import CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
 from weboid.cli.support.options import (
     DEDUP,
+    FRONTIER,
     OUTPUT,
     PROFILE,
     SIZE,
@@ -46,6 +50,7 @@ from weboid.cli.support.options import (
     host_name,
     start_moment,
     with_database,
+    with_frontier,
 )
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
@@ -73,6 +78,8 @@ def export_command(
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
     ),
     hosts: tuple[str, ...] = option("Pages of HOST and its subdomains.", "--host", metavar="HOST"),
+    jobs: tuple[str, ...] = option("Pages that the crawl NAME archived, as it did last.", "--job", metavar="NAME"),
+    page_ids: tuple[str, ...] = option("The capture with this page id.", "--page", metavar="ID"),
     since: str = option("Captures from this time on: 2026-12-31, or 30d ago.", default=""),
     until: str = option("Captures before this time.", default=""),
     title: str = option("Title of the file.", default=""),
@@ -85,6 +92,7 @@ def export_command(
     timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
     withheld: bool = option("Include what was taken down, has a threat, or was captured with a login."),
     force: bool = option("Replace an existing file."),
+    frontier_url: str = FRONTIER,
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -96,9 +104,9 @@ def export_command(
 
     An interrupted export continues when the same command is given again.
 
-    Without URL, --list and --host it is the whole collection. A URL that ends with * means all that
-    begin with it. Records that a page shares with others are included. What readers may not see is
-    left out.
+    Without URL, --list, --host, --job and --page it is the whole collection. A URL that ends with *
+    means all that begin with it. Records that a page shares with others are included. What readers
+    may not see is left out.
     """
     if out.exists() and not force:
         raise InputError(f"{clean(str(out))} exists already: give --force to replace it.")
@@ -106,7 +114,7 @@ def export_command(
     form = next((each for ending, each in endings.items() if out.name.endswith(ending)), None)
     if form is None and out.suffix not in _PAGE_ENDINGS:
         raise InputError(f"The name of the file must end with {', '.join((*endings, *_PAGE_ENDINGS))}.")
-    if form is None and not (urls or lists or hosts):
+    if form is None and not (urls or lists or hosts or jobs or page_ids):
         raise InputError(f"A file {out.suffix} holds one page: name its URL.")
     if sign and form is not ExportForm.WACZ:
         raise InputError("Only WACZ files are signed.")
@@ -114,7 +122,8 @@ def export_command(
     signer = _signer(stores.root, sign_key, sign_cert, timestamp_url) if sign else None
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
     keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
-    selection = ExportSelection(keys, _moment(since, now), _moment(until, now))
+    found = partial(_page_ids, stores, frontier_url, jobs, page_ids) if jobs or page_ids else None
+    selection = ExportSelection(keys, found, _moment(since, now), _moment(until, now))
     operator = known_operator(stores.root)
     facts = {
         "title": title or operator.name or clean(out.stem),
@@ -141,7 +150,7 @@ def export_command(
             replaces=force,
             size_limit=size_limit,
             sign=None if signer is None else signer.sign,
-            state=(since, until, withheld, decisions.version(), list_times),
+            state=(since, until, jobs, page_ids, withheld, decisions.version(), list_times),
         )
         try:
             count = export.write(request)
@@ -242,6 +251,22 @@ def _listed(paths: tuple[Path, ...]) -> Iterator[str]:
                 if isinstance(each, ListLineProblem):
                     raise InputError(str(each))
                 yield each
+
+
+def _page_ids(
+    stores: CollectionStores, frontier_url: str, jobs: Sequence[str], page_ids: Sequence[str]
+) -> Iterator[Sequence[str]]:
+    """Yield the given ids, then those of the crawls' pages in batches; InputError: a crawl has archived none."""
+    yield page_ids
+    if not jobs:
+        return
+    settings = with_frontier(collection_settings("default", stores.root), frontier_url)
+    with CommandTarget(stores.layout, settings).frontier() as frontier:
+        for job in jobs:
+            if not frontier.job_counts(job).done:
+                raise InputError(f"No crawl {clean(job)!r} has archived a page here; `weboid status` lists them.")
+            for batch in select_items(frontier, ItemState.DONE, ItemSelection(job=job)):
+                yield [each.item.id for each in batch]
 
 
 def _moment(text: str, now: datetime) -> datetime | None:
