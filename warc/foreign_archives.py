@@ -37,7 +37,8 @@ _JSON_LIMIT_BYTES = 16 << 20
 _ENTRY_LIMIT = 200_000  # of a ZIP file, whose list is read as a whole
 _DICTIONARY_LIMIT_BYTES = 64 << 20
 _WINDOW_LIMIT_BYTES = 1 << 27  # of Zstandard: what a reader has to hold
-_EXPANSION_COUNTS_FROM, _MOST_EXPANSION = 1 << 30, 2_000  # deflate ends at 1032
+_EXPANSION_COUNTS_FROM = 1 << 30
+_MOST_EXPANSION, _MOST_ZIP_EXPANSION = 2_000, 100  # of one WARC; of a package, whose WARCs are compressed already
 _SUFFIX = re.compile(r"\.(?:warc(?:\.gz|\.zst)?|arc(?:\.gz)?)$", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
@@ -67,6 +68,7 @@ class ForeignFile:
     open: Callable[[], IO[bytes]]
     path: Path | None = None  # None for an entry
     sha256: str = ""  # that its package states, in hexadecimal
+    crc: int | None = None  # that the ZIP file states
 
 
 @dataclass(slots=True)
@@ -205,8 +207,13 @@ def _wacz_archives(
             entries = package.infolist()
             if len(entries) > _ENTRY_LIMIT:
                 raise InputError(f"{source} has {len(entries):,} entries; at most {_ENTRY_LIMIT:,} are read.")
+            unpacked = sum(each.file_size for each in entries)  # overlapping entries count each
+            if unpacked > max(_EXPANSION_COUNTS_FROM, _MOST_ZIP_EXPANSION * path.stat().st_size):
+                raise InputError(
+                    f"{source} unpacks to {unpacked:,} bytes from {path.stat().st_size:,}, as a ZIP bomb does."
+                )
             with path.open("rb") as file:
-                sha256 = _copy(file, None, on_bytes)
+                sha256, _ = _copy(file, None, on_bytes)
             archive = ForeignArchive(source, sha256[:KEY_DIGITS], sha256)
             digests = _stated_digests(package, archive)
             nested = []
@@ -214,11 +221,14 @@ def _wacz_archives(
                 if problem := _entry_problem(entry):
                     archive.problems.append(f"{source}: {entry.filename[:200]!r} {problem}; it is left out.")
                     continue
+                crc = entry.CRC
+                del entry.CRC  # else the last bytes of a damaged entry are not read
                 opened = ForeignFile(
                     f"{source}!{entry.filename}",
                     entry.file_size,
                     lambda entry=entry: package.open(entry),  # type: ignore[misc] # bound in each turn
                     sha256=digests.get(entry.filename, ""),
+                    crc=crc,
                 )
                 if _SUFFIX.search(entry.filename):
                     archive.files.append(opened)
@@ -252,9 +262,6 @@ def _entry_problem(entry: zipfile.ZipInfo) -> str:
     """Return why the entry is not read; empty when it is. Its name is only shown, and says of which kind it is."""
     if entry.flag_bits & 1:
         return "is encrypted"
-    expansion = entry.file_size / max(1, entry.compress_size)
-    if entry.file_size > _EXPANSION_COUNTS_FROM and expansion > _MOST_EXPANSION:
-        return f"unpacks to {expansion:,.0f} times its size, as a ZIP bomb does"
     parts = entry.filename.replace("\\", "/").split("/")
     return "has a path that leaves the file" if ".." in parts or parts[0] in {"", "~"} or ":" in parts[0] else ""
 
@@ -292,17 +299,18 @@ def _json_object(data: bytes, source: str) -> Mapping[str, Any]:
 
 def _copy(
     source: IO[bytes], target: IO[bytes] | None, on_bytes: Callable[[int], None], reserve: DiskReserve | None = None
-) -> str:
-    """Copy the stream, or only hash it; return its SHA-256. Raises DiskFullError before the disk is full."""
-    digest = hashlib.sha256()
+) -> tuple[str, int]:
+    """Copy the stream, or only hash it; return its SHA-256 and CRC-32. Raises DiskFullError before the disk is full."""
+    digest, crc = hashlib.sha256(), 0
     while data := source.read(_READ_BYTES):
         digest.update(data)
+        crc = isal_zlib.crc32(data, crc)
         if target is not None:
             if reserve is not None and reserve.is_low():
                 raise DiskFullError("The disk is nearly full: free some space, then import again; it continues.")
             target.write(data)
         on_bytes(len(data))
-    return digest.hexdigest()
+    return digest.hexdigest(), crc
 
 
 class ImportStorage:
@@ -328,12 +336,12 @@ class ImportStorage:
 
     def identify(self, file: ForeignFile, on_bytes: Callable[[int], None]) -> tuple[ForeignFormat, str]:
         """Return the file's format and SHA-256, or raise PermanentError."""
-        return self._read(file, None, on_bytes)
+        return self._read(file, None, on_bytes)[:2]
 
     def _read(
         self, file: ForeignFile, target: Path | None, on_bytes: Callable[[int], None]
-    ) -> tuple[ForeignFormat, str]:
-        """Copy the file if there is a target; return its format and SHA-256."""
+    ) -> tuple[ForeignFormat, str, int]:
+        """Copy the file if there is a target; return its format, SHA-256 and CRC-32."""
         try:
             with file.open() as source:
                 found = sniff(source.read(_READ_BYTES))
@@ -341,9 +349,9 @@ class ImportStorage:
                 raise PermanentError(f"{file.source} is no WARC or ARC file.")
             with file.open() as source:
                 if target is None:
-                    return found, _copy(source, None, on_bytes)
+                    return found, *_copy(source, None, on_bytes)
                 with target.open("wb") as copy:
-                    return found, _copy(source, copy, on_bytes, self._reserve)
+                    return found, *_copy(source, copy, on_bytes, self._reserve)
         except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, zlib.error) as error:
             raise PermanentError(f"{file.source} cannot be read: {error}.") from error
 
@@ -358,13 +366,15 @@ class ImportStorage:
         is_likely_known = next(self._archive.glob(f"{IMPORT_PREFIX}*-*-{stem}.warc.gz"), None) is not None
         try:
             linked = file.path if self._link or is_likely_known else None
-            found, sha256 = self._read(file, None if linked else part, on_bytes)
+            found, sha256, crc = self._read(file, None if linked else part, on_bytes)
             if known := self.find(sha256):
                 return StoredFile(known, sha256, found, is_new=False)
             name = f"{IMPORT_PREFIX}{key or sha256[:KEY_DIGITS]}-{sha256[:_NAME_DIGITS]}-{stem}.warc.gz"
             problems: list[str] = []
             if file.sha256 and file.sha256 != sha256:
                 problems.append("Its bytes are not those that the package states (SHA-256).")
+            elif file.crc not in (None, crc):
+                problems.append("Its bytes are not those that the ZIP file states (CRC-32).")
             whole = linked or part
             if found is not ForeignFormat.WARC_GZ or not _is_cut_by_record(whole):
                 packed = part.with_suffix(".packed")
@@ -376,7 +386,7 @@ class ImportStorage:
                     os.link(linked, part)
                 if not part.exists():
                     with linked.open("rb") as source, part.open("wb") as target:
-                        if _copy(source, target, lambda _count: None, self._reserve) != sha256:
+                        if _copy(source, target, lambda _count: None, self._reserve)[0] != sha256:
                             raise PermanentError(f"{file.source} was changed while it was read; import it again.")
                 whole = part
             descriptor = os.open(whole, os.O_RDONLY)
