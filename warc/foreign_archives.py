@@ -218,7 +218,11 @@ def _wacz_archives(
             digests = _stated_digests(package, archive)
             nested = []
             for entry in entries:
-                if problem := _entry_problem(entry):
+                problem = "is encrypted" if entry.flag_bits & 1 else ""
+                parts = entry.filename.replace("\\", "/").split("/")  # shown only, but says what the file is
+                if ".." in parts or parts[0] in {"", "~"} or ":" in parts[0]:
+                    problem = "has a path that leaves the file"
+                if problem:
                     archive.problems.append(f"{source}: {entry.filename[:200]!r} {problem}; it is left out.")
                     continue
                 crc = entry.CRC
@@ -256,14 +260,6 @@ def _wacz_archives(
                     inner.unlink(missing_ok=True)
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
         raise InputError(f"{source} is no whole ZIP file: {error}.") from error
-
-
-def _entry_problem(entry: zipfile.ZipInfo) -> str:
-    """Return why the entry is not read; empty when it is. Its name is only shown, and says of which kind it is."""
-    if entry.flag_bits & 1:
-        return "is encrypted"
-    parts = entry.filename.replace("\\", "/").split("/")
-    return "has a path that leaves the file" if ".." in parts or parts[0] in {"", "~"} or ":" in parts[0] else ""
 
 
 def _stated_digests(package: zipfile.ZipFile, archive: ForeignArchive) -> dict[str, str]:
@@ -316,9 +312,22 @@ def _copy(
 class ImportStorage:
     """Storage of imported files in one collection, which no other process writes."""
 
-    def __init__(self, layout: Layout, reserve: DiskReserve, sums: Mapping[str, str], *, link: bool) -> None:
-        """`sums` has SHA-256 by name of the collection's files; `link`: hard links instead of copies, if possible."""
-        self._archive, self._reserve, self._link = layout.archive, reserve, link
+    def __init__(
+        self,
+        layout: Layout,
+        reserve: DiskReserve,
+        sums: Mapping[str, str],
+        *,
+        link: bool,
+        trial_of: Layout | None = None,
+    ) -> None:
+        """`sums` has SHA-256 by name of the collection's files; `link`: hard links instead of copies, if possible.
+
+        `trial_of`: a collection, for which `layout` is a place to try an import: files are known that are there, and
+        others are linked by name, on any disk.
+        """
+        self._archive, self._reserve, self._link = layout.archive, reserve, link or trial_of is not None
+        self._trial_of = trial_of
         self._by_sum = {value: name for name, value in sums.items()}
 
     def clean(self) -> None:
@@ -328,15 +337,11 @@ class ImportStorage:
 
     def find(self, sha256: str) -> str:
         """Return the name of the collection's file that holds the one with that SHA-256; empty: none does."""
-        name = self._by_sum.get(sha256, "")
+        name, folder = self._by_sum.get(sha256, ""), (self._trial_of.archive if self._trial_of else self._archive)
         if not name:
             pattern = f"{IMPORT_PREFIX}*-{sha256[:_NAME_DIGITS]}-*.warc.gz"
-            name = next((path.name for path in self._archive.glob(pattern)), "")
-        return name if name and (self._archive / name).exists() else ""
-
-    def identify(self, file: ForeignFile, on_bytes: Callable[[int], None]) -> tuple[ForeignFormat, str]:
-        """Return the file's format and SHA-256, or raise PermanentError."""
-        return self._read(file, None, on_bytes)[:2]
+            name = next((path.name for path in folder.glob(pattern)), "")
+        return name if name and ((folder / name).exists() or (self._archive / name).exists()) else ""
 
     def _read(
         self, file: ForeignFile, target: Path | None, on_bytes: Callable[[int], None]
@@ -383,7 +388,7 @@ class ImportStorage:
                 whole = packed
             elif linked is not None:
                 with suppress(OSError):  # another file system, or none that has links
-                    os.link(linked, part)
+                    (os.symlink if self._trial_of else os.link)(linked.absolute(), part)
                 if not part.exists():
                     with linked.open("rb") as source, part.open("wb") as target:
                         if _copy(source, target, lambda _count: None, self._reserve)[0] != sha256:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from core.captures import IMPORT_PREFIX
 from core.clock import SystemClock
 from core.config.profile import link_user_agent
-from core.config.settings import Settings
+from core.config.settings import IndexSettings, Settings
 from core.errors import DiskFullError, InputError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection
@@ -30,12 +31,13 @@ from playback.access.control import AccessControl
 from playback.access.threat_lists import lists_folder
 from warc.checksums import read_sums
 from warc.foreign_archives import ImportStorage, open_archives
+from warc.index.database import open_database
 from warc.index.queries import matching_keys
 from warc.index.sqlite import open_index, open_shared
 from warc.local_storage import DiskReserve, ScratchKind, closed_warcs, open_warcs, replace_file, scratch_folder
 from warc.recovery import recover_collection
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
-from weboid.app.collection_import import CollectionImport, ImportResult, preview
+from weboid.app.collection_import import CollectionImport, ImportResult
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.text_table import clean
 from weboid.cli.support.command_target import CommandTarget
@@ -321,15 +323,7 @@ async def _import(
     with ExitStack() as stack:
         layout = Layout(stores.root)
         if is_dry:
-            scratch = stack.enter_context(scratch_folder(ScratchKind.VERIFY))
-            storage = ImportStorage(layout, DiskReserve(scratch, 0), read_sums(layout).by_name, link=False)
-            result = ImportResult()
-            for source in sources:
-                if source.startswith(("http://", "https://")):
-                    raise InputError(f"{clean(source)} cannot be looked into before it is downloaded.")
-                for archive in open_archives(Path(source), scratch, advance):
-                    preview(archive, storage, result, advance)
-            return result
+            return _trial(sources, stores, settings, advance, stack)
         async with open_collection(stores.root, clock=_CLOCK):
             recover_collection(layout, settings.proxy, now=_CLOCK.now(), index=settings.index)
             reserve = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
@@ -356,6 +350,43 @@ async def _import(
             decisions = stack.enter_context(stores.decisions())
             run.count_withheld(AccessControl(decisions, database.rows, _CLOCK.now))
             return run.result
+
+
+def _trial(
+    sources: Sequence[str],
+    stores: CollectionStores,
+    settings: Settings,
+    advance: Callable[[float], None],
+    stack: ExitStack,
+) -> ImportResult:
+    """Import into a folder that is removed, of which the collection's files are known; return what would come."""
+    if urls := [each for each in sources if each.startswith(("http://", "https://"))]:
+        raise InputError(f"{clean(urls[0])} cannot be looked into before it is downloaded.")
+    collection, scratch = Layout(stores.root), stack.enter_context(scratch_folder(ScratchKind.VERIFY))
+    layout = Layout(scratch / "collection")
+    for folder in (layout.archive, layout.databases):
+        folder.mkdir(parents=True)
+    sums = read_sums(collection).by_name
+    storage = ImportStorage(layout, DiskReserve(scratch, 0), sums, link=True, trial_of=collection)
+    index = stack.enter_context(closing(open_index(layout, IndexSettings())))
+    database = stack.enter_context(closing(open_database(layout, "")))
+    run = CollectionImport(layout, settings, index, database, storage, now=_CLOCK.now, on_bytes=advance)
+    with closing(run):
+        for source in sources:
+            for archive in open_archives(Path(source), layout.archive, advance):
+                run.add(archive)
+                for path in layout.archive.glob(f"{IMPORT_PREFIX}*"):
+                    if not path.is_symlink():
+                        path.write_bytes(b"")  # makes room for the next
+    if collection.marker.exists():
+        decisions = stack.enter_context(stores.decisions())
+        run.count_withheld(AccessControl(decisions, database.rows, _CLOCK.now))
+        run.result.revisits_without_payload = 0  # their payloads may be in the collection
+    states = {"imported": "new"}
+    run.result.files[:] = [
+        replace(each, stored="", state=states.get(each.state, each.state)) for each in run.result.files
+    ]
+    return run.result
 
 
 async def _download(url: str, layout: Layout, settings: Settings, limit: int, reserve: DiskReserve) -> Path:
@@ -386,11 +417,9 @@ def _import_lines(result: ImportResult, *, is_dry: bool) -> Iterator[str]:
         if len(each.problems) > len(shown):
             yield f"          … and {len(each.problems) - len(shown):,} more: reports/imports.jsonl"
     yield from map(clean, result.problems)
-    if is_dry:
-        yield f"{result.count('new'):,} files would be imported, {result.pages:,} pages are listed in them."
-        return
     known = f", {result.known_pages:,} were there" if result.known_pages else ""
-    yield f"{result.count('imported'):,} files and {result.pages:,} pages imported{known}."
+    done = "would be imported" if is_dry else "imported"
+    yield f"{result.count('new' if is_dry else 'imported'):,} files and {result.pages:,} pages {done}{known}."
     if result.pages_without_record:
         yield f"{result.pages_without_record:,} listed pages have no record in the files."
     if result.withheld_pages:

@@ -515,16 +515,27 @@ def test_memory_does_not_grow_with_a_record(tmp_path: Path) -> None:
     assert usage.ru_maxrss < 300_000  # KiB, those of the process that started it included
 
 
-def test_a_dry_run_writes_nothing(own: Path, tmp_path: Path) -> None:
-    """It reports files, formats and listed pages, and which are there."""
+@pytest.mark.parametrize("form", ["wacz", "plain", "members", "damaged"])
+def test_a_dry_run_reports_what_comes_and_writes_nothing(own: Path, tmp_path: Path, form: str) -> None:
+    """Files, records, damage and pages are those of the import that follows; after that, all is known."""
     file = browsertrix(tmp_path)
-    before = sorted(path for path in own.rglob("*"))
+    if form != "wacz":
+        records = b"".join(site(gz=form != "plain"))
+        file = warc(tmp_path, records[:-20] if form == "damaged" else records)
+    code = 1 if form == "damaged" else 0
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
-    done = run(own, file, "--dry-run")
+    planned = run(own, file, "--dry-run", code=code)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    done = run(own, file, code=code)
+    again = run(own, file, "--dry-run")
 
-    assert [(each["state"], each["format"]) for each in done["files"]] == [("new", "warc.gz")]
-    assert done["pages"] == 3
-    assert sorted(path for path in own.rglob("*")) == before
+    assert [each["state"] for each in planned["files"]] == ["new"]
+    for result in (planned, done):
+        result["dry_run"] = None
+        result["files"] = [{**each, "state": "", "stored": ""} for each in result["files"]]
+    assert planned == done
+    assert ([each["state"] for each in again["files"]], again["pages"]) == (["known"], 0)
 
 
 def test_a_linked_file_is_the_same_file(tmp_path: Path) -> None:
