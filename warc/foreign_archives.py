@@ -26,6 +26,7 @@ from isal import igzip, isal_zlib
 from core.captures import IMPORT_PREFIX
 from core.errors import DiskFullError, InputError, PermanentError
 from core.layout import Layout
+from warc.file_reader import has_member_per_record
 from warc.local_storage import DiskReserve, sync_folder
 from warc.record_builder import RECORD_END, compress_pieces
 
@@ -381,7 +382,7 @@ class ImportStorage:
             elif file.crc not in (None, crc):
                 problems.append("Its bytes are not those that the ZIP file states (CRC-32).")
             whole = linked or part
-            if found is not ForeignFormat.WARC_GZ or not _is_cut_by_record(whole):
+            if found is not ForeignFormat.WARC_GZ or not has_member_per_record(whole):
                 packed = part.with_suffix(".packed")
                 with whole.open("rb") as source, packed.open("wb") as target:
                     _pack_records(source, found, target, problems, self._reserve)
@@ -411,33 +412,6 @@ class ImportStorage:
         """Remove a file without a record that was just stored."""
         (self._archive / name).unlink()
         self._by_sum = {value: each for value, each in self._by_sum.items() if each != name}
-
-
-def _is_cut_by_record(path: Path) -> bool:
-    """Return whether the first members of the file hold a record each."""
-    with path.open("rb") as file:
-        for _ in range(2):
-            inflater, head, seen, end = isal_zlib.decompressobj(31), b"", 0, -1
-            while not inflater.eof:
-                stored = inflater.unconsumed_tail or file.read(1 << 16)
-                if not stored:
-                    return True
-                try:
-                    piece = inflater.decompress(stored, _READ_BYTES)
-                except _DAMAGED:
-                    return True  # its reader reports the damage
-                seen += len(piece)
-                if end < 0:
-                    head += piece
-                    size, length = head.find(_BLANK_LINE), _LENGTH.search(head)
-                    if size >= 0 and length is not None:
-                        end = size + len(_BLANK_LINE) + int(length[1])
-                    elif len(head) > _HEAD_LIMIT_BYTES:
-                        return True
-                if 0 <= end < seen - 64:  # more than line ends
-                    return False
-            file.seek(-len(inflater.unused_data), os.SEEK_CUR)
-    return True
 
 
 def _pack_records(

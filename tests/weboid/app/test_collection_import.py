@@ -189,7 +189,7 @@ def packed_with_a_dictionary(records: list[bytes]) -> bytes:
     return b"\x5d\x2a\x4d\x18" + len(head).to_bytes(4, "little") + head + b"".join(frames)
 
 
-@pytest.mark.parametrize("form", ["members", "plain", "one-member", "zst", "zst-dictionary"])
+@pytest.mark.parametrize("form", ["members", "plain", "one-member", "later-member", "cut", "zst", "zst-dictionary"])
 def test_every_compression_has_the_same_captures(tmp_path: Path, form: str) -> None:
     """Each record is a gzip member afterwards, with the bytes it had."""
     plain = site(gz=False)
@@ -197,6 +197,8 @@ def test_every_compression_has_the_same_captures(tmp_path: Path, form: str) -> N
         "members": b"".join(map(gzip.compress, plain)),
         "plain": b"".join(plain),
         "one-member": gzip.compress(b"".join(plain)),
+        "later-member": gzip.compress(plain[0]) + gzip.compress(b"".join(plain[1:])),
+        "cut": gzip.compress(plain[0]) + gzip.compress(plain[1][:50]) + gzip.compress(plain[1][50:] + plain[2]),
         "zst": b"".join(map(zstandard.compress, plain)),
         "zst-dictionary": packed_with_a_dictionary(plain),
     }[form]
