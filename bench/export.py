@@ -87,7 +87,7 @@ def main() -> None:
         exported_s = _seconds(*program, file)
         usage = os.times()
         cpu_s = usage.children_user + usage.children_system - before.children_user - before.children_system
-        hosts = [each for n in range(copies // 2) for each in ("--host", f"site-{n}.example")]
+        hosts = [each for n in range(copies - copies // 2, copies) for each in ("--host", f"site-{n}.example")]
         selected_s = _seconds(*program, file, *hosts)
         rss_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
     figures = {

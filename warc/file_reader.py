@@ -34,6 +34,8 @@ _HEADER_LIMIT_BYTES = 1 << 20
 _HEAD_LIMIT_BYTES = 2 << 20  # the proxy takes heads of 1 MiB
 _FOLD = re.compile(rb"\r\n[ \t]+")
 _END = b"\r\n\r\n"
+_LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
+_LINE_ENDS = 64  # bytes behind a record that are no further one
 REPLAYED = frozenset({"response", "revisit", "resource"})  # the types that an index has rows of
 _MANIFEST = "urn:pageinfo:"
 
@@ -222,6 +224,28 @@ def _inflated(source: _MemberSource) -> Iterator[bytes]:
         if piece:
             yield piece
     source.at -= len(inflater.unused_data)
+
+
+def has_member_per_record(path: Path) -> bool:
+    """Return whether each gzip member of a file holds one record, up to the first that is damaged."""
+    with path.open("rb", buffering=0) as file, suppress(_UnreadableError):
+        source = _MemberSource(file.fileno(), 0, os.fstat(file.fileno()).st_size, None)
+        while source.at < source.end:
+            head, seen, end = b"", 0, -1
+            for piece in _inflated(source):
+                seen += len(piece)
+                if end < 0:
+                    head += piece
+                    if not head.startswith(_VERSION[: len(head)]):
+                        return False
+                    size, length = head.find(_END), _LENGTH.search(head)
+                    if size >= 0 and length is not None:
+                        end = size + len(_END) + int(length[1])
+                    elif len(head) > _HEADER_LIMIT_BYTES:
+                        break
+                if 0 <= end < seen - _LINE_ENDS:
+                    return False
+    return True
 
 
 def _next_member(source: _MemberSource, at: int) -> int:

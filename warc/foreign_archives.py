@@ -26,6 +26,7 @@ from isal import igzip, isal_zlib
 from core.captures import IMPORT_PREFIX
 from core.errors import DiskFullError, InputError, PermanentError
 from core.layout import Layout
+from warc.file_reader import has_member_per_record
 from warc.local_storage import DiskReserve, sync_folder
 from warc.record_builder import RECORD_END, compress_pieces
 
@@ -37,7 +38,8 @@ _JSON_LIMIT_BYTES = 16 << 20
 _ENTRY_LIMIT = 200_000  # of a ZIP file, whose list is read as a whole
 _DICTIONARY_LIMIT_BYTES = 64 << 20
 _WINDOW_LIMIT_BYTES = 1 << 27  # of Zstandard: what a reader has to hold
-_EXPANSION_COUNTS_FROM, _MOST_EXPANSION = 1 << 30, 2_000  # deflate ends at 1032
+_EXPANSION_COUNTS_FROM = 1 << 30
+_MOST_EXPANSION, _MOST_ZIP_EXPANSION = 2_000, 100  # of one WARC; of a package, whose WARCs are compressed already
 _SUFFIX = re.compile(r"\.(?:warc(?:\.gz|\.zst)?|arc(?:\.gz)?)$", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
@@ -67,6 +69,7 @@ class ForeignFile:
     open: Callable[[], IO[bytes]]
     path: Path | None = None  # None for an entry
     sha256: str = ""  # that its package states, in hexadecimal
+    crc: int | None = None  # that the ZIP file states
 
 
 @dataclass(slots=True)
@@ -205,20 +208,32 @@ def _wacz_archives(
             entries = package.infolist()
             if len(entries) > _ENTRY_LIMIT:
                 raise InputError(f"{source} has {len(entries):,} entries; at most {_ENTRY_LIMIT:,} are read.")
+            unpacked = sum(each.file_size for each in entries)  # overlapping entries count each
+            if unpacked > max(_EXPANSION_COUNTS_FROM, _MOST_ZIP_EXPANSION * path.stat().st_size):
+                raise InputError(
+                    f"{source} unpacks to {unpacked:,} bytes from {path.stat().st_size:,}, as a ZIP bomb does."
+                )
             with path.open("rb") as file:
-                sha256 = _copy(file, None, on_bytes)
+                sha256, _ = _copy(file, None, on_bytes)
             archive = ForeignArchive(source, sha256[:KEY_DIGITS], sha256)
             digests = _stated_digests(package, archive)
             nested = []
             for entry in entries:
-                if problem := _entry_problem(entry):
+                problem = "is encrypted" if entry.flag_bits & 1 else ""
+                parts = entry.filename.replace("\\", "/").split("/")  # shown only, but says what the file is
+                if ".." in parts or parts[0] in {"", "~"} or ":" in parts[0]:
+                    problem = "has a path that leaves the file"
+                if problem:
                     archive.problems.append(f"{source}: {entry.filename[:200]!r} {problem}; it is left out.")
                     continue
+                crc = entry.CRC
+                del entry.CRC  # else the last bytes of a damaged entry are not read
                 opened = ForeignFile(
                     f"{source}!{entry.filename}",
                     entry.file_size,
                     lambda entry=entry: package.open(entry),  # type: ignore[misc] # bound in each turn
                     sha256=digests.get(entry.filename, ""),
+                    crc=crc,
                 )
                 if _SUFFIX.search(entry.filename):
                     archive.files.append(opened)
@@ -246,17 +261,6 @@ def _wacz_archives(
                     inner.unlink(missing_ok=True)
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
         raise InputError(f"{source} is no whole ZIP file: {error}.") from error
-
-
-def _entry_problem(entry: zipfile.ZipInfo) -> str:
-    """Return why the entry is not read; empty when it is. Its name is only shown, and says of which kind it is."""
-    if entry.flag_bits & 1:
-        return "is encrypted"
-    expansion = entry.file_size / max(1, entry.compress_size)
-    if entry.file_size > _EXPANSION_COUNTS_FROM and expansion > _MOST_EXPANSION:
-        return f"unpacks to {expansion:,.0f} times its size, as a ZIP bomb does"
-    parts = entry.filename.replace("\\", "/").split("/")
-    return "has a path that leaves the file" if ".." in parts or parts[0] in {"", "~"} or ":" in parts[0] else ""
 
 
 def _stated_digests(package: zipfile.ZipFile, archive: ForeignArchive) -> dict[str, str]:
@@ -292,25 +296,39 @@ def _json_object(data: bytes, source: str) -> Mapping[str, Any]:
 
 def _copy(
     source: IO[bytes], target: IO[bytes] | None, on_bytes: Callable[[int], None], reserve: DiskReserve | None = None
-) -> str:
-    """Copy the stream, or only hash it; return its SHA-256. Raises DiskFullError before the disk is full."""
-    digest = hashlib.sha256()
+) -> tuple[str, int]:
+    """Copy the stream, or only hash it; return its SHA-256 and CRC-32. Raises DiskFullError before the disk is full."""
+    digest, crc = hashlib.sha256(), 0
     while data := source.read(_READ_BYTES):
         digest.update(data)
+        crc = isal_zlib.crc32(data, crc)
         if target is not None:
             if reserve is not None and reserve.is_low():
                 raise DiskFullError("The disk is nearly full: free some space, then import again; it continues.")
             target.write(data)
         on_bytes(len(data))
-    return digest.hexdigest()
+    return digest.hexdigest(), crc
 
 
 class ImportStorage:
     """Storage of imported files in one collection, which no other process writes."""
 
-    def __init__(self, layout: Layout, reserve: DiskReserve, sums: Mapping[str, str], *, link: bool) -> None:
-        """`sums` has SHA-256 by name of the collection's files; `link`: hard links instead of copies, if possible."""
-        self._archive, self._reserve, self._link = layout.archive, reserve, link
+    def __init__(
+        self,
+        layout: Layout,
+        reserve: DiskReserve,
+        sums: Mapping[str, str],
+        *,
+        link: bool,
+        trial_of: Layout | None = None,
+    ) -> None:
+        """`sums` has SHA-256 by name of the collection's files; `link`: hard links instead of copies, if possible.
+
+        `trial_of`: a collection, for which `layout` is a place to try an import: files are known that are there, and
+        others are linked by name, on any disk.
+        """
+        self._archive, self._reserve, self._link = layout.archive, reserve, link or trial_of is not None
+        self._trial_of = trial_of
         self._by_sum = {value: name for name, value in sums.items()}
 
     def clean(self) -> None:
@@ -320,20 +338,16 @@ class ImportStorage:
 
     def find(self, sha256: str) -> str:
         """Return the name of the collection's file that holds the one with that SHA-256; empty: none does."""
-        name = self._by_sum.get(sha256, "")
+        name, folder = self._by_sum.get(sha256, ""), (self._trial_of.archive if self._trial_of else self._archive)
         if not name:
             pattern = f"{IMPORT_PREFIX}*-{sha256[:_NAME_DIGITS]}-*.warc.gz"
-            name = next((path.name for path in self._archive.glob(pattern)), "")
-        return name if name and (self._archive / name).exists() else ""
-
-    def identify(self, file: ForeignFile, on_bytes: Callable[[int], None]) -> tuple[ForeignFormat, str]:
-        """Return the file's format and SHA-256, or raise PermanentError."""
-        return self._read(file, None, on_bytes)
+            name = next((path.name for path in folder.glob(pattern)), "")
+        return name if name and ((folder / name).exists() or (self._archive / name).exists()) else ""
 
     def _read(
         self, file: ForeignFile, target: Path | None, on_bytes: Callable[[int], None]
-    ) -> tuple[ForeignFormat, str]:
-        """Copy the file if there is a target; return its format and SHA-256."""
+    ) -> tuple[ForeignFormat, str, int]:
+        """Copy the file if there is a target; return its format, SHA-256 and CRC-32."""
         try:
             with file.open() as source:
                 found = sniff(source.read(_READ_BYTES))
@@ -341,9 +355,9 @@ class ImportStorage:
                 raise PermanentError(f"{file.source} is no WARC or ARC file.")
             with file.open() as source:
                 if target is None:
-                    return found, _copy(source, None, on_bytes)
+                    return found, *_copy(source, None, on_bytes)
                 with target.open("wb") as copy:
-                    return found, _copy(source, copy, on_bytes, self._reserve)
+                    return found, *_copy(source, copy, on_bytes, self._reserve)
         except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, zlib.error) as error:
             raise PermanentError(f"{file.source} cannot be read: {error}.") from error
 
@@ -358,25 +372,27 @@ class ImportStorage:
         is_likely_known = next(self._archive.glob(f"{IMPORT_PREFIX}*-*-{stem}.warc.gz"), None) is not None
         try:
             linked = file.path if self._link or is_likely_known else None
-            found, sha256 = self._read(file, None if linked else part, on_bytes)
+            found, sha256, crc = self._read(file, None if linked else part, on_bytes)
             if known := self.find(sha256):
                 return StoredFile(known, sha256, found, is_new=False)
             name = f"{IMPORT_PREFIX}{key or sha256[:KEY_DIGITS]}-{sha256[:_NAME_DIGITS]}-{stem}.warc.gz"
             problems: list[str] = []
             if file.sha256 and file.sha256 != sha256:
                 problems.append("Its bytes are not those that the package states (SHA-256).")
+            elif file.crc not in (None, crc):
+                problems.append("Its bytes are not those that the ZIP file states (CRC-32).")
             whole = linked or part
-            if found is not ForeignFormat.WARC_GZ or not _is_cut_by_record(whole):
+            if found is not ForeignFormat.WARC_GZ or not has_member_per_record(whole):
                 packed = part.with_suffix(".packed")
                 with whole.open("rb") as source, packed.open("wb") as target:
                     _pack_records(source, found, target, problems, self._reserve)
                 whole = packed
             elif linked is not None:
                 with suppress(OSError):  # another file system, or none that has links
-                    os.link(linked, part)
+                    (os.symlink if self._trial_of else os.link)(linked.absolute(), part)
                 if not part.exists():
                     with linked.open("rb") as source, part.open("wb") as target:
-                        if _copy(source, target, lambda _count: None, self._reserve) != sha256:
+                        if _copy(source, target, lambda _count: None, self._reserve)[0] != sha256:
                             raise PermanentError(f"{file.source} was changed while it was read; import it again.")
                 whole = part
             descriptor = os.open(whole, os.O_RDONLY)
@@ -396,33 +412,6 @@ class ImportStorage:
         """Remove a file without a record that was just stored."""
         (self._archive / name).unlink()
         self._by_sum = {value: each for value, each in self._by_sum.items() if each != name}
-
-
-def _is_cut_by_record(path: Path) -> bool:
-    """Return whether the first members of the file hold a record each."""
-    with path.open("rb") as file:
-        for _ in range(2):
-            inflater, head, seen, end = isal_zlib.decompressobj(31), b"", 0, -1
-            while not inflater.eof:
-                stored = inflater.unconsumed_tail or file.read(1 << 16)
-                if not stored:
-                    return True
-                try:
-                    piece = inflater.decompress(stored, _READ_BYTES)
-                except _DAMAGED:
-                    return True  # its reader reports the damage
-                seen += len(piece)
-                if end < 0:
-                    head += piece
-                    size, length = head.find(_BLANK_LINE), _LENGTH.search(head)
-                    if size >= 0 and length is not None:
-                        end = size + len(_BLANK_LINE) + int(length[1])
-                    elif len(head) > _HEAD_LIMIT_BYTES:
-                        return True
-                if 0 <= end < seen - 64:  # more than line ends
-                    return False
-            file.seek(-len(inflater.unused_data), os.SEEK_CUR)
-    return True
 
 
 def _pack_records(

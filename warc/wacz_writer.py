@@ -1,17 +1,20 @@
 """Writers of exports that continue after an interruption: WACZ 1.1.1 files, and one WARC of several.
 
 A WACZ file has WARCs, pages, a compressed CDXJ index and the data package, streamed into a ZIP. Entries are stored, not
-compressed: readers fetch parts of WARCs and of the index by byte ranges.
+compressed: readers fetch parts of WARCs and of the index by byte ranges. Headers are of ZIP64 only where an entry needs
+it: ReplayWeb.page takes the length of a local header from the central directory, whose fields differ otherwise.
 """
 
 import gzip
 import hashlib
 import json
 import os
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
@@ -67,7 +70,7 @@ class ExportFile:
 class CombinedWarcWriter(ExportFile):
     """WARC that holds the records of several; it begins with a `warcinfo` of its own."""
 
-    def add(self, name: str, pieces: Iterable[bytes]) -> dict[str, Any]:
+    def add(self, name: str, pieces: Iterable[bytes], _size: int = 0) -> dict[str, Any]:
         """Append the gzip members of a WARC; return what the file has of it."""
         self._file.writelines(pieces)
         self._file.flush()
@@ -89,7 +92,8 @@ class WaczWriter(ExportFile):
             info = self._info(each["name"])
             info.header_offset, info.CRC = each["offset"], each["crc"]
             info.file_size = info.compress_size = each["bytes"]
-            info.create_version = info.extract_version = _ZIP64_VERSION
+            if info.file_size > zipfile.ZIP64_LIMIT:
+                info.create_version = info.extract_version = _ZIP64_VERSION
             self._zip.filelist.append(info)
             self._zip.NameToInfo[info.filename] = info
             self._add_resource(each["name"], each["sha256"], each["bytes"])
@@ -110,15 +114,14 @@ class WaczWriter(ExportFile):
         name = path.rpartition("/")[2]
         self._resources.append({"name": name, "path": path, "hash": f"sha256:{sha256}", "bytes": size})
 
-    def add(self, name: str, pieces: Iterable[bytes]) -> dict[str, Any]:
-        """Add an entry; return its place and digest, with which a later attempt continues."""
+    def add(self, name: str, pieces: Iterable[bytes], size: int) -> dict[str, Any]:
+        """Add an entry of that many bytes; return its place and digest, with which a later attempt continues."""
         info = self._info(name)
-        digest, size = hashlib.sha256(), 0
-        with self._zip.open(info, "w", force_zip64=True) as entry:
+        digest = hashlib.sha256()
+        with self._zip.open(info, "w", force_zip64=size > zipfile.ZIP64_LIMIT) as entry:
             for piece in pieces:
                 entry.write(piece)
                 digest.update(piece)
-                size += len(piece)
         self._add_resource(name, digest.hexdigest(), size)
         self._file.flush()
         place = {
@@ -127,6 +130,14 @@ class WaczWriter(ExportFile):
         }  # fmt: skip
         self.entries.append(place)
         return place
+
+    def _add_lines(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Add an entry whose size is known when it has been made."""
+        with tempfile.TemporaryFile(dir=self.path.parent) as file:
+            file.writelines(pieces)
+            size = file.tell()
+            file.seek(0)
+            self.add(name, iter(partial(file.read, 1 << 20), b""), size)
 
     def add_index(self, lines: Iterable[str]) -> None:
         """Add the CDXJ lines, which are sorted, in compressed blocks with the summary of their first keys."""
@@ -145,14 +156,14 @@ class WaczWriter(ExportFile):
                 offset += len(data)
                 yield data
 
-        self.add(_INDEX, blocks())
-        self.add(_SUMMARY, (line.encode() for line in summary))
+        self._add_lines(_INDEX, blocks())
+        self._add_lines(_SUMMARY, (line.encode() for line in summary))
 
     def add_pages(self, pages: Iterable[Mapping[str, Any]], *, has_text: bool) -> None:
         """Add the list of pages: mappings with ``id``, ``url``, ``ts``, ``title`` and others."""
         head = {"format": "json-pages-1.0", "id": "pages", "title": "All pages", "hasText": has_text}
         rows = (json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in chain([head], pages))
-        self.add("pages/pages.jsonl", rows)
+        self._add_lines("pages/pages.jsonl", rows)
 
     def finish(self, facts: Mapping[str, Any], sign: Callable[[str], Mapping[str, str]] | None = None) -> None:
         """Write the data package with the facts, such as ``title``; close the file and give it its name.
@@ -167,8 +178,9 @@ class WaczWriter(ExportFile):
         digest: dict[str, Any] = {"path": "datapackage.json", "hash": f"sha256:{_sha256(data)}"}
         if sign is not None:
             digest["signedData"] = sign(digest["hash"])
-        self.add("datapackage.json", [data])
-        self.add("datapackage-digest.json", [json.dumps(digest, indent=2).encode()])
+        self.add("datapackage.json", [data], len(data))
+        signed = json.dumps(digest, indent=2).encode()
+        self.add("datapackage-digest.json", [signed], len(signed))
         self._zip.close()
         self.publish()
 

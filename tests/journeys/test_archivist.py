@@ -30,13 +30,13 @@ def colours(shot: Image.Image) -> set[object]:
 
 
 class Pywb:
-    """Stock pywb with a collection of these WARCs, as its manual says."""
+    """Stock pywb with a collection of these WARCs or WACZ files, as its manual says."""
 
-    def __init__(self, folder: Path, warcs: list[Path]) -> None:
+    def __init__(self, folder: Path, files: list[Path]) -> None:
         folder.mkdir()
         self._folder = folder
         self._run("init", "ours")
-        self._run("add", "ours", *map(str, warcs))
+        self._run("add", "--unpack-wacz", "ours", *map(str, files))
         port = free_port()
         self.origin = f"http://127.0.0.1:{port}"
         self._log = (folder / "log").open("w")

@@ -60,7 +60,7 @@ def signed(domain_signer: WaczSigner, tmp_path_factory: pytest.TempPathFactory) 
 def written(path: Path, signer: WaczSigner | None) -> Path:
     """Write a file with a WARC and a list of pages."""
     with WaczWriter(path, NOW) as writer:
-        writer.add("archive/one.warc.gz", [RECORDS])
+        writer.add("archive/one.warc.gz", [RECORDS], len(RECORDS))
         writer.add_pages([{"id": "1", "url": "https://a.example/"}], has_text=False)
         writer.finish({"title": "Test"}, None if signer is None else signer.sign)
     return path

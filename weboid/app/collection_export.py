@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,14 @@ class ExportSelection:
     """Pages to export; without anything set, the whole collection."""
 
     keys: Sequence[KeyRange] = ()  # of URLs and hosts
+    page_ids: Callable[[], Iterable[Sequence[str]]] | None = None  # of further pages, in batches
     since: datetime | None = None
     until: datetime | None = None
 
     @property
     def is_everything(self) -> bool:
         """Return whether no page is left out."""
-        return not self.keys and self.since is None and self.until is None
+        return not self.keys and self.page_ids is None and self.since is None and self.until is None
 
 
 class ExportForm(StrEnum):
@@ -317,8 +319,11 @@ class CollectionExport:
         for sign, moment in ((">=", selection.since), ("<", selection.until)):
             if moment is not None:
                 condition += f" AND captured_ms {sign} {unix_milliseconds(moment)}"
-        for keys in selection.keys or (ALL_KEYS,):
+        for keys in selection.keys or ((ALL_KEYS,) if selection.page_ids is None else ()):
             yield from page_chunks(self._database, condition, columns=columns, keys=keys, size=_PAGE_CHUNK)
+        for marks, values in chain.from_iterable(map(in_lists, selection.page_ids() if selection.page_ids else ())):
+            query = f"SELECT {columns} FROM pages WHERE page_id IN ({marks}) AND {condition}"  # noqa: S608 constants of ours
+            yield list(self._database.rows(query, values))
 
     def _choose(self, plan: sqlite3.Connection, selection: ExportSelection) -> None:
         """Put pages and records into the plan."""
@@ -410,7 +415,7 @@ class CollectionExport:
         query = "SELECT count(*) AS n FROM captures WHERE filename = :name"
         indexed = self._database.rows(query, {"name": filename})[0]["n"]
         whole = self._may_copy and indexed == len(rows)
-        spans = self._spans(path, filename, rows, whole=whole)
+        spans = list(self._spans(path, filename, rows, whole=whole))
         places: list[tuple[int, str, int]] = []
 
         def pieces() -> Iterator[bytes]:
@@ -432,7 +437,7 @@ class CollectionExport:
                         )
             self.count.stored_bytes += at
 
-        entry = writer.add(f"archive/{filename}", pieces())
+        entry = writer.add(f"archive/{filename}", pieces(), sum(end - start for start, end, _ in spans))
         if whole:
             plan.execute("UPDATE records SET placed = start WHERE filename = ?", (filename,))
         else:

@@ -197,6 +197,8 @@ class CollectionImport:
         except PermanentError as error:
             return replace(failed, problems=(str(error),))
         path = self._layout.archive / stored.name
+        if not path.exists():  # of a trial: the collection has it
+            return FileImport(file.source, file.size, "known", format=stored.format, sha256=stored.sha256)
         start = self._index.indexed_to(stored.name)
         indexed = IndexingResult()
         size = path.stat().st_size
@@ -410,7 +412,10 @@ class CollectionImport:
         if candidate.manifest is not None:
             return
         for kind in (*_COPIED, ArtifactKind.TEXT):
-            row = None if kind in kinds else self._document(artifact_uri(kind, url), at_ms, files)
+            # Of browsertrix's, the later one is after its behaviours.
+            names = (f"urn:{kind}Final:{url}", artifact_uri(kind, url)) if kind not in kinds else ()
+            found = (self._document(name, at_ms, files) for name in names)
+            row = next((each for each in found if each is not None), None)
             if row is None or row["record_type"] != "resource" or row["page_id"]:
                 continue
             place = RecordPlace(row["url"], row["filename"], row["offset"], row["length"], row["digest"])
@@ -491,20 +496,3 @@ def listed_pages(source: ForeignFile, problems: list[str]) -> Iterator[PageCandi
         if isinstance(error, WeboidError | MemoryError):
             raise
         problems.append(f"{source.source} cannot be read to its end: {error}.")
-
-
-def preview(
-    archive: ForeignArchive, storage: ImportStorage, result: ImportResult, on_bytes: Callable[[int], None]
-) -> None:
-    """Add to the result what an import of the archive would bring; nothing is written."""
-    result.problems += archive.problems
-    for file in archive.files:
-        try:
-            found, sha256 = storage.identify(file, on_bytes)
-        except PermanentError as error:
-            result.files.append(FileImport(file.source, file.size, "failed", problems=(str(error),)))
-            continue
-        known = storage.find(sha256)
-        state = "known" if known else "new"
-        result.files.append(FileImport(file.source, file.size, state, known, found, sha256))
-    result.pages += sum(1 for each in archive.page_lists for _ in listed_pages(each, result.problems))

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from core.captures import IMPORT_PREFIX
 from core.clock import SystemClock
 from core.config.profile import link_user_agent
-from core.config.settings import Settings
+from core.config.settings import IndexSettings, Settings
 from core.errors import DiskFullError, InputError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection
+from crawler.frontier.base import ItemState
+from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.jobs.list_files import ListFile, ListLineProblem
 from crawler.profiles import load_profile
 from net.address_policy import is_own
@@ -28,17 +31,20 @@ from playback.access.control import AccessControl
 from playback.access.threat_lists import lists_folder
 from warc.checksums import read_sums
 from warc.foreign_archives import ImportStorage, open_archives
+from warc.index.database import open_database
 from warc.index.queries import matching_keys
 from warc.index.sqlite import open_index, open_shared
 from warc.local_storage import DiskReserve, ScratchKind, closed_warcs, open_warcs, replace_file, scratch_folder
 from warc.recovery import recover_collection
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
-from weboid.app.collection_import import CollectionImport, ImportResult, preview
-from weboid.app.operator_identity import known_operator
+from weboid.app.collection_import import CollectionImport, ImportResult
+from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.text_table import clean
+from weboid.cli.support.command_target import CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
 from weboid.cli.support.options import (
     DEDUP,
+    FRONTIER,
     OUTPUT,
     PROFILE,
     SIZE,
@@ -46,6 +52,7 @@ from weboid.cli.support.options import (
     host_name,
     start_moment,
     with_database,
+    with_frontier,
 )
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
@@ -73,6 +80,8 @@ def export_command(
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
     ),
     hosts: tuple[str, ...] = option("Pages of HOST and its subdomains.", "--host", metavar="HOST"),
+    jobs: tuple[str, ...] = option("Pages that the crawl NAME archived, as it did last.", "--job", metavar="NAME"),
+    page_ids: tuple[str, ...] = option("The capture with this page id.", "--page", metavar="ID"),
     since: str = option("Captures from this time on: 2026-12-31, or 30d ago.", default=""),
     until: str = option("Captures before this time.", default=""),
     title: str = option("Title of the file.", default=""),
@@ -85,6 +94,7 @@ def export_command(
     timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
     withheld: bool = option("Include what was taken down, has a threat, or was captured with a login."),
     force: bool = option("Replace an existing file."),
+    frontier_url: str = FRONTIER,
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -96,9 +106,9 @@ def export_command(
 
     An interrupted export continues when the same command is given again.
 
-    Without URL, --list and --host it is the whole collection. A URL that ends with * means all that
-    begin with it. Records that a page shares with others are included. What readers may not see is
-    left out.
+    Without URL, --list, --host, --job and --page it is the whole collection. A URL that ends with *
+    means all that begin with it. Records that a page shares with others are included. What readers
+    may not see is left out.
     """
     if out.exists() and not force:
         raise InputError(f"{clean(str(out))} exists already: give --force to replace it.")
@@ -106,7 +116,7 @@ def export_command(
     form = next((each for ending, each in endings.items() if out.name.endswith(ending)), None)
     if form is None and out.suffix not in _PAGE_ENDINGS:
         raise InputError(f"The name of the file must end with {', '.join((*endings, *_PAGE_ENDINGS))}.")
-    if form is None and not (urls or lists or hosts):
+    if form is None and not (urls or lists or hosts or jobs or page_ids):
         raise InputError(f"A file {out.suffix} holds one page: name its URL.")
     if sign and form is not ExportForm.WACZ:
         raise InputError("Only WACZ files are signed.")
@@ -114,7 +124,8 @@ def export_command(
     signer = _signer(stores.root, sign_key, sign_cert, timestamp_url) if sign else None
     domains = (matching_keys(f"http://{host_name(each)}/", "domain") for each in hosts)
     keys = [*map(url_keys, (*urls, *_listed(lists))), *(each for each in domains if each is not None)]
-    selection = ExportSelection(keys, _moment(since, now), _moment(until, now))
+    found = partial(_page_ids, stores, frontier_url, jobs, page_ids) if jobs or page_ids else None
+    selection = ExportSelection(keys, found, _moment(since, now), _moment(until, now))
     operator = known_operator(stores.root)
     facts = {
         "title": title or operator.name or clean(out.stem),
@@ -141,7 +152,7 @@ def export_command(
             replaces=force,
             size_limit=size_limit,
             sign=None if signer is None else signer.sign,
-            state=(since, until, withheld, decisions.version(), list_times),
+            state=(since, until, jobs, page_ids, withheld, decisions.version(), list_times),
         )
         try:
             count = export.write(request)
@@ -244,6 +255,22 @@ def _listed(paths: tuple[Path, ...]) -> Iterator[str]:
                 yield each
 
 
+def _page_ids(
+    stores: CollectionStores, frontier_url: str, jobs: Sequence[str], page_ids: Sequence[str]
+) -> Iterator[Sequence[str]]:
+    """Yield the given ids, then those of the crawls' pages in batches; InputError: a crawl has archived none."""
+    yield page_ids
+    if not jobs:
+        return
+    settings = with_frontier(collection_settings("default", stores.root), frontier_url)
+    with CommandTarget(stores.layout, settings).frontier() as frontier:
+        for job in jobs:
+            if not frontier.job_counts(job).done:
+                raise InputError(f"No crawl {clean(job)!r} has archived a page here; `weboid status` lists them.")
+            for batch in select_items(frontier, ItemState.DONE, ItemSelection(job=job)):
+                yield [each.item.id for each in batch]
+
+
 def _moment(text: str, now: datetime) -> datetime | None:
     return start_moment(text, now=now) if text else None
 
@@ -296,15 +323,7 @@ async def _import(
     with ExitStack() as stack:
         layout = Layout(stores.root)
         if is_dry:
-            scratch = stack.enter_context(scratch_folder(ScratchKind.VERIFY))
-            storage = ImportStorage(layout, DiskReserve(scratch, 0), read_sums(layout).by_name, link=False)
-            result = ImportResult()
-            for source in sources:
-                if source.startswith(("http://", "https://")):
-                    raise InputError(f"{clean(source)} cannot be looked into before it is downloaded.")
-                for archive in open_archives(Path(source), scratch, advance):
-                    preview(archive, storage, result, advance)
-            return result
+            return _trial(sources, stores, settings, advance, stack)
         async with open_collection(stores.root, clock=_CLOCK):
             recover_collection(layout, settings.proxy, now=_CLOCK.now(), index=settings.index)
             reserve = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
@@ -331,6 +350,43 @@ async def _import(
             decisions = stack.enter_context(stores.decisions())
             run.count_withheld(AccessControl(decisions, database.rows, _CLOCK.now))
             return run.result
+
+
+def _trial(
+    sources: Sequence[str],
+    stores: CollectionStores,
+    settings: Settings,
+    advance: Callable[[float], None],
+    stack: ExitStack,
+) -> ImportResult:
+    """Import into a folder that is removed, of which the collection's files are known; return what would come."""
+    if urls := [each for each in sources if each.startswith(("http://", "https://"))]:
+        raise InputError(f"{clean(urls[0])} cannot be looked into before it is downloaded.")
+    collection, scratch = Layout(stores.root), stack.enter_context(scratch_folder(ScratchKind.VERIFY))
+    layout = Layout(scratch / "collection")
+    for folder in (layout.archive, layout.databases):
+        folder.mkdir(parents=True)
+    sums = read_sums(collection).by_name
+    storage = ImportStorage(layout, DiskReserve(scratch, 0), sums, link=True, trial_of=collection)
+    index = stack.enter_context(closing(open_index(layout, IndexSettings())))
+    database = stack.enter_context(closing(open_database(layout, "")))
+    run = CollectionImport(layout, settings, index, database, storage, now=_CLOCK.now, on_bytes=advance)
+    with closing(run):
+        for source in sources:
+            for archive in open_archives(Path(source), layout.archive, advance):
+                run.add(archive)
+                for path in layout.archive.glob(f"{IMPORT_PREFIX}*"):
+                    if not path.is_symlink():
+                        path.write_bytes(b"")  # makes room for the next
+    if collection.marker.exists():
+        decisions = stack.enter_context(stores.decisions())
+        run.count_withheld(AccessControl(decisions, database.rows, _CLOCK.now))
+        run.result.revisits_without_payload = 0  # their payloads may be in the collection
+    states = {"imported": "new"}
+    run.result.files[:] = [
+        replace(each, stored="", state=states.get(each.state, each.state)) for each in run.result.files
+    ]
+    return run.result
 
 
 async def _download(url: str, layout: Layout, settings: Settings, limit: int, reserve: DiskReserve) -> Path:
@@ -361,11 +417,9 @@ def _import_lines(result: ImportResult, *, is_dry: bool) -> Iterator[str]:
         if len(each.problems) > len(shown):
             yield f"          … and {len(each.problems) - len(shown):,} more: reports/imports.jsonl"
     yield from map(clean, result.problems)
-    if is_dry:
-        yield f"{result.count('new'):,} files would be imported, {result.pages:,} pages are listed in them."
-        return
     known = f", {result.known_pages:,} were there" if result.known_pages else ""
-    yield f"{result.count('imported'):,} files and {result.pages:,} pages imported{known}."
+    done = "would be imported" if is_dry else "imported"
+    yield f"{result.count('new' if is_dry else 'imported'):,} files and {result.pages:,} pages {done}{known}."
     if result.pages_without_record:
         yield f"{result.pages_without_record:,} listed pages have no record in the files."
     if result.withheld_pages:

@@ -4,7 +4,10 @@ import base64
 import gzip
 import hashlib
 import json
+import os
+import signal
 import sqlite3
+import subprocess
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +22,9 @@ from core.errors import InputError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import timestamp14, warc_date
+from tests.support.commands import WEBOID
 from tests.support.playback_fixtures import NOW, CollectionBuilder, png
+from tests.support.polling import wait_until
 from warc.artifact_reader import read_manifest
 from warc.checksums import read_sums
 from warc.foreign_archives import ImportStorage, open_archives
@@ -184,7 +189,7 @@ def packed_with_a_dictionary(records: list[bytes]) -> bytes:
     return b"\x5d\x2a\x4d\x18" + len(head).to_bytes(4, "little") + head + b"".join(frames)
 
 
-@pytest.mark.parametrize("form", ["members", "plain", "one-member", "zst", "zst-dictionary"])
+@pytest.mark.parametrize("form", ["members", "plain", "one-member", "later-member", "cut", "zst", "zst-dictionary"])
 def test_every_compression_has_the_same_captures(tmp_path: Path, form: str) -> None:
     """Each record is a gzip member afterwards, with the bytes it had."""
     plain = site(gz=False)
@@ -192,6 +197,8 @@ def test_every_compression_has_the_same_captures(tmp_path: Path, form: str) -> N
         "members": b"".join(map(gzip.compress, plain)),
         "plain": b"".join(plain),
         "one-member": gzip.compress(b"".join(plain)),
+        "later-member": gzip.compress(plain[0]) + gzip.compress(b"".join(plain[1:])),
+        "cut": gzip.compress(plain[0]) + gzip.compress(plain[1][:50]) + gzip.compress(plain[1][50:] + plain[2]),
         "zst": b"".join(map(zstandard.compress, plain)),
         "zst-dictionary": packed_with_a_dictionary(plain),
     }[form]
@@ -362,6 +369,56 @@ def test_a_path_that_leaves_the_file_is_left_out(tmp_path: Path, name: str) -> N
     assert not list(tmp_path.rglob("evil*"))
 
 
+def test_entries_of_one_name_are_both_imported(tmp_path: Path) -> None:
+    """Neither replaces the other."""
+    file = tmp_path / "x.wacz"
+    with zipfile.ZipFile(file, "w") as package:
+        package.writestr("datapackage.json", "{}")
+        package.writestr("archive/a.warc.gz", record(ONE, b"<title>One</title>"))
+        with pytest.warns(UserWarning, match="Duplicate"):
+            package.writestr("archive/a.warc.gz", record(TWO, b"<title>Two</title>"))
+    root = tmp_path / "collection"
+
+    run(root, file)
+
+    assert [title for _, title, *_ in pages(root)] == ["One", "Two"]
+    assert len(list(Layout(root).archive.glob("imported-*"))) == 2
+
+
+def test_a_damaged_entry_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
+    """A wrong CRC is reported; the record that has it is damaged, and the last one is there."""
+    one, picture, two = site()
+    file = wacz(tmp_path / "x.wacz", {"pages/extraPages.jsonl": b""})
+    with zipfile.ZipFile(file, "a") as package:  # of which the data package states no SHA-256
+        package.writestr("archive/a.warc.gz", one + picture + two)
+    data = bytearray(file.read_bytes())
+    data[data.index(picture) + len(picture) - 12] ^= 1
+    file.write_bytes(data)
+    root = tmp_path / "collection"
+
+    done = run(root, file, code=1)
+
+    assert "CRC-32" in done["files"][0]["problems"][0]
+    assert done["files"][0]["records"] == 2
+    assert [url for url, *_ in pages(root)] == [ONE, TWO]
+
+
+def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
+    """Before anything of it is unpacked; the next file is imported all the same."""
+    with zipfile.ZipFile(tmp_path / "bomb.wacz", "w", zipfile.ZIP_DEFLATED) as package:
+        for number in range(30):
+            package.writestr(f"archive/{number}.warc", bytes(1_000_000))
+        for entry in package.filelist:
+            entry.file_size = 1 << 30
+    warc(tmp_path, *site())
+    root = tmp_path / "collection"
+
+    done = run(root, tmp_path, code=1)
+
+    assert "ZIP bomb" in done["problems"][0]
+    assert [each["state"] for each in done["files"]] == ["imported"]
+
+
 def test_an_entry_that_differs_from_its_package_is_reported(tmp_path: Path) -> None:
     """Its records are imported as far as they are sound."""
     entries = {"archive/a.warc.gz": b"".join(site()), "archive/b.warc.gz": record(TWO, b"<title>Other</title>")}
@@ -414,16 +471,73 @@ def test_an_interrupted_import_is_completed(tmp_path: Path) -> None:
     assert verify_collection(layout).is_sound
 
 
-def test_a_dry_run_writes_nothing(own: Path, tmp_path: Path) -> None:
-    """It reports files, formats and listed pages, and which are there."""
+def test_a_killed_import_is_completed_by_the_same_command(tmp_path: Path) -> None:
+    """While its file is indexed: the collection is that of an import without a kill."""
+    member = b"".join(record(f"https://a.example/{n}", b"<title>T</title>" + bytes(800)) for n in range(500))
+    file, root = warc(tmp_path, *[member] * 40), tmp_path / "collection"
+    words = ["import", str(file), "--collection", str(root)]
+    process = subprocess.Popen([str(WEBOID), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: any(Layout(root).archive.glob("imported-*")), 60)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+
+    run(root, file)
+    run(tmp_path / "other", file)
+
+    queries = (
+        "SELECT page_id, url, title FROM pages ORDER BY 1",
+        "SELECT count(*) FROM captures WHERE url LIKE 'http%'",
+    )
+    assert [rows(root, query) for query in queries] == [rows(tmp_path / "other", query) for query in queries]
+    assert not list(Layout(root).archive.glob(".importing-*"))
+    assert verify_collection(Layout(root)).is_sound
+
+
+def test_memory_does_not_grow_with_a_record(tmp_path: Path) -> None:
+    """Of 400 MB, most of them a hole on the disk: it is packed and read piece by piece."""
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n"
+    size = len(http) + (400 << 20)
+    fields = ["WARC/1.0", "WARC-Type: response", f"WARC-Record-ID: {new_record_id()}", f"WARC-Date: {DATE}"]
+    fields += ["WARC-Target-URI: <https://a.example/v>", f"Content-Length: {size}", "Content-Type: application/http"]
+    head = "\r\n".join([*fields, "", ""]).encode()
+    file = tmp_path / "hole.warc"
+    file.write_bytes(head + http)
+    with file.open("r+b") as target:
+        target.truncate(len(head) + size)
+        target.seek(0, os.SEEK_END)
+        target.write(b"\r\n\r\n")
+    root = tmp_path / "collection"
+
+    process = subprocess.Popen([str(WEBOID), "import", str(file), "--collection", str(root)], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+
+    assert process.returncode == 0
+    assert rows(root, "SELECT url, status, mime FROM captures") == [("https://a.example/v", 200, "video/mp4")]
+    assert usage.ru_maxrss < 300_000  # KiB, those of the process that started it included
+
+
+@pytest.mark.parametrize("form", ["wacz", "plain", "members", "damaged"])
+def test_a_dry_run_reports_what_comes_and_writes_nothing(own: Path, tmp_path: Path, form: str) -> None:
+    """Files, records, damage and pages are those of the import that follows; after that, all is known."""
     file = browsertrix(tmp_path)
-    before = sorted(path for path in own.rglob("*"))
+    if form != "wacz":
+        records = b"".join(site(gz=form != "plain"))
+        file = warc(tmp_path, records[:-20] if form == "damaged" else records)
+    code = 1 if form == "damaged" else 0
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
-    done = run(own, file, "--dry-run")
+    planned = run(own, file, "--dry-run", code=code)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    done = run(own, file, code=code)
+    again = run(own, file, "--dry-run")
 
-    assert [(each["state"], each["format"]) for each in done["files"]] == [("new", "warc.gz")]
-    assert done["pages"] == 3
-    assert sorted(path for path in own.rglob("*")) == before
+    assert [each["state"] for each in planned["files"]] == ["new"]
+    for result in (planned, done):
+        result["dry_run"] = None
+        result["files"] = [{**each, "state": "", "stored": ""} for each in result["files"]]
+    assert planned == done
+    assert ([each["state"] for each in again["files"]], again["pages"]) == (["known"], 0)
 
 
 def test_a_linked_file_is_the_same_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sqlite3
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -259,6 +260,17 @@ def test_nothing_of_a_visit_that_was_skipped(builder: CollectionBuilder) -> None
     export(builder.layout)
 
     assert ("response", forbidden) not in records(entries(builder.layout))
+
+
+def test_local_headers_are_those_of_the_central_directory(layout: Layout) -> None:
+    """ReplayWeb.page takes an entry's beginning from there: the fields for ZIP64 are in both, or in none."""
+    export(layout)
+    file = layout.root.parent / "out.wacz"
+
+    with zipfile.ZipFile(file) as package:
+        for entry in package.infolist():
+            lengths = file.read_bytes()[entry.header_offset + 26 : entry.header_offset + 30]
+            assert struct.unpack("<HH", lengths) == (len(entry.filename), len(entry.extra))
 
 
 def test_a_missing_warc_is_named(layout: Layout) -> None:

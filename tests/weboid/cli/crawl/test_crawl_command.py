@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import signal
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -265,6 +266,22 @@ def test_only_seeds_are_rendered_when_the_share_is_zero(widened: Widened) -> Non
     assert {page["outcome"] for page in done} == {"complete"}
     doms = index(collection, "SELECT DISTINCT url FROM captures WHERE url LIKE 'urn:dom:%'")
     assert doms == [(f"urn:dom:{SEED}",)]
+
+
+def test_pages_of_a_crawl_are_exported(widened: Widened) -> None:
+    """All that it archived, and nothing else; one capture by its page id; no crawl of that name has any."""
+    weboid = widened.weboid
+    name = json.loads(weboid.call("queue", "show", f"{SEED}one", "--json").out)["job"]
+    done = {path for ran in (widened.first, widened.deeper, widened.wider) for path in paths(ran)}
+
+    exported = weboid.call("export", "crawl.wacz", "--job", name)
+    assert exported.code == 0, exported.err
+    with zipfile.ZipFile(weboid.folder / "crawl.wacz") as package:
+        listed = [json.loads(line) for line in package.read("pages/pages.jsonl").splitlines()][1:]
+    assert sorted(each["url"] for each in listed) == sorted(f"http://a.example{path}" for path in done)
+    one = weboid.call("export", "one.wacz", "--page", listed[0]["id"], "--json")
+    assert json.loads(one.out)["pages"] == 1
+    assert "No crawl 'other'" in weboid.call("export", "other.wacz", "--job", "other").err
 
 
 def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
