@@ -1,6 +1,8 @@
 """The acid pages, archived and played back: a table of what is in the WARC, was seen, and is played.
 
-``python -m bench.acid ['group.key = value' …]`` prints it, and beneath it what is missing.
+``python -m bench.acid ['group.key = value' …]`` prints it, and beneath it what is missing. Figures:
+``in_warc``, ``seen`` and ``played``, shares of URLs and marks, and ``shared``, the share of pages in a browser
+context that an earlier page has used (0 with ``visit.fresh = true``).
 """
 
 import sys
@@ -15,7 +17,8 @@ import time
 import tomllib
 from typing import Any
 
-from tests.support.acid_run import Result, archive, play, served, table
+from bench import report
+from tests.support.acid_run import Result, archive, play, served, shared_share, table
 from tests.support.commands import Weboid, profile_for
 from tests.support.sites.acid import CELLS
 from tests.support.sites.web import TestWeb
@@ -33,6 +36,7 @@ def main() -> None:
         start = time.perf_counter()
         ran, results = archive(weboid, CELLS)
         archived = time.perf_counter() - start
+        shared = shared_share(web.requests(), CELLS)
         start = time.perf_counter()
         with served(weboid) as address:
             asyncio.run(play(address, results))
@@ -41,6 +45,13 @@ def main() -> None:
     print(f"\nArchived in {archived:.1f} s, played back in {played:.1f} s; exit code {ran.code}.")
     for each in results:
         _tell(each)
+    urls, marks = sum(1 + len(each.must) for each in CELLS), sum(each.marks for each in CELLS)
+    missing = sum(len(each.missing) for each in results)
+    seen, played = (
+        sum(share > 0.9 for each in results for share in getattr(each, name)) for name in ("seen", "played")
+    )
+    figures = {"in_warc": 1 - missing / urls, "seen": seen / marks, "played": played / marks, "shared": shared}
+    report.figures("acid", figures)
 
 
 def _tell(each: Result) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import io
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -22,7 +22,8 @@ from render.browser import Browser
 from render.chromium import find_browser
 from render.visit import VisitRequest, visit
 from tests.support.commands import Ran, Weboid
-from tests.support.sites.acid_cell import SIZE, Cell, place
+from tests.support.sites.acid_cell import SIZE, VISITED, Cell, place
+from tests.support.sites.http1 import Seen
 from tests.support.stored_records import index, records
 
 _COPY = re.compile(r"https?://[^\"\s]+/c/\d{14}/[^\"\s<]+")
@@ -162,6 +163,15 @@ def table(results: Sequence[Result]) -> str:
             f"{'; ' + each.cell.short if each.cell.short else ''} |"
         )
     return "\n".join(lines)
+
+
+def shared_share(requests: Iterable[Seen], cells: Sequence[Cell]) -> float:
+    """Share of the cells' pages that were requested in a browser context of an earlier page."""
+    paths, sent = {urlsplit(each.url).path for each in cells}, {}
+    for each in requests:
+        if each.target in paths:
+            sent.setdefault(each.target, VISITED in each.head)
+    return sum(sent.values()) / len(paths)
 
 
 def _green(found: Sequence[float]) -> int:

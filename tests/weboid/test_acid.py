@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from core.page_manifest import VisitOutcome
-from tests.support.acid_run import Result, archive, play, served
+from tests.support.acid_run import Result, archive, play, served, shared_share
 from tests.support.commands import Weboid, profile_for
 from tests.support.sites.acid import CELLS
 from tests.support.sites.acid_cell import Cell
@@ -20,11 +20,13 @@ each_cell = pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 
 @pytest.fixture(scope="module")
 def results(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
-    """Every cell, archived with the default profile and opened in `weboid serve`, once."""
+    """Every cell, archived with the default profile in shared contexts and opened in `weboid serve`, once."""
+    web.clear()
     folder = tmp_path_factory.mktemp("acid")
     weboid = Weboid(folder, profile_for(web, folder / "profile.toml"))
     ran, found = archive(weboid, CELLS)
     assert ran.code == 0, ran.err
+    assert shared_share(web.requests(), CELLS) > 0.5  # the others open a context, or follow a page that ended theirs
     check(weboid.collection)
     with served(weboid) as address:
         asyncio.run(play(address, found))

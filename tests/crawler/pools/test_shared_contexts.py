@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 import pytest_asyncio
@@ -44,7 +46,7 @@ def contexts() -> SharedContextPool:
 
 @pytest.fixture
 def take(browser: Browser, contexts: SharedContextPool, start: Callable[..., Proxy], settings: Settings) -> Take:
-    """Captures a path of the origin as the worker does; the manifest."""
+    """Captures a path or URL of the origin as the worker does; the manifest."""
     proxy = start()
     pool = fixed_pool(proxy.client, browser, contexts)
 
@@ -56,7 +58,7 @@ def take(browser: Browser, contexts: SharedContextPool, start: Callable[..., Pro
             return None
 
         captured = await capture(
-            CaptureRequest(SITE + path, f"page {path}", last_attempt=True, context=key),
+            CaptureRequest(urljoin(SITE, path), f"page {path}", last_attempt=True, context=key),
             supervisor=pool,
             settings=chosen,
             clock=CLOCK,
@@ -330,3 +332,101 @@ async def test_an_unchanged_page_is_shown_from_the_archive(take: Take, origin: O
     assert (later.outcome, later.status) == (VisitOutcome.COMPLETE, 200)
     assert later.text_digest == first.text_digest == fresh.text_digest
     check(layout)
+
+
+FILLING = """<p>Words<script>
+const opened = indexedDB.open("full");
+opened.onupgradeneeded = () => opened.result.createObjectStore("parts", {autoIncrement: true});
+opened.onsuccess = () => {
+  const filling = opened.result.transaction("parts", "readwrite");
+  for (let n = 0; n < 6; n += 1) {
+    const part = new Uint8Array(1e7);
+    for (let at = 0; at < part.length; at += 65536) crypto.getRandomValues(part.subarray(at, at + 65536));
+    filling.objectStore("parts").add(part);
+  }
+  filling.oncomplete = () => { new Image().src = "/filled"; };
+};
+fetch("/held");
+</script>"""
+CROWDED = """<p>Words<script>
+for (let n = 0; n < 300; n += 1) {
+  new WebSocket(`ws://${location.host}/socket/${n}`);
+  new EventSource(`/events/${n}`);
+}
+</script>"""
+
+
+async def test_a_page_that_fills_storage_ends_the_context(
+    take: Take, origin: Origin, contexts: SharedContextPool
+) -> None:
+    """It is complete itself; the next page of its site begins with nothing stored."""
+    filled = threading.Event()
+
+    def held(connection: socket.socket, _head: bytes) -> None:
+        filled.wait(30)
+        connection.sendall(ok(b"", more="Connection: close\r\n"))
+
+    def note(connection: socket.socket, _head: bytes) -> None:
+        filled.set()
+        connection.sendall(ok(b"", more="Connection: close\r\n"))
+
+    origin.answers |= {"/a": ok(FILLING.encode()), "/held": held, "/filled": note}
+    page = await take("/a", settle_limit_s=15.0)
+    assert page.outcome is VisitOutcome.COMPLETE
+    assert filled.is_set()
+    assert len(contexts) == 0
+
+
+async def test_hundreds_of_sockets_keep_no_other_site_waiting(take: Take, origin: Origin, layout: Layout) -> None:
+    """Each is the page's own, and neither the next page of its site nor another site lacks anything."""
+    origin.answers |= {"/a": ok(CROWDED.encode()), "/b": styled("b"), "/c": styled("c")}
+    other = KEY._replace(site="other.example")
+    crowded, away = await asyncio.gather(
+        take("/a", settle_limit_s=2.0, patience_s=0.5), take("http://other.example/c", other)
+    )
+    later = await take("/b")
+    assert crowded.outcome is away.outcome is later.outcome is VisitOutcome.COMPLETE
+    assert sum(each.resource_type == "WebSocket" for each in crowded.resources) > 200
+    assert {each.url for each in later.resources} == {f"{SITE}/b", f"{SITE}/style.css"}
+    assert {each.url for each in away.resources} == {"http://other.example/c", "http://other.example/style.css"}
+    owners = {
+        each.headers["WARC-Page-ID"] for each in records(layout) if "/socket" in each.url or "/events" in each.url
+    }
+    assert owners <= {"page /a"}
+
+
+POISONING = """<p>Words<script>
+document.cookie = "own=1; domain=origin.example";
+document.cookie = "all=1; domain=example";
+document.cookie = "theirs=1; domain=other.example";
+fetch("/style.css", {headers: {"X-Colour": "wrong"}, cache: "reload"}).then((answer) => answer.text());
+fetch("http://other.example/style.css", {mode: "no-cors", cache: "reload"});
+</script>"""
+
+
+async def test_a_poisoned_cache_is_in_the_manifest_and_in_no_other_site(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """The page that is shown with the wrong style sheet names its record; cookies stay within the site."""
+
+    def style(connection: socket.socket, head: bytes) -> None:
+        body = b"p{color:red}" if b"x-colour" in head.lower() else b"p{color:green}"
+        connection.sendall(ok(body, mime="text/css", more=f"{CACHEABLE}Connection: close\r\n"))
+
+    origin.answers |= {"/a": ok(POISONING.encode()), "/b": styled("b"), "/c": styled("c"), "/style.css": style}
+    await take("/a")
+    poisoned = await take("/b")
+    await take("http://other.example/c", KEY._replace(site="other.example"))
+
+    wrong = next(each for each in records_of(layout, "/style.css") if each.payload == b"p{color:red}")
+    shown = resource(poisoned, "/style.css")
+    assert (shown.kept, shown.recorded_at) == ("cached", wrong.headers["WARC-Date"])
+    assert shown.digest == wrong.headers["WARC-Payload-Digest"]
+    (own,), (other,) = requested(origin, "/b"), requested(origin, "/c")
+    assert b"own=1" in own
+    assert b"all=1" not in own + other
+    assert b"cookie" not in other.lower()
+    theirs = [
+        each for each in records(layout) if each.url == "http://other.example/style.css" and each.kind == "response"
+    ]
+    assert {each.payload for each in theirs} == {b"p{color:green}"}

@@ -12,6 +12,7 @@ PITCH = 120  # CSS pixels from mark to mark
 SIZE = 100
 COLUMNS = 3  # as many as a phone shows side by side
 LEFT, TOP = 10, 90
+VISITED = "visited=yes"  # cookie of every page
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,8 @@ def cell(
     def urls(names: str) -> tuple[str, ...]:
         return tuple(each if "://" in each else here + each for each in names.split())
 
-    page = html(document(name, body or marks(count), head=head, script=script, module=module))
+    text = document(name, body or marks(count), head=head, script=script, module=module)
+    page = response(body=text, headers=(("Set-Cookie", VISITED + "; Path=/"),))  # sent to later pages of the context
     return Cell(
         name,
         page,
