@@ -7,7 +7,7 @@ nothing of what is hidden; a decision takes effect with the next search.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +26,7 @@ _MOST_ROUNDS = 12
 _TEXTS_OF_URL = 3  # tried for one that may be shown
 _CAPTURES_OF_TEXT = 3
 _FACET_VALUES = 8
+_AHEAD = (20, *[_WINDOW] * 9)  # URLs looked at for further results
 _GOOD_BONUS = {"good": 1.0, "doubtful": 0.6, "error": 0.3}
 _END_MS = 2**53
 _CURSOR = re.compile(r"(\d{1,19})\.(\d{1,4})", re.ASCII)
@@ -100,6 +101,9 @@ class _Candidate:
     state: str = ""
 
 
+_Matches = tuple[Sequence[QueryTerm], TextFilter, Sequence[str]]  # terms, facets, languages of the index
+
+
 class TextSearch:
     """Full-text search in a collection. Thread-safe; TransientError when an index cannot be read."""
 
@@ -115,41 +119,56 @@ class TextSearch:
         self, words: str, facets: TextFilter, *, at: TextCursor | None = None, limit: int = TEXT_PAGE_SIZE
     ) -> TextSearchResult:
         """Return a part of the results, the best of the window first."""
-        terms = parse_terms(words)
         languages = self._index.languages()
+        terms = parse_terms(words)
+        matches = (terms, facets, languages)
         at = at or TextCursor(0, 0)
-        found, window_end = self._window(terms, facets, languages, at.below)
+        headings, _ = self._by_url(*matches, 2**62, _HEADINGS, headings_only=True)
+        start, offset = at.below, at.offset
+        found, end = self._window(matches, headings, start, _WINDOW)
+        ahead = self._next_shown(matches, headings, end)
+        if not found and ahead:
+            start, offset = ahead, 0
+            found, end = self._window(matches, headings, start, _WINDOW)
+            ahead = self._next_shown(matches, headings, end)
         found.sort(key=lambda each: (each.score, each.row["captured_ms"], each.hit.number), reverse=True)
-        part = found[at.offset : at.offset + limit]
-        following = None
-        if at.offset + limit < len(found):
-            following = TextCursor(at.below, at.offset + limit)
-        elif window_end:
-            following = TextCursor(window_end, 0)
+        part = found[offset : offset + limit]
+        following = TextCursor(ahead, 0) if ahead else None
+        if offset + limit < len(found):
+            following = TextCursor(start, offset + limit)
         return TextSearchResult(
             words,
             facets,
             self._results(part, terms, languages),
             len(found),
-            is_exact=not window_end and not at.below,
+            is_exact=not ahead and not at.below,
             counts=self._counts(found),
             next=following,
             is_first=at == TextCursor(0, 0),
         )
 
+    def _next_shown(self, matches: _Matches, headings: Mapping[int, list[TextHit]], below: int) -> int:
+        """Return where the next matches that may be shown begin; 0 when none follow: hidden ones are no more results."""
+        for limit in _AHEAD:
+            if not below:
+                break
+            found, end = self._window(matches, headings, below, limit)
+            if found:
+                return below
+            below = end
+        return 0
+
     def _window(
-        self, terms: Sequence[QueryTerm], facets: TextFilter, languages: Sequence[str], below: int
+        self, matches: _Matches, headings: Mapping[int, list[TextHit]], below: int, limit: int
     ) -> tuple[list[_Candidate], int]:
         """Return the matches of a window that may be shown, and where the next window begins; 0 at the end."""
         first_ms, end_ms = 0, _END_MS
-        if facets.year:
-            year = int(facets.year)
-            first_ms, end_ms = (unix_milliseconds(datetime(each, 1, 1, tzinfo=UTC)) for each in (year, year + 1))
-        matches = (terms, facets, languages)
-        headings, _ = self._by_url(*matches, 2**62, _HEADINGS, headings_only=True)
-        hits, next_below = self._by_url(*matches, below or 2**62, _WINDOW, headings_only=False)
-        # Matches in headings came with the first window.
-        hits = {url: texts for url, texts in hits.items() if url not in headings} if below else headings | hits
+        if year := matches[1].year:
+            start, end = (datetime(each, 1, 1, tzinfo=UTC) for each in (int(year), int(year) + 1))
+            first_ms, end_ms = unix_milliseconds(start), unix_milliseconds(end)
+        hits, next_below = self._by_url(*matches, below or 2**62, limit, headings_only=False)
+        # Matches in headings come with the first window.
+        hits = {url: texts for url, texts in hits.items() if url not in headings} if below else {**headings, **hits}
         numbers = [hit.number for texts in hits.values() for hit in texts]
         pages = self._index.captures(numbers, _CAPTURES_OF_TEXT, first_ms, end_ms)
         rows = self._store.searchable([page for each in pages.values() for page in each])

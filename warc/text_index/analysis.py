@@ -22,6 +22,7 @@ _TERMS_LIMIT = 12  # of a query
 _WORD_LIMIT_CHARS = 64
 _SNIPPET_CHARS = 260
 _SCANNED_CHARS = 60_000  # of a text, for its snippet
+_PREFIX_STEMMERS = {"ga", "id"}  # they remove beginnings of words
 _LEAST_EVIDENCE = 3  # function words that name a language
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 # Scripts that put no space between words, or particles at the end of words.
@@ -179,14 +180,19 @@ def make_snippet(text: str, language: str, terms: Sequence[QueryTerm], languages
         for variant in () if term.is_excluded else term.variants(languages):
             (beginnings if term.begins(variant) else wanted).update(dict.fromkeys(variant, number))
     hits: list[tuple[int, int, int]] = []
-    places = [(match.start(), match.end()) for match in _WORD.finditer(text, 0, _SCANNED_CHARS)]
-    analysed = _analyse({text[start:end] for start, end in places if end - start < _SCANNED_CHARS}, language)
-    for start, end in places:
-        word = analysed[text[start:end]]
+    # Most words need no analysis: stemmers of few languages change how a word begins.
+    skipped = set("abcdefghijklmnopqrstuvwxyz") - {token[0] for token in (*wanted, *beginnings)}
+    skipped = set() if language in _PREFIX_STEMMERS else skipped | {letter.upper() for letter in skipped}
+    matches = [each for each in _WORD.finditer(text, 0, _SCANNED_CHARS) if text[each.start()] not in skipped]
+    analysed = _analyse({each[0] for each in matches}, language)
+    for match in matches:
+        start, end = match.span()
         is_run = _IS_UNSPACED.match(text, start) is not None
-        for at, token in enumerate(word):
-            begun = next((each for begin, each in beginnings.items() if token.startswith(begin)), -1)
-            if (number := wanted.get(token, begun)) >= 0:
+        for at, token in enumerate(analysed[match[0]]):
+            number = wanted.get(token, -1)
+            if number < 0 and beginnings:
+                number = next((each for begin, each in beginnings.items() if token.startswith(begin)), -1)
+            if number >= 0:
                 hits.append((start + at, start + at + len(token), number) if is_run else (start, end, number))
     first = _best_start(hits)
     begin = max(0, hits[first][0] - _SNIPPET_CHARS // 4) if hits else 0
@@ -212,7 +218,8 @@ def _best_start(hits: Sequence[tuple[int, int, int]]) -> int:
 
 def _segments(text: str, begin: int, end: int, hits: Sequence[tuple[int, int, int]]) -> Iterator[Segment]:
     def plain(start: int, stop: int) -> str:
-        return re.sub(r"\s+", " ", "".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text[start:stop]))
+        part = re.sub(r"\s+", " ", text[start:stop])
+        return part if part.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in part)
 
     at = begin
     yield "… " if begin else "", False

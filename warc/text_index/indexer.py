@@ -5,6 +5,7 @@ A page's text is its text artifact; of a PDF it is read by a process with limits
 
 import fcntl
 import logging
+import re
 import sqlite3
 import threading
 from collections import deque
@@ -35,6 +36,7 @@ _PAUSE_S = 30.0  # after an error
 _LISTED = 2_000  # pages compared at once
 _WAITING_LIMIT = 20_000  # pages; further ones are added by the next start
 _NOT_INDEXED = f"outcome IN ('{VisitOutcome.FAILED}', '{VisitOutcome.SKIPPED}')"
+_LANG = re.compile(rb"<html\b[^>]{0,1000}?\slang\s*=\s*[\"']?([A-Za-z]{2,3})\b", re.IGNORECASE)
 # Returns the visible text of an HTML document, from its first bytes and Content-Type.
 HtmlText = Callable[[bytes, str], str]
 
@@ -72,10 +74,11 @@ class TextReader:
         if page.outcome in {VisitOutcome.FAILED, VisitOutcome.SKIPPED} or page.page_class in WITHHELD:
             return None
         text = self._artifact(page)
+        declared = next((fact.value for fact in page.facts if fact.name == "language"), "")
         if not text:
             with suppress(PermanentError, OSError):
-                text = self._body(page)
-        declared = next((fact.value for fact in page.facts if fact.name == "language"), "")
+                text, stated = self._body(page)
+                declared = declared or stated
         return TextDocument(
             page.page_id,
             page.url,
@@ -101,11 +104,11 @@ class TextReader:
             {"page": page.page_id, "url": url},
         )
 
-    def _body(self, page: PageInfo) -> str:
-        """Return the text of the page's document."""
+    def _body(self, page: PageInfo) -> tuple[str, str]:
+        """Return the text of the page's document, and the language that its markup declares."""
         mime = page.true_type or page.mime
         if mime not in HTML_TYPES and mime not in TEXT_TYPES and mime != PDF:
-            return ""
+            return "", ""
         for row in self._rows(page, page.final_url):
             if row["status"] is not None and row["status"] // 100 == 3:
                 continue
@@ -123,11 +126,12 @@ class TextReader:
                 body = decode_blocks(content, record.http.get("content-encoding"), limit=limit)
                 content_type = record.http.get("content-type")
             if mime == PDF:
-                return extract_pdf_text(body)
+                return extract_pdf_text(body), ""
             if mime in HTML_TYPES:
-                return self._html_text(body[:TEXT_LIMIT], content_type)
-            return body[:TEXT_LIMIT].decode("utf-8", "replace")
-        return ""
+                lang = _LANG.search(body[:4_096])
+                return self._html_text(body[:TEXT_LIMIT], content_type), lang[1].decode() if lang else ""
+            return body[:TEXT_LIMIT].decode("utf-8", "replace"), ""
+        return "", ""
 
     def listed(self, after: str) -> list[Any]:
         """Return id and capture time of the next pages that are searched, in the order of their ids."""

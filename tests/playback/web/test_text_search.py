@@ -267,6 +267,22 @@ def test_nothing_hidden_is_found_or_counted(decision: str, guarded: Served) -> N
         assert f"{site}/secret" not in urls(guarded, words)
 
 
+def test_many_hidden_pages_are_no_further_results(collection: CollectionBuilder) -> None:
+    """Neither a next part nor an inexact number discloses them; what is behind them is found."""
+    collection.page("https://open.example/", "<p>x</p>", text="the minutes", at=NOW - timedelta(days=9))
+    for number in range(700):
+        collection.page(f"https://hidden.example/{number}", None, text=f"the minutes {number}")
+    index(collection)
+    with serving(collection) as served:
+        before = find(served, "minutes")
+        take_down(TakedownKind.HOST, "hidden.example")(collection, SITE)
+        after = find(served, "minutes")
+
+    assert (before["has_more"], before["total_is_exact"]) == (True, False)
+    assert [page["url"] for page in after["pages"]] == ["https://open.example/"]
+    assert (after["total"], after["total_is_exact"], after["has_more"], after["older"]) == (1, True, False, None)
+
+
 def test_a_capture_that_was_taken_down_leaves_the_others(collection: CollectionBuilder) -> None:
     """The same text of another capture, and what another version says, are found."""
     for days in (0, 1):

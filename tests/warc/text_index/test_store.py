@@ -132,3 +132,26 @@ def test_without_a_file_nothing_is_found(tmp_path: Path) -> None:
         assert not index.is_there()
         assert index.languages() == []
         assert index.hits(parse_terms("dogs"), NOTHING, [], limit=10) == []
+
+
+def test_frequent_words_do_not_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a large index only rare words have a score, which costs a look at each of their matches."""
+    monkeypatch.setattr("warc.text_index.store._RANKED", 10)
+    monkeypatch.setattr("warc.text_index.store._SAMPLE", 20)
+    layout = Layout(tmp_path)
+    layout.databases.mkdir()
+    with closing(open_text_writer(layout, "")) as writer, closing(open_text_index(layout, "")) as index:
+        writer.add(
+            [
+                replace(
+                    PAGE, page_id=str(n), url=f"https://one.example/{n}", text="dogs " + "rare " * (n % 10 == 0) * n
+                )
+                for n in range(40)
+            ]
+        )
+        frequent = index.hits(parse_terms("dogs"), NOTHING, ["en"], limit=100)
+        both = index.hits(parse_terms("dogs rare"), NOTHING, ["en"], limit=100)
+
+    assert len(frequent) == 40
+    assert {hit.score for hit in frequent} == {0.0}
+    assert [hit.score > 0 for hit in both] == [True] * 3
