@@ -55,9 +55,9 @@ class PageExcerpt:
     text: str
 
 
-def parse_page_excerpt(body: bytes, content_type: str = "") -> PageExcerpt:
-    """Parse the bytes as a page; never raises."""
-    body = body[:LOOKED_AT]
+def parse_page_excerpt(body: bytes, content_type: str = "", limit: int = LOOKED_AT) -> PageExcerpt:
+    """Parse the first `limit` bytes as a page; never raises."""
+    body = body[:limit]
     named = _CHARSET.search(content_type.encode("latin-1", "replace")) or _CHARSET.search(body[:2048])
     try:
         source = body.decode(named[1].decode() if named else "utf-8", "replace")
@@ -72,6 +72,11 @@ def parse_page_excerpt(body: bytes, content_type: str = "") -> PageExcerpt:
         source=source,
         text=text,
     )
+
+
+def visible_text(body: bytes, content_type: str) -> str:
+    """Return the visible text of an HTML document; never raises."""
+    return parse_page_excerpt(body, content_type, len(body)).text
 
 
 def says_not_found(page: PageExcerpt, url: str) -> bool:

@@ -58,6 +58,7 @@ class Layout:
     damaged = _CollectionPath("archive/damaged")  # data that recovery could not use
     databases = _CollectionPath("db")  # SQLite files, one per store
     captures_db = _CollectionPath("db/captures.sqlite")  # captures index (`warc.index.database`)
+    texts_db = _CollectionPath("db/texts.sqlite")  # full-text index (`warc.text_index.store`)
     owners = _CollectionPath("db/owners")  # lock files of processes with claims in a shared dedup index
     proxies = _CollectionPath("db/proxies")  # lock files of a cluster's proxies (`proxy.process`)
     frontier_db = _CollectionPath("db/frontier.sqlite")

@@ -36,6 +36,7 @@ from playback.web.reader_page import FullCopyAccess
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import open_database
 from warc.index.outback import CAPTURES_INDEX, parse_outback_url
+from warc.text_index.store import open_text_index
 
 _LOG = logging.getLogger(__name__)
 
@@ -135,6 +136,7 @@ async def serve(  # noqa: PLR0913 independent options
     pywb_python = find_pywb_python() if full and with_replay else None
     with (
         contextlib.closing(open_database(layout, index_url)) as database,
+        contextlib.closing(open_text_index(layout, index_url)) as texts,
         contextlib.closing(open_decisions(layout, index_url)) as decisions,
         open_listener(host, port) as listener,
     ):
@@ -150,6 +152,7 @@ async def serve(  # noqa: PLR0913 independent options
             around = replace(
                 options,
                 records=ArtifactReader(layout),
+                texts=texts,
                 full=full_copies,
                 holds=HoldIndex(decisions, lists_folder(layout.decisions_db), unscanned=unscanned),
                 openness=replace(options.openness, replay_inside=inside),

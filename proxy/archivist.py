@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 
+from classify.page_excerpt import visible_text
 from core.captures import ArtifactKind, RecordLocation, RecordType, parse_artifact_uri
 from core.config.settings import IndexSettings, ProxySettings
 from core.digests import sha256_digest
@@ -43,6 +44,7 @@ from warc.index.protocol import CaptureRow, key_or_empty, quality_row
 from warc.index.sqlite import open_index, open_payloads
 from warc.local_storage import failed_component, log_failure, to_weboid_error
 from warc.record_builder import artifact_member
+from warc.text_index.indexer import TextIndexThread
 from warc.writer import WarcFile
 
 RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run has written
@@ -106,6 +108,7 @@ class Archivist:
         self._reach = IndexBacklog(self._index, index.patience_s)
         self._payloads = open_payloads(layout, settings, self._index)
         self._put_off = PostponedJobs()
+        self._texts = TextIndexThread(layout, index.url, visible_text) if index.text else None
         self._checksums = ChecksumWorker(layout, lambda: open_index(layout, index))
         self._new_file = partial(
             WarcFile, layout.archive, settings=settings, now=now, closed=self._checksums.put, facts=lambda: self._facts
@@ -173,6 +176,8 @@ class Archivist:
         self._arrived.set()
         self._thread.join()
         self._checksums.close()
+        if self._texts is not None:
+            self._texts.close()
 
     def _run(self) -> None:
         while True:
@@ -305,6 +310,8 @@ class Archivist:
             if self._index.shared:
                 self._reach.owe(changes)
         self._reach.paid()
+        if self._texts is not None:
+            self._texts.put(changes.pages)
         self._keep()
         for entry, how, location in written:
             entry.filename, entry.offset, entry.length = (location.filename, location.offset, location.length)

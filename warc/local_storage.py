@@ -49,6 +49,12 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def remove_database(path: Path) -> None:
+    """Remove a SQLite file and what belongs to it."""
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock (flock) on a folder against other processes during the block."""

@@ -22,7 +22,7 @@ from warc.index.database import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION, cover
 from warc.index.indexer import IndexingResult, index_file
 from warc.index.protocol import CaptureIndex
 from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex, open_index, open_payloads
-from warc.local_storage import closed_warcs, open_warcs, sync_folder
+from warc.local_storage import closed_warcs, open_warcs, remove_database, sync_folder
 from warc.recovery import os_error_text, recover_file, recovery_lock
 
 _PREVIOUS_VERSION = 4
@@ -132,23 +132,18 @@ def renew_index(layout: Layout, settings: IndexSettings) -> Iterator[IndexRenewa
         return
     path = layout.captures_db
     fresh = path.with_suffix(".rebuilding")
-    _remove(fresh)
+    remove_database(fresh)
     index = SqliteCaptureIndex(fresh)
 
     def publish() -> None:
         index.checkpoint()
         index.close()
-        _remove(path)
+        remove_database(path)
         fresh.rename(path)
         sync_folder(layout.databases)
 
     with closing(index):
         yield index, covered_by_file(path), publish
-
-
-def _remove(database: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        Path(f"{database}{suffix}").unlink(missing_ok=True)
 
 
 @contextmanager

@@ -160,6 +160,8 @@ class IndexSettings:
     url: str = ""
     # maximum time to wait for an unavailable database; then the visits are repeated
     patience_s: float = 60.0
+    # index the texts of pages for full-text search, while they are archived and imported
+    text: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,7 @@ AND hop.captured_ms <= coalesce((SELECT min(document.captured_ms)
     FROM captures AS document WHERE document.page_id = hop.page_id AND document.url = p.final_url
     AND (document.status < 300 OR document.status >= 400)), hop.captured_ms)
 """
+_TEXTS = "SELECT page_id, url, timestamp, digest FROM captures WHERE page_id IN ({marks}) AND substr(url, 1, 9) = 'urn:text:'"
 # The payloads of the pages' documents: server response and DOM.
 _DOCUMENTS = """
 SELECT c.page_id, c.digest FROM captures AS c JOIN pages AS p ON p.page_id = c.page_id
@@ -157,6 +158,20 @@ class AccessControl:
                 if verdict is not None:
                     threats.setdefault(row["page_id"], verdict)
         return threats
+
+    def searchable(self, pages: Sequence[PageFacts]) -> frozenset[str]:
+        """Return the `page_id` of the pages whose text may be found, quoted and counted in a search."""
+        hidden = set(self.pages(pages))
+        ids = [page.page_id for page in pages if page.page_id not in hidden]
+        hidden.update(self.embedded(ids), self.threats(ids))
+        takedowns = self._takedowns()
+        if takedowns or self.holds.any_threat():
+            now = self._now()
+            for row in self._rows_of(ids, _TEXTS):
+                subject = TakedownSubject(row["url"], row["timestamp"], row["digest"])
+                if takedowns.on(subject, now) is not None or self.holds.payload(row["digest"]) is not None:
+                    hidden.add(row["page_id"])
+        return frozenset(ids) - hidden
 
     def scan(self, page_id: str) -> ScanVerdict | None:
         """Return the scan verdict of a page's document, a threat first; None: not scanned."""

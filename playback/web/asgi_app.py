@@ -48,9 +48,11 @@ from playback.web.registry.registry_pages import FORM_PATH, RegistryPages
 from playback.web.registry.registry_service import LinkRegistry, RegistryService
 from playback.web.registry.user_reports import ReportPages, ReportService, report_addresses
 from playback.web.site_pages import ABOUT_PATH, NOBODY, Crawler, PageLists, about_crawler, is_search
+from playback.web.text_search import TextSearch
 from playback.web.url_history import HistoryPages
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase
+from warc.text_index.store import TextIndex
 
 _LOG = logging.getLogger(__name__)
 
@@ -102,6 +104,7 @@ class WebOptions:
     """Optional components and settings of a front."""
 
     records: ArtifactReader | None = None  # None where the WARCs are not here
+    texts: TextIndex | None = None  # full-text index, which the caller closes; None: titles and addresses are searched
     status: QueueStatusReader | None = None  # reads the crawl queue; None: not available
     language: str = SOURCE  # default for readers whose browser accepts no available language
     full: FullCopyAccess | None = None  # access to copies with scripts; None disables these routes
@@ -139,6 +142,7 @@ def create_app(
     means = WebContext(
         store=store,
         search=PageSearch(database, store),
+        texts=TextSearch(around.texts, store) if around.texts is not None else None,
         records=records,
         status=around.status,
         clock=clock,

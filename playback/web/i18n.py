@@ -14,7 +14,7 @@ from datetime import date, datetime
 from functools import lru_cache
 from pathlib import Path
 
-from babel import Locale
+from babel import Locale, UnknownLocaleError
 from babel.dates import format_date, format_time
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
@@ -174,6 +174,14 @@ def language_name(language: str) -> str:
     """Return the name of a language in that language."""
     name = Locale.parse(language).get_display_name() or language
     return name[:1].upper() + name[1:]
+
+
+def language_in(language: str) -> str:
+    """Return the name of any language in the reader's language; the code when there is none."""
+    try:
+        return Locale.parse(language).get_display_name(_language()) or language
+    except (UnknownLocaleError, ValueError):
+        return language
 
 
 def _language() -> str:

@@ -31,6 +31,7 @@ from playback.web.i18n import PageLanguage, check_language, localized_path, page
 from playback.web.page_request import EVERYTHING, CaptureFacets
 from playback.web.page_search import PageSearch
 from playback.web.page_store import CapturedPage, PageRecords, PageStore
+from playback.web.text_search import TextSearch
 
 if TYPE_CHECKING:
     from playback.web.reader_page import LevelOffers
@@ -151,6 +152,7 @@ class WebContext:
 
     store: PageStore
     search: PageSearch
+    texts: TextSearch | None  # None: there is no full-text index
     records: PageRecords
     status: QueueStatusReader | None  # reads the crawl queue; None: not available
     clock: Clock
@@ -210,6 +212,7 @@ class PageRenderer:
             languages=[(each, i18n.language_name(each)) for each in i18n.languages()],
             month_name=i18n.month,
             weekdays=i18n.weekdays,
+            language_in=i18n.language_in,
             rough=rough_distance,
             **functions,
         )

@@ -26,7 +26,7 @@ _FEW = 10_000  # pages that are sorted for one answer
 _MOST_ROUNDS = 10  # for one part, when much of it is hidden
 _LONGEST = 500  # characters
 _MOST_WORDS = 8
-_PREFIXED = re.compile(r"(host|site|url|title)\s*:(?!//)\s*(.*)", re.IGNORECASE | re.DOTALL)
+_PREFIXED = re.compile(r"(host|site|url|title|text)\s*:(?!//)\s*(.*)", re.IGNORECASE | re.DOTALL)
 _CURSOR = re.compile(r"(-?\d{1,16})\.([0-9A-Za-z_-]{1,64})", re.ASCII)
 _HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:\*\.)?([^/?#\s@]+?)(?::\d*)?(?:[/?#].*)?", re.IGNORECASE | re.DOTALL)
 # Characters after a host's labels in a replay key: its end, a subdomain's label, a port.
@@ -37,6 +37,7 @@ class SearchField(StrEnum):
     """Fields to search."""
 
     ANY = "any"
+    TEXT = "text"  # full text, titles and addresses (`playback.web.text_search`); as ANY without such an index
     TITLE = "title"
     URL = "url"  # how the address begins
     HOST = "host"  # the site and its subdomains
@@ -73,7 +74,7 @@ class PageSearchResult:
 
 
 def parse_question(text: str, where: str = "") -> PageSearchQuery:
-    """Parse the reader's input; ``host:``, ``url:`` or ``title:`` override `where`.
+    """Parse the reader's input; ``host:``, ``url:``, ``title:`` or ``text:`` override `where`.
 
     >>> parse_question("title: to be")
     PageSearchQuery(where=<SearchField.TITLE: 'title'>, words='to be')
@@ -137,7 +138,7 @@ class PageSearch:
         pages: list[CapturedPage] = []
         words = question.words.lower().split()
         is_of_url = question.where in (SearchField.URL, SearchField.HOST)
-        is_of_any = question.where is SearchField.ANY
+        is_of_any = question.where in (SearchField.ANY, SearchField.TEXT)
         for _ in range(_MOST_ROUNDS):
             rows, read_to = self._rows(condition, _ListStep(at, newer_wanted, PAGE_SIZE + 1))
             rows.sort(key=lambda row: (row["captured_ms"], row["page_id"]), reverse=not newer_wanted)
@@ -215,7 +216,7 @@ class PageSearch:
                 return _SqlCondition(condition.range, f"({filters})", {**condition.values, **values})
             case SearchField.TITLE:
                 return self._of_words(question.words, ("title",))
-            case SearchField.ANY:
+            case SearchField.ANY | SearchField.TEXT:
                 return self._of_words(question.words, ("url", "title"))
 
     def _in_ranges(self, ranges: Sequence[tuple[str, str]]) -> "_SqlCondition":

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from core.captures import ArtifactKind, parse_artifact_uri
 from core.errors import BadUrlError, PermanentError
 from core.media_types import DOWNLOAD_TYPES, PDF, READ_TYPES
-from core.page_classes import GOOD, QUALITY_SQL, WITHHELD, class_rank, is_usable
+from core.page_classes import GOOD, QUALITY_SQL, WITHHELD, class_rank, is_usable, withheld_sql
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import from_unix_milliseconds, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
@@ -373,6 +373,20 @@ class PageStore:
         if self._permits is None:
             return frozenset()
         return frozenset(self._permits.threats([page.page_id for page in pages]))
+
+    def searchable(self, page_ids: Sequence[str]) -> dict[str, Any]:
+        """Return the rows of those pages whose text may be found, by id: facts, type, status, class, outcome."""
+        rows: dict[str, Any] = {}
+        for marks, values in in_lists(page_ids):
+            query = (
+                f"SELECT {PAGE_FACTS}, captured_ms, mime, status, page_class, outcome FROM pages"  # noqa: S608 ours
+                f" WHERE page_id IN ({marks}) AND NOT {withheld_sql()} AND outcome NOT IN ('failed', 'skipped')"
+            )
+            rows |= {row["page_id"]: row for row in self._database.rows(query, values)}
+        if self._permits is None:
+            return rows
+        shown = self._permits.searchable([page_facts(row) for row in rows.values()])
+        return {page_id: row for page_id, row in rows.items() if page_id in shown}
 
     def with_ids(self, page_ids: Sequence[str]) -> dict[str, CapturedPage]:
         """Return the pages with these identifiers; hidden and missing ones are omitted."""

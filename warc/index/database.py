@@ -166,8 +166,10 @@ class SqliteDatabase:
     asked = _LOOKUP_TABLE
     joined_first = "CROSS JOIN pages ON pages.page_id IN (SELECT page_id FROM pages WHERE {where})"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, connect: Callable[[Path], sqlite3.Connection | None] | None = None) -> None:
+        """Store the path; `connect` opens another kind of file for reading, None: there is none yet."""
         self._path = path
+        self._connect = connect or _open
         self._lock = threading.Lock()
         self._idle: list[tuple[_Identity, sqlite3.Connection]] = []
         self._is_closed = False
@@ -182,7 +184,7 @@ class SqliteDatabase:
             identity: _Identity = (status.st_dev, status.st_ino, changed_ns)
         except OSError:
             identity = None
-        connection = self._pooled(identity) or _open(self._path)
+        connection = self._pooled(identity) or self._connect(self._path)
         if connection is None:
             return []
         try:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from classify.page_excerpt import visible_text
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import TransientError
@@ -26,6 +27,7 @@ from warc.index.postgres import is_index_in_use
 from warc.index.sqlite import open_shared
 from warc.local_storage import closed_warcs, open_warcs, replace_file
 from warc.rebuild import rebuild_index
+from warc.text_index.indexer import rebuild_texts
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.installation import install_browser, install_pywb
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_browser, check_pywb, check_setup
@@ -291,11 +293,18 @@ collection_group.add_command(push_command)
 
 @cli_command("rebuild", collection_group)
 def rebuild_command(
-    *, stores: CollectionStores = STORES, dedup_url: str = DEDUP, profile: str = PROFILE, output: CommandOutput = OUTPUT
+    *,
+    only: str | None = option(
+        "Rebuild this one alone: the captures index, or the full-text index.", type=click.Choice(["captures", "texts"])
+    ),
+    stores: CollectionStores = STORES,
+    dedup_url: str = DEDUP,
+    profile: str = PROFILE,
+    output: CommandOutput = OUTPUT,
 ) -> None:
-    """Rebuild the index from the WARCs.
+    """Rebuild the captures index and the full-text index from the WARCs.
 
-    The old one stays until the new one is complete.
+    The old ones stay until the new ones are complete.
     """
     read_collection(stores.root)
     settings = with_database(load_profile(profile), stores.database_url)
@@ -304,27 +313,39 @@ def rebuild_command(
 
     async def rebuild() -> dict[str, int]:
         async with open_collection(stores.root, clock=SystemClock()) as opened:
-            layout = opened.layout
-            total = len(closed_warcs(layout)) + len(open_warcs(layout))
-            with ExitStack() as stack:
-                shared = open_shared(layout, settings.proxy)
-                if shared is not None:
-                    stack.callback(shared.close)
-                bar = progress_bar("indexing", total, quiet=output.is_json)
-                step = stack.enter_context(bar)
-                return rebuild_index(
-                    layout,
-                    bucket=settings.proxy.dedup_bucket,
-                    min_bytes=settings.proxy.dedup_min_bytes,
-                    also=settings.proxy.dedup_also,
-                    shared=shared,
-                    progress=lambda _name, _rows: step(1),
-                    report=lambda text: click.echo(text, err=True),
-                    index=settings.index,
-                )
+            counts = {} if only == "texts" else rebuild_captures(opened.layout)
+            if only == "captures" or not settings.index.text:
+                return counts
+            with stores.index() as database:
+                total = _number(database, "SELECT count(*) AS n FROM pages", {})
+            with progress_bar("texts", total, quiet=output.is_json) as step:
+                texts = rebuild_texts(opened.layout, settings.index.url, visible_text, step)
+            return counts | {"texts": texts}
+
+    def rebuild_captures(layout: Layout) -> dict[str, int]:
+        total = len(closed_warcs(layout)) + len(open_warcs(layout))
+        with ExitStack() as stack:
+            shared = open_shared(layout, settings.proxy)
+            if shared is not None:
+                stack.callback(shared.close)
+            step = stack.enter_context(progress_bar("indexing", total, quiet=output.is_json))
+            return rebuild_index(
+                layout,
+                bucket=settings.proxy.dedup_bucket,
+                min_bytes=settings.proxy.dedup_min_bytes,
+                also=settings.proxy.dedup_also,
+                shared=shared,
+                progress=lambda _name, _rows: step(1),
+                report=lambda text: click.echo(text, err=True),
+                index=settings.index,
+            )
 
     counts = asyncio.run(rebuild())
-    output.show(counts, f"{counts['captures']} captures of {counts['pages']} pages in {counts['files']} WARCs indexed.")
+    lines = [f"{counts['texts']} pages in the full-text index."] if "texts" in counts else []
+    if "captures" in counts:
+        of = "{captures} captures of {pages} pages in {files} WARCs indexed."
+        lines.insert(0, of.format(**counts))
+    output.show(counts, lines)
 
 
 @cli_command("cache", collection_group, hidden=True)

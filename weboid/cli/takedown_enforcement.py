@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from classify.page_excerpt import visible_text
 from core.captures import Capture
 from core.clock import SystemClock
 from core.config.settings import Settings
@@ -39,6 +40,7 @@ from qa.check_run import erase_check_results
 from warc.erasure import ErasedRecord, RecordTombstone, erase_records, finish_erasure, is_interrupted
 from warc.index.database import IndexDatabase
 from warc.rebuild import rebuild_index
+from warc.text_index.indexer import erase_texts
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, with_database
@@ -168,6 +170,7 @@ class _Erasure:
                 min_bytes=settings.proxy.dedup_min_bytes,
                 index=settings.index,
             )
+        erase_texts(self.layout, self.database_url, {each.page_id for each in erased} - {""}, visible_text)
         erased_ms = unix_milliseconds(_CLOCK.now())
         rows = [
             {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from classify.page_excerpt import visible_text
 from core.captures import IMPORT_PREFIX
 from core.clock import SystemClock
 from core.config.profile import link_user_agent
@@ -36,6 +37,7 @@ from warc.index.queries import matching_keys
 from warc.index.sqlite import open_index, open_shared
 from warc.local_storage import DiskReserve, ScratchKind, closed_warcs, open_warcs, replace_file, scratch_folder
 from warc.recovery import recover_collection
+from warc.text_index.indexer import complete_texts, open_texts
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
 from weboid.app.collection_import import CollectionImport, ImportResult
 from weboid.app.operator_identity import collection_settings, known_operator
@@ -347,6 +349,9 @@ async def _import(
                         run.add(archive)
                     if is_url:
                         path.unlink()
+            if settings.index.text:
+                with open_texts(layout, settings.index.url, visible_text) as (reader, writer):
+                    complete_texts(reader, writer)
             decisions = stack.enter_context(stores.decisions())
             run.count_withheld(AccessControl(decisions, database.rows, _CLOCK.now))
             return run.result

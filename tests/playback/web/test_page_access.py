@@ -5,12 +5,14 @@ from datetime import timedelta
 
 import pytest
 
+from classify.page_excerpt import visible_text
 from core import page_manifest
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
 from tests.support.browser_screen import Screen
 from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, png, serving
+from warc.text_index.indexer import rebuild_texts
 
 pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -20,6 +22,8 @@ PAGES = {
     "home": "/",
     "search": "/?q=story",
     "nothing": "/?q=nothing-like-this",
+    "full text": "/?in=text&q=night",
+    "narrowed": "/?in=text&q=night&host=access.example",
     "page": f"/page/{TS}/{SITE}/story",
     "screenshot": f"/screenshot/{TS}/{SITE}/story",
     "both": f"/beside/{TS}/{SITE}/story",
@@ -34,8 +38,18 @@ PAGES = {
 }
 # Each sort of page in one width and light; those with most on them in both.
 SEEN = {
-    (1200, False): ("home", "search", "page", "both", "text", "changes", "cite", "never"),
-    (390, True): ("nothing", "page", "screenshot", "calendar", "phone captures", "changes", "challenge", "error"),
+    (1200, False): ("home", "search", "page", "both", "text", "changes", "cite", "never", "full text"),
+    (390, True): (
+        "nothing",
+        "page",
+        "screenshot",
+        "calendar",
+        "phone captures",
+        "changes",
+        "challenge",
+        "error",
+        "narrowed",
+    ),
 }
 
 
@@ -50,6 +64,8 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
         builder.page(f"{SITE}/story", "<p>x</p>", at=at, title="A story", shot=png(), text=words, screen=screen)
     builder.page(f"{SITE}/story", None, at=NOW + timedelta(days=41), outcome=VisitOutcome.FAILED, reason="HTTP 503")
     builder.page(f"{SITE}/challenge", "<p>x</p>", page_class=PageClass.CHALLENGE, evidence=("It says so.",))
+    builder.page("https://other.example/night", "<p>x</p>", title="Night", text="the other night")
+    rebuild_texts(builder.layout, "", visible_text)
     try:
         with serving(builder) as it:
             yield it

@@ -1,0 +1,1 @@
+"""Full-text index of captured pages: analysis of texts, the index, and its indexer."""

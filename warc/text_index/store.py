@@ -1,0 +1,555 @@
+"""Full-text index in a SQLite file (FTS5) or PostgreSQL (tsvector): writer and reader.
+
+A row of `text_versions` is a text that a URL had, found once however often it was captured. Its number is the URL's
+number times 2^20 plus that of the text, so that newer URLs come first, and all texts of one URL are a range that a
+search can skip. Facets are tokens of a private-use character that no query can contain. The index knows nothing of
+access: whoever shows a result decides that by the captures (`playback.access.control`).
+"""
+
+# ruff: noqa: S608 only names of ours and marks go into the statements
+
+import hashlib
+import sqlite3
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from core.errors import BadUrlError, TransientError
+from core.layout import Layout, read_only_uri
+from core.timestamps import from_unix_milliseconds
+from core.urls import host_of
+from warc.index.database import IndexDatabase, SqliteDatabase, in_lists
+from warc.text_index.analysis import TEXT_LIMIT_CHARS, UNSTEMMED, QueryTerm, tokens
+
+TEXT_VERSION = 1  # of schema and analysis: a file of another is written again
+_SHIFT = 20
+_END = 2**62
+_RANKED = 200_000  # matches of a word at most that BM25 reads: a hundredth of a second
+_SAMPLE = 1_000  # newest texts
+_FACET = "\ue000"
+_BUSY_TIMEOUT_MS = 60_000
+_CACHE_KIB = 65_536
+_POSITIONS = 16_383  # PostgreSQL's last position of a lexeme
+_COMMON_DDL = """
+CREATE TABLE IF NOT EXISTS text_urls (number {number} PRIMARY KEY{identity}, digest TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS text_versions (number {number} PRIMARY KEY, digest TEXT NOT NULL UNIQUE,
+    language TEXT NOT NULL, title TEXT NOT NULL, url TEXT NOT NULL, facets TEXT NOT NULL, body {blob} NOT NULL{terms});
+CREATE TABLE IF NOT EXISTS text_pages (page_id TEXT PRIMARY KEY, number {number} NOT NULL,
+    captured_ms {number} NOT NULL);
+CREATE INDEX IF NOT EXISTS text_pages_by_number ON text_pages (number, captured_ms);
+CREATE TABLE IF NOT EXISTS text_languages (language TEXT PRIMARY KEY)
+"""
+_SQLITE_DDL = _COMMON_DDL.format(number="INTEGER", identity="", blob="BLOB", terms="") + (
+    ";CREATE VIRTUAL TABLE IF NOT EXISTS text_terms USING fts5 (title, url, body, facets, content='',"
+    " tokenize=\"unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'\")"
+)
+_POSTGRES_DDL = _COMMON_DDL.format(
+    number="BIGINT", identity=" GENERATED ALWAYS AS IDENTITY", blob="BYTEA", terms=", terms tsvector NOT NULL"
+).replace(" TEXT", ' TEXT COLLATE "C"') + ("; CREATE INDEX IF NOT EXISTS text_terms ON text_versions USING gin (terms)")
+
+
+@dataclass(frozen=True, slots=True)
+class TextDocument:
+    """Text of a captured page."""
+
+    page_id: str
+    url: str
+    captured_ms: int
+    title: str
+    text: str
+    language: str  # primary language; empty when unknown
+    media: str  # `MEDIA`
+    state: str  # `STATES`
+
+
+MEDIA = ("page", "pdf", "text", "image", "video", "audio", "file")
+STATES = ("good", "doubtful", "error")
+
+
+class TextHit(NamedTuple):
+    """Text that matches a query."""
+
+    number: int
+    score: float  # the greater, the better
+
+    @property
+    def url_number(self) -> int:
+        """Return the number that all texts of its URL share."""
+        return self.number >> _SHIFT
+
+
+@dataclass(frozen=True, slots=True)
+class TextFilter:
+    """Facets that results must have; empty ones do not restrict."""
+
+    host: str = ""  # a host and its subdomains
+    year: str = ""
+    media: str = ""
+    state: str = ""
+    language: str = ""
+
+    def tokens(self) -> list[str]:
+        """Return the facets' tokens."""
+        names = ("host", "year", "media", "state", "language")
+        return [_facet(name, value) for name in names if (value := getattr(self, name))]
+
+
+def _facet(name: str, value: str) -> str:
+    return f"{_FACET}{name[0]}{hashlib.sha256(value.encode()).hexdigest()[:12]}"
+
+
+def url_host(url: str) -> str:
+    """Return the URL's host without ``www.``; empty without one."""
+    try:
+        return host_of(url).removeprefix("www.")
+    except BadUrlError:
+        return ""
+
+
+def _host_facets(url: str) -> list[str]:
+    host = url_host(url)
+    is_address = ":" in host or host.rpartition(".")[2].isdigit()
+    labels = [host] if is_address else host.split(".")
+    return [_facet("host", ".".join(labels[at:])) for at in range(max(1, len(labels) - 1))][:20] if host else []
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+class TextIndexWriter(ABC):
+    """Writer of a full-text index. For use from one thread; `close` it. Raises sqlite3.Error or IndexUnavailableError."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """Lock the index for writing; commit at the end of the block, or roll back on any error."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the database."""
+
+    @abstractmethod
+    def purge(self) -> None:
+        """Overwrite what removed texts have left in the index."""
+
+    @abstractmethod
+    def _run(self, query: str, values: Sequence[Any] = ()) -> Any:
+        """Run a statement whose values are ``?``; return its cursor."""
+
+    @abstractmethod
+    def _put(self, number: int, fields: Sequence[Sequence[str]]) -> None:
+        """Add the tokens of title, URL, text and facets."""
+
+    @abstractmethod
+    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:
+        """Remove the tokens, which are those that were added."""
+
+    def add(self, documents: Collection[TextDocument]) -> None:
+        """Add captured pages in one transaction; a page that is there is replaced."""
+        if not documents:
+            return
+        with self.transaction():
+            languages = {each.language for each in documents} - {""}
+            for language in sorted(languages):
+                self._run("INSERT INTO text_languages (language) VALUES (?) ON CONFLICT DO NOTHING", (language,))
+            for each in documents:
+                self._add(each)
+
+    def _add(self, page: TextDocument) -> None:
+        url = _digest(page.url.replace("http://", "https://", 1) if page.url.startswith("http://") else page.url)
+        text = page.text[:TEXT_LIMIT_CHARS].replace("\0", "\ufffd")
+        title = page.title[:1_000].replace("\0", "\ufffd")
+        digest = _digest(url, title, page.language, page.media, page.state, text)
+        year = _facet("year", str(from_unix_milliseconds(page.captured_ms).year))
+        found = self._run("SELECT number, facets FROM text_versions WHERE digest = ?", (digest,)).fetchone()
+        if found is None:
+            base = self._url_number(url) << _SHIFT
+            query = "SELECT coalesce(max(number), ?) + 1 FROM text_versions WHERE number > ? AND number < ?"
+            number = self._run(query, (base, base, base + (1 << _SHIFT) - 1)).fetchone()[0]
+            facets = [*_host_facets(page.url), _facet("media", page.media), _facet("state", page.state), year]
+            facets += [_facet("language", page.language)] if page.language else []
+            self._put(number, _fields(title, page.url, text, page.language, facets))
+            row = (number, digest, page.language, title, page.url[:8_192], " ".join(facets), _packed(text))
+            self._insert_version(row)
+        else:
+            number, facets = found[0], found[1].split()
+            if year not in facets:
+                self._set_facets(number, [*facets, year])
+        self._forget(page.page_id, number)
+        query = (
+            "INSERT INTO text_pages (page_id, number, captured_ms) VALUES (?, ?, ?)"
+            " ON CONFLICT (page_id) DO UPDATE SET captured_ms = excluded.captured_ms"
+        )
+        self._run(query, (page.page_id, number, page.captured_ms))
+
+    def _insert_version(self, row: tuple[Any, ...]) -> None:
+        query = "INSERT INTO text_versions (number, digest, language, title, url, facets, body) VALUES (?,?,?,?,?,?,?)"
+        self._run(query, row)
+
+    def _url_number(self, digest: str) -> int:
+        query = "SELECT number FROM text_urls WHERE digest = ?"
+        found = self._run(query, (digest,)).fetchone()
+        if found is None:
+            self._run("INSERT INTO text_urls (digest) VALUES (?)", (digest,))
+            found = self._run(query, (digest,)).fetchone()
+        return int(found[0])
+
+    def _set_facets(self, number: int, facets: list[str]) -> None:
+        language, title, url, old, body = self._version(number)
+        text = _unpacked(body)
+        self._drop(number, _fields(title, url, text, language, old.split()))
+        self._put(number, _fields(title, url, text, language, facets))
+        self._run("UPDATE text_versions SET facets = ? WHERE number = ?", (" ".join(facets), number))
+
+    def _version(self, number: int) -> Any:
+        query = "SELECT language, title, url, facets, body FROM text_versions WHERE number = ?"
+        return self._run(query, (number,)).fetchone()
+
+    def _forget(self, page_id: str, unless: int | None = None) -> None:
+        """Remove the page, unless it has that text, and its text when no other page has it."""
+        row = self._run("SELECT number FROM text_pages WHERE page_id = ?", (page_id,)).fetchone()
+        if row is None or row[0] == unless:
+            return
+        number = row[0]
+        self._run("DELETE FROM text_pages WHERE page_id = ?", (page_id,))
+        if self._run("SELECT 1 FROM text_pages WHERE number = ? LIMIT 1", (number,)).fetchone() is None:
+            language, title, url, facets, body = self._version(number)
+            self._drop(number, _fields(title, url, _unpacked(body), language, facets.split()))
+            self._run("DELETE FROM text_versions WHERE number = ?", (number,))
+
+    def remove(self, page_ids: Collection[str]) -> None:
+        """Remove captured pages."""
+        with self.transaction():
+            for page_id in page_ids:
+                self._forget(page_id)
+
+    def pages_after(self, page_id: str, limit: int) -> dict[str, int]:
+        """Return capture times of the next pages by id, in the order of their ids."""
+        query = "SELECT page_id, captured_ms FROM text_pages WHERE page_id > ? ORDER BY page_id LIMIT ?"
+        return dict(self._run(query, (page_id, limit)).fetchall())
+
+
+def _fields(title: str, url: str, text: str, language: str, facets: Sequence[str]) -> list[Sequence[str]]:
+    return [tokens(title, language), tokens(url[:2_000], UNSTEMMED), tokens(text, language), facets]
+
+
+def _packed(text: str) -> bytes:
+    return zlib.compress(text.encode("utf-8", "replace"), 6)
+
+
+def _unpacked(body: bytes) -> str:
+    return zlib.decompress(body).decode("utf-8", "replace")
+
+
+class SqliteTextWriter(TextIndexWriter):
+    """Full-text index of one collection, in a file of its own: its writers never hold the captures index."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the index; create it when it is missing or was written by another version."""
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            self._db.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            with self.transaction():
+                if self._db.execute("PRAGMA user_version").fetchone()[0] != TEXT_VERSION:
+                    for table in ("text_terms", "text_urls", "text_versions", "text_pages", "text_languages"):
+                        self._db.execute(f"DROP TABLE IF EXISTS {table}")
+                    for statement in _SQLITE_DDL.split(";"):
+                        self._db.execute(statement)
+                    self._db.execute(f"PRAGMA user_version = {TEXT_VERSION}")
+        except BaseException:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Lock the index for writing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def purge(self) -> None:
+        """Merge all segments and write the file again."""
+        # Deleted entries stay in segments until these are merged, and in free pages.
+        self._db.execute("INSERT INTO text_terms (text_terms) VALUES ('optimize')")
+        self._db.execute("VACUUM")
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _run(self, query: str, values: Sequence[Any] = ()) -> Any:
+        return self._db.execute(query, values)
+
+    def _put(self, number: int, fields: Sequence[Sequence[str]]) -> None:
+        query = "INSERT INTO text_terms (rowid, title, url, body, facets) VALUES (?, ?, ?, ?, ?)"
+        self._db.execute(query, (number, *map(" ".join, fields)))
+
+    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:
+        query = "INSERT INTO text_terms (text_terms, rowid, title, url, body, facets) VALUES ('delete', ?, ?, ?, ?, ?)"
+        self._db.execute(query, (number, *map(" ".join, fields)))
+
+
+class PostgresTextWriter(TextIndexWriter):
+    """Full-text index in the database of the captures index."""
+
+    def __init__(self, url: str) -> None:
+        """Connect, and create missing tables. Raises IndexUnavailableError."""
+        from core.config.database_urls import parse_index_url
+        from net.postgres_client import PostgresConnection
+
+        address = parse_index_url(url)
+        self._name = f"weboid.texts.{address.index}"
+        self._server = PostgresConnection(address, holds=False)
+        with self.transaction():
+            self._server.execute(f'CREATE SCHEMA IF NOT EXISTS "{address.index}"')
+            self._server.execute(_POSTGRES_DDL)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._server.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Lock the index for writing."""
+        with self._server.transaction():
+            # One writer at a time: the numbers of URLs and texts are counted.
+            self._server.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._name,))
+            yield
+
+    def clear(self) -> None:
+        """Remove all texts."""
+        self._server.execute("TRUNCATE text_pages, text_versions, text_urls, text_languages", patient=True)
+
+    def purge(self) -> None:
+        """Write the table again."""
+        self._server.execute("VACUUM FULL text_versions", patient=True)
+
+    def _run(self, query: str, values: Sequence[Any] = ()) -> Any:
+        return self._server.execute(query.replace("?", "%s"), list(values))
+
+    def _put(self, number: int, fields: Sequence[Sequence[str]]) -> None:
+        places: dict[str, list[str]] = {}
+        at = 0
+        for weight, words in zip("ABDC", fields, strict=True):
+            for word in words:
+                at += 1
+                places.setdefault(word, []).append(f"{min(at, _POSITIONS)}{weight}")
+            at += 1
+        self._terms = " ".join(f"{_quoted(word)}:{','.join(marks[:255])}" for word, marks in places.items())
+        self._run("UPDATE text_versions SET terms = ?::tsvector WHERE number = ?", (self._terms, number))
+
+    def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:
+        del number, fields  # they are in the row, which is changed or deleted
+
+    def _insert_version(self, row: tuple[Any, ...]) -> None:
+        query = (
+            "INSERT INTO text_versions (number, digest, language, title, url, facets, body, terms)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?::tsvector)"
+        )
+        self._run(query, (*row, self._terms))
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "''").replace("\\", "\\\\") + "'"
+
+
+def open_text_writer(layout: Layout, url: str) -> TextIndexWriter:
+    """Open the index for writing, at `url` or in the collection. Raises sqlite3.Error or IndexUnavailableError."""
+    return PostgresTextWriter(url) if url else SqliteTextWriter(layout.texts_db)
+
+
+def _open_file(path: Path) -> sqlite3.Connection | None:
+    """Open the file read-only; None when there is none of this version."""
+    if not path.exists():
+        return None
+    try:
+        connection = sqlite3.connect(
+            read_only_uri(path), uri=True, timeout=2.0, isolation_level=None, check_same_thread=False
+        )
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA mmap_size = 268435456")
+        if connection.execute("PRAGMA user_version").fetchone()[0] == TEXT_VERSION:
+            return connection
+    except sqlite3.Error as error:
+        raise TransientError(f"The full-text index cannot be read: {error}.") from error
+    connection.close()
+    return None
+
+
+class TextIndex:
+    """Full-text index, opened for reading. Thread-safe; `close` it. Without an index it is empty.
+
+    All methods raise TransientError.
+    """
+
+    def __init__(self, database: IndexDatabase) -> None:
+        self._database = database
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def languages(self) -> list[str]:
+        """Return the languages of its texts."""
+        return [row["language"] for row in self._database.rows("SELECT language FROM text_languages", {})]
+
+    def is_there(self) -> bool:
+        """Return True when the index has a text."""
+        return bool(self._database.rows("SELECT 1 AS one FROM text_versions LIMIT 1", {}))
+
+    def hits(
+        self,
+        terms: Sequence[QueryTerm],
+        facets: TextFilter,
+        languages: Sequence[str],
+        *,
+        below: int = _END,
+        limit: int,
+        headings_only: bool = False,
+    ) -> list[TextHit]:
+        """Return matches of all terms with a number less than `below`, the greatest numbers first.
+
+        `headings_only`: in title and URL.
+        """
+        if all(each.is_excluded for each in terms):
+            return []
+        values: dict[str, Any] = {"below": below, "limit": limit}
+        if self._database.shared:
+            values["match"] = _postgres_query(terms, facets, languages, "AB" if headings_only else "")
+            query = (
+                "SELECT number, ts_rank('{0.1, 0, 0.5, 1}', terms, CAST(:match AS tsquery)) AS score FROM text_versions"
+                " WHERE terms @@ CAST(:match AS tsquery) AND number < :below ORDER BY number DESC LIMIT :limit"
+            )
+            return [TextHit(row["number"], row["score"]) for row in self._database.rows(query, values)]
+        columns = "{title url} : " if headings_only else ""
+        query = (
+            "SELECT rowid AS number{} FROM text_terms WHERE text_terms MATCH :match AND rowid < :below{}"
+            " ORDER BY rowid DESC LIMIT :limit"
+        )
+        values["match"] = _sqlite_query(terms, facets, languages, columns)
+        numbers = [row["number"] for row in self._database.rows(query.format("", ""), values)]
+        rare = self._rare(terms, languages)
+        scores: dict[int, float] = {}
+        if rare and numbers:
+            values |= {
+                "match": _sqlite_query(rare, facets, languages, columns),
+                "first": numbers[-1],
+                "limit": 8 * limit,
+            }
+            scored = query.format(", -bm25(text_terms, 8.0, 4.0, 1.0, 0.0) AS score", " AND rowid >= :first")
+            scores = {row["number"]: row["score"] for row in self._database.rows(scored, values)}
+        return [TextHit(number, scores.get(number, 0.0)) for number in numbers]
+
+    def _rare(self, terms: Sequence[QueryTerm], languages: Sequence[str]) -> list[QueryTerm]:
+        """Return the terms that rank: BM25 reads all matches of each, and frequent ones hardly count.
+
+        Frequencies are estimated from the newest texts.
+        """
+        terms = [each for each in terms if not each.is_excluded]
+        query = "SELECT number FROM text_versions ORDER BY number DESC LIMIT 1 OFFSET :offset"
+        newest = self._database.rows(query, {"offset": 0})
+        oldest = self._database.rows(query, {"offset": _SAMPLE})
+        if not newest or not oldest or newest[0]["number"] >> _SHIFT < _RANKED:
+            return terms
+        share = _RANKED / (newest[0]["number"] >> _SHIFT)
+        count = "SELECT count(*) AS n FROM text_terms WHERE text_terms MATCH :match AND rowid > :oldest"
+        rare = []
+        for term in terms:
+            values = {"match": _sqlite_query([term], TextFilter(), languages, ""), "oldest": oldest[0]["number"]}
+            if self._database.rows(count, values)[0]["n"] <= share * _SAMPLE:
+                rare.append(term)
+        return rare
+
+    def captures(self, numbers: Sequence[int], limit: int, first_ms: int, end_ms: int) -> dict[int, list[str]]:
+        """Return the newest pages of each text captured in that time, newest first, by number."""
+        pages: dict[int, list[str]] = {}
+        of_text = "SELECT {} FROM text_pages WHERE number = {} AND captured_ms >= :first AND captured_ms < :end"
+        newest = f"{of_text} ORDER BY captured_ms DESC LIMIT :most"
+        for marks, values in in_lists(list(map(str, numbers))):
+            listed = "(" + " UNION ALL ".join(f"SELECT CAST({each} AS BIGINT) AS n" for each in marks.split(", ")) + ")"
+            if self._database.shared:
+                chosen = f"CROSS JOIN LATERAL ({newest.format('*', 'wanted.n')}) AS found"
+            else:
+                chosen = f"JOIN text_pages AS found ON found.page_id IN ({newest.format('page_id', 'wanted.n')})"
+            query = (
+                f"SELECT found.number, found.page_id FROM {listed} AS wanted {chosen} ORDER BY found.captured_ms DESC"
+            )
+            for row in self._database.rows(query, {**values, "first": first_ms, "end": end_ms, "most": limit}):
+                pages.setdefault(row["number"], []).append(row["page_id"])
+        return pages
+
+    def languages_of(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the language of each text by number."""
+        return {each: row["language"] for each, row in self._versions(numbers, "language").items()}
+
+    def texts(self, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Return language and text by number."""
+        return {
+            each: (row["language"], _unpacked(row["body"]))
+            for each, row in self._versions(numbers, "language, body").items()
+        }
+
+    def _versions(self, numbers: Sequence[int], names: str) -> Mapping[int, Any]:
+        found = {}
+        for marks, values in in_lists(list(map(str, numbers))):
+            casts = ", ".join(f"CAST({each} AS BIGINT)" for each in marks.split(", "))
+            rows = self._database.rows(f"SELECT number, {names} FROM text_versions WHERE number IN ({casts})", values)
+            found.update({row["number"]: row for row in rows})
+        return found
+
+
+def skip_url(hit: TextHit) -> int:
+    """Return the number below which the texts of other URLs follow."""
+    return (hit.url_number << _SHIFT) + 1
+
+
+def _sqlite_query(terms: Sequence[QueryTerm], facets: TextFilter, languages: Sequence[str], columns: str) -> str:
+    """Return the query for FTS5; tokens are quoted and contain no quotation mark."""
+    wanted: list[str] = []
+    excluded: list[str] = []
+    for term in terms:
+        phrases = [f'"{" ".join(each)}"{" *" if term.begins(each) else ""}' for each in term.variants(languages)]
+        if phrases:
+            (excluded if term.is_excluded else wanted).append(f"({' OR '.join(phrases)})")
+    text = f"{columns}({' AND '.join(wanted)})"
+    text += "".join(f' AND facets : "{each}"' for each in facets.tokens())
+    return f"({text}) NOT ({' OR '.join(excluded)})" if excluded else text
+
+
+def _postgres_query(terms: Sequence[QueryTerm], facets: TextFilter, languages: Sequence[str], weights: str) -> str:
+    """Return the query as text of a ``tsquery``; tokens are quoted."""
+    parts = []
+    for term in terms:
+        phrases = []
+        for variant in term.variants(languages):
+            marks = [":" + weights if weights and not term.is_excluded else ""] * len(variant)
+            if term.begins(variant):
+                marks[-1] = f"{marks[-1] or ':'}*"
+            phrases.append(" <-> ".join(f"{_quoted(word)}{mark}" for word, mark in zip(variant, marks, strict=True)))
+        if phrases:
+            parts.append(f"{'!' if term.is_excluded else ''}({' | '.join(f'({each})' for each in phrases)})")
+    return " & ".join([*parts, *map(_quoted, facets.tokens())])
+
+
+def open_text_index(layout: Layout, url: str) -> TextIndex:
+    """Return the index at `url`, or the collection's own when empty. No connection is made yet."""
+    if not url:
+        return TextIndex(SqliteDatabase(layout.texts_db, _open_file))
+    from core.config.database_urls import parse_index_url
+    from warc.index.postgres_database import PostgresDatabase
+
+    return TextIndex(PostgresDatabase(parse_index_url(url)))
