@@ -26,11 +26,12 @@ from crawler.profiles import load_profile
 from net.address_policy import is_own
 from playback.access.control import AccessControl
 from playback.access.threat_lists import lists_folder
-from warc.checksums import read_sums
+from warc.checksums import read_sums, sha256_of
 from warc.foreign_archives import ImportStorage, open_archives
 from warc.index.queries import matching_keys
 from warc.index.sqlite import open_index, open_shared
 from warc.local_storage import DiskReserve, ScratchKind, closed_warcs, open_warcs, replace_file, scratch_folder
+from warc.object_storage import open_storage
 from warc.recovery import recover_collection
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
 from weboid.app.collection_import import CollectionImport, ImportResult, preview
@@ -83,9 +84,11 @@ def export_command(
     sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=_FILE),
     sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=_FILE),
     timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
+    upload: bool = option("Also upload the files to [storage] url, below exports/."),
     withheld: bool = option("Include what was taken down, has a threat, or was captured with a login."),
     force: bool = option("Replace an existing file."),
     stores: CollectionStores = STORES,
+    profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Export captures as a WACZ file, for other archives and replay.
@@ -106,6 +109,11 @@ def export_command(
     form = next((each for ending, each in endings.items() if out.name.endswith(ending)), None)
     if form is None and out.suffix not in _PAGE_ENDINGS:
         raise InputError(f"The name of the file must end with {', '.join((*endings, *_PAGE_ENDINGS))}.")
+    storage = load_profile(profile).storage if upload else None
+    if storage is not None and (form is None or not storage.url):
+        raise InputError(
+            "An export with --upload is a WACZ, WARC or CDXJ file, and needs [storage] url in weboid.toml."
+        )
     if form is None and not (urls or lists or hosts):
         raise InputError(f"A file {out.suffix} holds one page: name its URL.")
     if sign and form is not ExportForm.WACZ:
@@ -155,6 +163,12 @@ def export_command(
         "warcs": count.warcs, "withheld_pages": count.withheld_pages,
         "withheld_records": count.withheld_records, "missing_warcs": count.missing_warcs,
     }  # fmt: skip
+    if storage is not None:
+        objects = [(each, f"exports/{each.name}", sha256_of(each)) for each in count.files]
+        with progress_bar("Uploading", size, quiet=is_quiet() or output.is_json) as advance:
+            for each, name, sha256 in objects:
+                open_storage(storage).upload(each, name, sha256, replaces=force, on_bytes=advance)
+        result["uploaded"] = [f"{storage.url}/{name}" for _, name, _ in objects]
     names = f"{len(count.files)} files beside {out}" if len(count.files) > 1 else str(out)
     lines = [f"{clean(names)}: {count.pages:,} pages, {count.records:,} records, {format_size(size)}."]
     if count.withheld_pages or count.withheld_records:
