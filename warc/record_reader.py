@@ -70,18 +70,20 @@ def open_record(
         raise PermanentError("The index names a file that is no WARC of ours.")
     # As text: paths as objects cost more than opening the file.
     closed = f"{folder}{os.sep}{filename}"
+    stored, file = None, -1
     for path in (closed, closed + OPEN_SUFFIX, closed):  # it may be closed between the two
         try:
             file = os.open(path, _FLAGS)
             break
         except FileNotFoundError:
-            continue
+            stored = stored_warc(closed)
+            if stored is not None:
+                break
         except OSError as error:
             raise PermanentError(f"A WARC cannot be opened: {error}.") from error
     else:
-        stored = stored_warc(closed)
-        if stored is None:
-            raise PermanentError("A WARC that the index names is not there.")
+        raise PermanentError("A WARC that the index names is not there.")
+    if stored is not None:
         yield read_record(StoredReader(str(folder), stored, run).read, offset, length)
         return
     try:

@@ -4,12 +4,12 @@
 streams the object; records are read by `StoredReader` in blocks, of which ``cache/warcs`` keeps those used last.
 """
 
-import hashlib
 import io
 import json
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -43,9 +43,19 @@ class StoredWarc:
     etag: str
     confirmed: float  # Unix time of the confirmation
 
+    @property
+    def version(self) -> str:
+        """Return a part of file names that differs for another object of the name."""
+        return f"{zlib.crc32(self.etag.encode()):08x}"
+
     def to_json(self) -> str:
         """Return the content of the file beside the WARC."""
         return json.dumps(asdict(self))
+
+
+@lru_cache(maxsize=1_000)
+def _parse(data: bytes) -> StoredWarc:
+    return StoredWarc(**json.loads(data))
 
 
 def object_file(path: Path) -> Path:
@@ -56,12 +66,17 @@ def object_file(path: Path) -> Path:
 def stored_warc(path: Path | str) -> StoredWarc | None:
     """Return the object of the WARC at that path, or None."""
     try:
-        with open(f"{path}{OBJECT_SUFFIX}", "rb") as file:  # noqa: PTH123 a path as an object costs more than the read
-            return StoredWarc(**json.loads(file.read(10_000)))
+        file = os.open(f"{path}{OBJECT_SUFFIX}", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise PermanentError(f"{path}{OBJECT_SUFFIX} cannot be opened: {error}.") from error
+    try:
+        return _parse(os.read(file, 10_000))
     except (OSError, ValueError, TypeError) as error:
         raise PermanentError(f"{path}{OBJECT_SUFFIX} cannot be read: {error}.") from error
+    finally:
+        os.close(file)
 
 
 def storage_file(root: Path) -> Path:
@@ -157,13 +172,15 @@ class StoredReader:
 
     def __init__(self, folder: str, stored: StoredWarc, run: Run) -> None:
         """`folder` holds the WARCs; `run` sends the requests."""
-        self._root, self._stored, self._run = Path(folder).parent, stored, run
-        version = hashlib.sha256(stored.etag.encode()).hexdigest()[:12]
-        self._blocks = f"{blocks_folder(self._root)}/{stored.name}/{version}-"
+        self._folder, self._stored, self._run = folder, stored, run
+        # As text: paths as objects cost more than opening the file.
+        self._blocks = f"{os.path.dirname(folder)}/cache/warcs/{stored.name}/{stored.version}-"  # noqa: PTH120
 
     def read(self, offset: int, size: int) -> bytes:
         """Return bytes of the object, fewer at its end. PermanentError: it is gone; TransientError: not available."""
         first, last = offset // BLOCK_BYTES, (min(offset + size, self._stored.size) - 1) // BLOCK_BYTES
+        if first == last:
+            return self._block(first, offset - first * BLOCK_BYTES, offset + size - first * BLOCK_BYTES)
         return b"".join(
             self._block(number, max(offset - number * BLOCK_BYTES, 0), offset + size - number * BLOCK_BYTES)
             for number in range(first, last + 1)
@@ -182,7 +199,7 @@ class StoredReader:
         at = number * BLOCK_BYTES
         size = min(BLOCK_BYTES, self._stored.size - at)
         try:
-            settings = read_settings(self._root)
+            settings = read_settings(Path(self._folder).parent)
             data = self._run(lambda: open_storage(settings).read(self._stored.name, at, size, etag=self._stored.etag))
         except UnavailableError as error:  # of the operator, who can end it meanwhile
             raise TransientError(str(error)) from error
@@ -202,7 +219,7 @@ class StoredReader:
         _added += 1
         if _added % _TRIM_EVERY and limit > _TRIM_EVERY * BLOCK_BYTES:
             return
-        blocks = [(each.stat(), each) for each in blocks_folder(self._root).glob("*/*")]
+        blocks = [(each.stat(), each) for each in blocks_folder(Path(self._folder).parent).glob("*/*")]
         left = sum(status.st_size for status, _ in blocks) - limit
         for status, each in sorted(blocks, key=lambda block: block[0].st_mtime):
             if left <= 0:

@@ -21,7 +21,7 @@ from core.config.settings import StorageSettings
 from core.errors import CollectionInUseError, PermanentError, WeboidError
 from core.layout import Layout, is_warc_name
 from net.backoff import ExponentialBackoff
-from warc.checksums import read_sums, sha256_of
+from warc.checksums import read_sums
 from warc.erasure import is_interrupted
 from warc.local_storage import CLOSED_SUFFIX, closed_warcs, replace_file, sync_folder
 from warc.object_storage import open_storage
@@ -132,7 +132,7 @@ class UploadQueue:
         if done:
             for each in (self._layout.checksums, self._layout.checksum_chain):
                 if each.exists():
-                    storage.upload(each, each.name, sha256_of(each), replaces=True)
+                    storage.write(each.name, each.read_bytes())  # others append to it meanwhile
         if not stopped():
             self._release(clock, sums)
         if damaged is not None:

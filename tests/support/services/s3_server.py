@@ -40,7 +40,8 @@ class S3Server:
         self._log = folder / "log"
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder)
-        self.relay = Relay(ports["s3.port"])
+        self.port = ports["s3.port"]
+        self.relay = Relay(self.port)
         self._buckets = 0
         self.client: Any = ObjectStorage(self.settings("none"))._client
         wait_until(self._takes_objects, 60)
