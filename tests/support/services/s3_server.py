@@ -20,6 +20,7 @@ from warc.object_storage import ObjectStorage
 
 KEY, SECRET = "testkey", "testsecret"
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true"}
+_STARTS = 5
 _ACTIONS = ["Admin", "Read", "Write", "List", "Tagging"]
 
 
@@ -31,28 +32,46 @@ class S3Server:
         config = folder / "s3.json"
         keys = [{"accessKey": KEY, "secretKey": SECRET}]
         config.write_text(json.dumps({"identities": [{"name": "t", "credentials": keys, "actions": _ACTIONS}]}))
+        self._folder, self._config, self._buckets = folder, config, 0
+        for _ in range(_STARTS):  # another process of the machine may take a port first
+            self._start()
+            wait_until(self._is_decided)
+            if self.process.poll() is None:
+                break
+            self.stop()
+        else:
+            raise AssertionError(self._log.read_text()[-3000:])
+
+    def _start(self) -> None:
         names = ("master.port", "volume.port", "filer.port", "s3.port")
         ports = {name: free_port() for each in names for name in (each, f"{each}.grpc")}
         weed = str(Path(sys.executable).with_name("weed"))
-        command = [weed, "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"]
-        command += [f"-s3.config={config}", "-s3.port.iceberg=0", "-volume.max=200", "-master.volumeSizeLimitMB=64"]
+        data = self._folder / f"data-{ports['s3.port']}"
+        data.mkdir()
+        command = [weed, "server", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"]
+        command += [f"-s3.config={self._config}", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
+        command += ["-volume.max=200", "-master.volumeSizeLimitMB=64"]
         command += [f"-{name}={port}" for name, port in ports.items()]
-        self._log = folder / "log"
+        self._log = self._folder / "log"
         with self._log.open("wb") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder)
-        self.port = ports["s3.port"]
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, cwd=data)
+        self.port, self._ports = ports["s3.port"], ports.values()
         self.relay = Relay(self.port)
-        self._buckets = 0
-        self.client: Any = ObjectStorage(self.settings("none"))._client
-        wait_until(self._takes_objects, 60)
+        self.client: Any = ObjectStorage(self.settings("none"))._client  # a look behind the scenes
 
-    def _takes_objects(self) -> bool:
-        assert self.process.poll() is None, self._log.read_text()[-2000:]
+    def _is_decided(self) -> bool:
+        """Whether it takes objects, or has ended."""
+        if self.process.poll() is not None:
+            return True
         try:
             self.client.create_bucket(Bucket="first")
-            self.client.put_object(Bucket="first", Key="a", Body=b"a")
         except (BotoCoreError, ClientError) as error:
-            return "BucketAlready" in str(error)
+            if "BucketAlready" not in str(error):
+                return False
+        try:
+            self.client.put_object(Bucket="first", Key="a", Body=b"a")
+        except (BotoCoreError, ClientError):
+            return False
         return True
 
     def settings(self, bucket: str = "", **more: Any) -> StorageSettings:
@@ -68,6 +87,9 @@ class S3Server:
         self.relay.close()
         self.process.kill()
         self.process.wait()
+        for port in self._ports:  # their sockets are always there
+            for path in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                path.unlink()
 
 
 @contextmanager
