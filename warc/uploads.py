@@ -18,7 +18,7 @@ from pathlib import Path
 from core.clock import Clock
 from core.config.profile import local_retention
 from core.config.settings import StorageSettings
-from core.errors import CollectionInUseError, PermanentError, WeboidError
+from core.errors import CollectionInUseError, PermanentError, TransientError, WeboidError
 from core.layout import Layout, is_warc_name
 from net.backoff import ExponentialBackoff
 from warc.checksums import read_sums
@@ -109,7 +109,8 @@ class UploadQueue:
             try:
                 done = self._upload(clock, stopped, on_bytes)
             except (WeboidError, OSError) as error:
-                self._note(clock, str(error))
+                if not stopped():
+                    self._note(clock, str(error))
                 raise
             self._note(clock, "")
             return done
@@ -228,9 +229,13 @@ class UploadWorker:
         if pause_s <= POLL_S and not self._stopped:
             self._attempt()
 
+    def _check_stop(self, _count: int) -> None:
+        if self._stopped:
+            raise TransientError("The run is ending; the next one continues the upload.")
+
     def _attempt(self) -> bool:
         try:
-            for name in self._queue.upload(self._clock, stopped=lambda: self._stopped):
+            for name in self._queue.upload(self._clock, stopped=lambda: self._stopped, on_bytes=self._check_stop):
                 log.info("upload.done file=%s", name)
         except CollectionInUseError:
             return True

@@ -1,5 +1,7 @@
 """Uploads of a collection: what waits, confirmation, removal, outage, erasure, a lost disk."""
 
+import random
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -15,7 +17,7 @@ from core.layout import Layout
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.polling import wait_until
 from tests.support.services.s3_server import S3Server
-from warc import uploads
+from warc import object_storage, uploads
 from warc.checksums import add_missing_sums, read_sums
 from warc.erasure import RecordTombstone, erase_records
 from warc.index.sqlite import SqliteCaptureIndex
@@ -143,6 +145,29 @@ def test_a_worker_survives_an_outage(s3: S3Server, builder: CollectionBuilder, m
     state = read_state(layout, settings)
     assert state is not None
     assert (state.pending_files, state.error, state.failing_since) == (0, "", 0.0)
+
+
+def test_a_stop_ends_an_upload_between_parts(
+    s3: S3Server, builder: CollectionBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is stopped sends no further part; the error is none of the bucket's, and the rest waits."""
+    monkeypatch.setattr(object_storage, "PART_BYTES", 5 << 20)
+    layout, settings = builder.layout, s3.settings()
+    UploadQueue(layout, settings).upload(_CLOCK)
+    builder.response("https://a.example/large", random.Random(1).randbytes(11 << 20), warc="captures-8.warc.gz")
+    cover_warcs(layout)
+    s3.relay.hold_request(b"partNumber=2")
+    worker = UploadWorker(layout, settings, _CLOCK)
+    assert s3.relay.held.wait(60)
+    closing_worker = threading.Thread(target=worker.close, kwargs={"stopped": True})
+    closing_worker.start()
+    wait_until(lambda: worker._stopped)
+    s3.relay.go_on()
+    closing_worker.join()
+    state = read_state(layout, settings)
+    assert state is not None
+    assert (state.pending_files, state.error) == (1, "")
+    assert UploadQueue(layout, settings).upload(_CLOCK) == ["captures-8.warc.gz"]
 
 
 def test_one_process_uploads_at_a_time(s3: S3Server, builder: CollectionBuilder) -> None:
