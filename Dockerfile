@@ -20,8 +20,9 @@ RUN apt-get update \
 COPY deploy/from-lock /usr/local/bin/
 
 FROM builder AS main-packages
-COPY requirements/main.txt requirements/
-RUN from-lock /opt/weboid requirements/main.txt
+# The main packages and those of the extra s3.
+COPY requirements/s3.txt requirements/
+RUN from-lock /opt/weboid requirements/s3.txt
 COPY . .
 RUN /opt/weboid/bin/pip install --no-cache-dir --no-deps --no-build-isolation --editable . \
     && /opt/weboid/bin/python -m compileall -q .

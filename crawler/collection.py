@@ -39,6 +39,7 @@ def trial_settings(settings: Settings) -> Settings:
         index=replace(settings.index, url=""),
         frontier=replace(settings.frontier, url=""),
         proxy=replace(settings.proxy, dedup_url=""),
+        storage=replace(settings.storage, url=""),
     )
 
 
@@ -59,6 +60,7 @@ def check_trial_stores(settings: Settings) -> None:
         "--database (WEBOID_DATABASE, [index] url)": settings.index.url,
         "--frontier (WEBOID_FRONTIER, [frontier] url)": settings.frontier.url,
         "--dedup (WEBOID_DEDUP, [proxy] dedup_url)": settings.proxy.dedup_url,
+        "--storage (WEBOID_STORAGE, [storage] url)": settings.storage.url,
     }
     for name, url in named.items():
         if url:

@@ -127,7 +127,7 @@ class StoredResponses:
         try:
             with open_record(self._archive, *place) as record:
                 is_sound = _is_original(record, original) and holds_payload(record, original.digest, iter)
-        except PermanentError:
+        except (PermanentError, TransientError):
             is_sound = False
         if not is_sound:
             yield None

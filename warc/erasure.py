@@ -26,6 +26,7 @@ from warc.checksums import read_sums, replace_sums
 from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
 from warc.local_storage import replace_file, sync_folder
 from warc.record_builder import Headers, one_line, record_member
+from warc.stored_warcs import WarcPath, forget_blocks
 
 PLAN_NAME = ".erasing.json"
 _NEW_SUFFIX = ".erasing"
@@ -93,7 +94,8 @@ def erase_records(
         if wanted:
             # Write the file as it will be, and force it to disk.
             known = sums.get(filename, "")
-            path, still_open = layout.warc(filename)
+            local, still_open = layout.warc(filename)
+            path = WarcPath(local)
             if still_open.exists() or not path.is_file():
                 raise UnavailableError(f"{filename} is open, or not here; erase when it is closed.")
             if path.suffix != ".gz":
@@ -125,6 +127,7 @@ def finish_erasure(layout: Layout, *, step: Step = lambda _name: None, with_inde
         if fresh.exists():
             fresh.rename(path)
             sync_folder(layout.archive)
+        forget_blocks(layout.root, plan.filename)
         step(f"renamed {plan.filename}")
     if plans and with_index and layout.captures_db.exists():
         _move_index(layout, plans)

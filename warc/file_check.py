@@ -14,6 +14,7 @@ from core.page_manifest import VisitOutcome
 from core.timestamps import parse_warc_date, unix_milliseconds
 from warc.file_reader import REPLAYED, DamagedSpan, FaultKind, FileDigest, Reading, WarcMember, walk_records
 from warc.index.indexer import indexed_page_id
+from warc.stored_warcs import WarcPath
 
 _RESTORE = "Restore the file from a copy, then run `weboid collection rebuild`."
 _REBUILD = "Run `weboid collection rebuild`."
@@ -296,7 +297,8 @@ class _FileCheck:
 
 def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:
     """Return the WARC's current path, and whether it is open, or raise FileNotFoundError."""
-    closed, still_open = layout.warc(filename)
+    local, still_open = layout.warc(filename)
+    closed = WarcPath(local)
     with suppress(FileNotFoundError):
         closed.stat()
         return closed, False

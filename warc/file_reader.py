@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def walk_records(
 ) -> Iterator[WarcMember | DamagedSpan]:
     """Yield records and damaged spans from `start`, where a record begins, to `end`; `whole` gets everything read."""
     with path.open("rb", buffering=0) as file:
-        source = _MemberSource(file.fileno(), start, os.fstat(file.fileno()).st_size, end)
+        source = _MemberSource(file, start, file.seek(0, os.SEEK_END), end)
         source.whole = whole
         while source.at < source.end:
             offset = source.at
@@ -179,8 +180,8 @@ class _UnreadableError(Exception):
 class _MemberSource:
     """Part of a file, read forwards in large blocks and returned in small pieces."""
 
-    def __init__(self, descriptor: int, start: int, size: int, end: int | None) -> None:
-        self._descriptor = descriptor
+    def __init__(self, file: RawIOBase, start: int, size: int, end: int | None) -> None:
+        self._file = file
         self.end = size if end is None else min(end, size)
         self._buffer = b""
         self._view = memoryview(b"")
@@ -196,7 +197,8 @@ class _MemberSource:
         within = self.at - self._base
         if not 0 <= within < len(self._buffer):
             wanted = min(_READ_BYTES, self.end - self.at)
-            self._buffer = os.pread(self._descriptor, wanted, self.at) if wanted > 0 else b""
+            self._file.seek(self.at)
+            self._buffer = self._file.read(wanted) or b"" if wanted > 0 else b""
             self._view = memoryview(self._buffer)
             self._base, within = self.at, 0
             if self.whole is not None:
@@ -229,7 +231,7 @@ def _inflated(source: _MemberSource) -> Iterator[bytes]:
 def has_member_per_record(path: Path) -> bool:
     """Return whether each gzip member of a file holds one record, up to the first that is damaged."""
     with path.open("rb", buffering=0) as file, suppress(_UnreadableError):
-        source = _MemberSource(file.fileno(), 0, os.fstat(file.fileno()).st_size, None)
+        source = _MemberSource(file, 0, os.fstat(file.fileno()).st_size, None)
         while source.at < source.end:
             head, seen, end = b"", 0, -1
             for piece in _inflated(source):

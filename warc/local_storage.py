@@ -26,13 +26,18 @@ from core.errors import (
     WeboidError,
 )
 from core.layout import OPEN_SUFFIX, Layout
+from warc.stored_warcs import OBJECT_SUFFIX, WarcPath
 
 CLOSED_SUFFIX = ".warc.gz"
 
 
 def closed_warcs(layout: Layout) -> list[Path]:
-    """Return the collection's closed WARCs, by name."""
-    return sorted(p for p in layout.archive.glob(f"*{CLOSED_SUFFIX}") if p.is_file())
+    """Return the collection's closed WARCs, by name, also those whose data is in the bucket alone."""
+    objects = {
+        each.with_name(each.name.removesuffix(OBJECT_SUFFIX)) for each in layout.archive.glob(f"*{OBJECT_SUFFIX}")
+    }
+    here = (path for path in layout.archive.glob(f"*{CLOSED_SUFFIX}") if path.is_file())
+    return sorted(map(WarcPath, objects.union(here)))
 
 
 def open_warcs(layout: Layout) -> list[Path]:

@@ -24,6 +24,7 @@ from warc.index.protocol import CaptureIndex
 from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex, open_index, open_payloads
 from warc.local_storage import closed_warcs, open_warcs, remove_database, sync_folder
 from warc.recovery import os_error_text, recover_file, recovery_lock
+from warc.stored_warcs import WarcPath
 
 _PREVIOUS_VERSION = 4
 _COLUMNS = """
@@ -242,7 +243,7 @@ def _recover_interrupted(
         closed, still_open = layout.warc(filename)
         if still_open.exists():
             index.cover(filename, end)
-        elif not closed.exists():
+        elif not WarcPath(closed).exists():
             gone.append(filename)
     if gone:
         names = ", ".join(sorted(gone)[:5]) + (", …" if gone[5:] else "")

@@ -21,6 +21,7 @@ from core.captures import Capture
 from core.digests import TRUSTED_DIGESTS, Digest
 from core.errors import BodyTooLargeError, InputError, PermanentError
 from core.layout import OPEN_SUFFIX, is_warc_name
+from warc.stored_warcs import Run, StoredReader, stored_warc
 
 LONGEST_HEAD = 256 * 1024  # bytes of a WARC head and an HTTP head together, inflated
 _BLOCK = 256 * 1024
@@ -58,22 +59,33 @@ class Record:
 
 
 @contextmanager
-def open_record(folder: Path | str, filename: str, offset: int, length: int) -> Iterator[Record]:
-    """Yield the record at that place of a WARC, also an open one (P-20); PermanentError, also while reading."""
+def open_record(
+    folder: Path | str, filename: str, offset: int, length: int, *, run: Run = lambda request: request()
+) -> Iterator[Record]:
+    """Yield the record at that place of a WARC, also an open one (P-20); PermanentError, also while reading.
+
+    The data of a WARC that is in the bucket alone is requested by `run`; TransientError: not available.
+    """
     if not is_warc_name(filename):
         raise PermanentError("The index names a file that is no WARC of ours.")
     # As text: paths as objects cost more than opening the file.
     closed = f"{folder}{os.sep}{filename}"
+    stored, file = None, -1
     for path in (closed, closed + OPEN_SUFFIX, closed):  # it may be closed between the two
         try:
             file = os.open(path, _FLAGS)
             break
         except FileNotFoundError:
-            continue
+            stored = stored_warc(closed)
+            if stored is not None:
+                break
         except OSError as error:
             raise PermanentError(f"A WARC cannot be opened: {error}.") from error
     else:
         raise PermanentError("A WARC that the index names is not there.")
+    if stored is not None:
+        yield read_record(StoredReader(str(folder), stored, run).read, offset, length)
+        return
     try:
         yield read_record(lambda at, size: os.pread(file, size, at), offset, length)
     except (OSError, OverflowError) as error:

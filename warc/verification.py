@@ -27,6 +27,7 @@ from warc.index.database import SCHEMA_VERSION
 from warc.index.postgres import is_indexed, take_snapshot
 from warc.local_storage import ScratchKind, closed_warcs, open_warcs, scratch_folder
 from warc.recovery import os_error_text
+from warc.stored_warcs import WarcPath
 
 ReportFault = Callable[[FaultKind, str, int | None, str], None]  # kind, file, offset, sentence
 
@@ -158,7 +159,7 @@ class IndexCheck:
                     text = "SHA256SUMS has no line for it."
                     self._report(FaultKind.NO_CHECKSUM, path.name, None, text)
         for filename in sorted(self._sums.by_name):
-            if not (self._layout.archive / filename).is_file():
+            if not WarcPath(self._layout.archive / filename).is_file():
                 text = "SHA256SUMS names this file; it is not here."
                 self._report(FaultKind.MISSING, filename, None, text)
 
@@ -185,7 +186,7 @@ class IndexCheck:
             " WHERE filename NOT IN (SELECT filename FROM seen.files) GROUP BY filename"
         )
         for filename, count in database.execute(query):
-            if not any(path.exists() for path in self._layout.warc(filename)):
+            if not any(WarcPath(path).exists() for path in self._layout.warc(filename)):
                 text = f"{count} rows of the index are of this file; it is not here."
                 self._report(FaultKind.MISSING, filename, None, text)
         query = (

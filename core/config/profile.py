@@ -109,6 +109,8 @@ _CHOICES: dict[str, Sequence[str]] = {
     "policy.noarchive": ("obey", "ignore"),
     "links.preset": LINK_PRESETS,
     "links.mirror": LINK_MIRRORS,
+    "storage.addressing": ("auto", "path", "virtual"),
+    "storage.checksum": ("sha256", "md5"),
 }
 # All other numbers are zero or more.
 _RANGES = {
@@ -137,6 +139,11 @@ _FORMS = {
     "visit.timezone": (re.compile("[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}"), "a name such as Europe/Berlin"),
     "visit.language": (re.compile(r"[A-Za-z0-9*;=., _-]{0,200}"), "a list of languages such as de-DE,de;q=0.8"),
     "visit.user_agent": (_AGENT, "printable ASCII on one line"),
+    "storage.url": (
+        re.compile(r"s3://[A-Za-z0-9._-]{3,255}(?:/[!-~]{0,700})?"),
+        "an address such as s3://bucket/prefix",
+    ),
+    "storage.endpoint_url": (_WEB_PAGE, "an address such as https://s3.example.org"),
     "policy.robots_agent": (
         re.compile("[A-Za-z_-]+"),
         "a product token, letters, hyphens and underscores only (RFC 9309, 2.2.1)",
@@ -252,6 +259,16 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * step**power)
 
 
+def local_retention(text: str) -> timedelta | int | None:
+    """Return the time or the number of bytes of `[storage] keep_local`; None: "always". InputError: neither."""
+    if text == "always":
+        return None
+    try:
+        return parse_duration(text)
+    except InputError:
+        return parse_size(text)
+
+
 def _value(kind: Any, key: str, value: object, group: str) -> object:
     """Return the value in its type; seconds and bytes may be texts such as ``10m`` and ``5GB``."""
     where = f"{group} {key}"
@@ -301,6 +318,9 @@ def check_settings(settings: Settings, *, source: str) -> None:
         where = "[login] names"
         for name in settings.login.names:
             check_login_name(name)
+        where = "[recrawl] every"
+        where = "[storage] keep_local"
+        local_retention(settings.storage.keep_local)
         where = "[recrawl] every"
         is_short = bool(every) and parse_duration(every) < timedelta(seconds=1)
     except InputError as error:

@@ -165,6 +165,20 @@ class IndexSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """Object storage (S3) for closed WARCs: the extra ``weboid[s3]``."""
+
+    url: str = ""  # bucket and prefix that closed WARCs are uploaded to, "s3://bucket/prefix"; empty: none
+    endpoint_url: str = ""  # address of the server, such as "https://s3.example.org"; empty: Amazon S3
+    region: str = ""  # region of the bucket; empty: that of AWS_DEFAULT_REGION or ~/.aws/config
+    addressing: str = "auto"  # form of requests: "path" (host/bucket), "virtual" (bucket.host) or "auto"
+    checksum: str = "sha256"  # checksums sent with data: "sha256", or "md5" for servers that refuse the former
+    # local files of uploaded WARCs: "always", or only for a time since the upload ("7d"; "0s": not at all) or up to a size ("500GB"), the oldest removed first
+    keep_local: str = "always"
+    cache_bytes: int = 1_000_000_000  # maximum size of the local cache of WARCs that are in the bucket alone
+
+
+@dataclass(frozen=True, slots=True)
 class EgressSettings:
     """Network addresses that the proxy may connect to."""
 
@@ -348,6 +362,7 @@ class Settings:
     browser: BrowserSettings = BrowserSettings()
     proxy: ProxySettings = ProxySettings()
     index: IndexSettings = IndexSettings()
+    storage: StorageSettings = StorageSettings()
     egress: EgressSettings = field(default_factory=EgressSettings)
     politeness: PolitenessSettings = PolitenessSettings()
     frontier: FrontierSettings = FrontierSettings()

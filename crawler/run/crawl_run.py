@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -47,6 +47,7 @@ from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals, first_error
 from warc.index.database import is_complete, open_database
 from warc.local_storage import DiskReserve, open_warcs
+from warc.uploads import UploadWorker
 
 if TYPE_CHECKING:
     from core.playback_check import QaVerdict
@@ -253,7 +254,10 @@ async def _work(
     if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
         await asyncio.to_thread(_recover, layout, settings, clock, note)
         return
-    with closing(open_database(layout, settings.index.url)) as index:
+    async with AsyncExitStack() as stack:
+        index = stack.enter_context(closing(open_database(layout, settings.index.url)))
+        uploads = UploadWorker(layout, settings.storage, clock)
+        stack.push_async_callback(lambda: asyncio.to_thread(uploads.close, stopped=stop.event.is_set()))
         async with open_local_pool(collection, settings, clock=clock, report=note) as supervisor:
             name = process_name()
             context = RunContext(

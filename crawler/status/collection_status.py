@@ -41,6 +41,9 @@ from crawler.frontier.base import (
 from crawler.rules.scope_rule import link_counts
 from warc.index.database import unindexed_warcs
 from warc.index.sqlite import open_index
+from warc.local_storage import closed_warcs, open_warcs
+from warc.stored_warcs import WarcPath
+from warc.uploads import UploadState, read_state
 
 HOSTS_SHOWN = 20
 JOBS_SHOWN = 50
@@ -221,6 +224,7 @@ class CollectionHoldings:
     free_bytes: int  # on the disk that holds them
     reserve_bytes: int  # no page begins when less is free
     classes: dict[str, int] = field(default_factory=dict)  # pages; "": not classified
+    uploads: UploadState | None = None  # None without object storage
     unindexed: int = 0  # closed WARCs that the collection's own index does not wholly cover
 
     @property
@@ -354,12 +358,13 @@ def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:
     if settings.index.url or layout.captures_db.exists():
         with closing(open_index(layout, settings.index)) as index:
             counts, outcomes, classes = index.counts(), index.outcomes(), index.classes()
-    sizes = [_size(path) for path in layout.archive.glob("*.warc.gz*")]
+    sizes = [_size(path) for path in (*open_warcs(layout), *closed_warcs(layout))]
     return CollectionHoldings(
         root=str(layout.root),
         in_use=is_in_use(layout),
         outcomes=outcomes,
         classes=classes,
+        uploads=read_state(layout, settings.storage),
         unindexed=0 if settings.index.url else len(unindexed_warcs(layout)),
         responses=counts.get("captures.response", 0),
         revisits=counts.get("captures.revisit", 0),
@@ -381,7 +386,7 @@ def _free(layout: Layout) -> int:
 
 def _size(path: Path) -> int:
     """Return the file's size, also when it is renamed on closing in the meantime."""
-    for name in (path, path.with_name(path.name.removesuffix(OPEN_SUFFIX))):
+    for name in (path, WarcPath(path.with_name(path.name.removesuffix(OPEN_SUFFIX)))):
         with contextlib.suppress(FileNotFoundError):
             return name.stat().st_size
     return 0

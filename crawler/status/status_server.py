@@ -91,6 +91,10 @@ def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
     yield _metric("weboid_records", {kind: getattr(holdings, each) for kind, each in kinds.items()})
     yield _metric("weboid_warc_files", holdings.warcs)
     yield _metric("weboid_warc_bytes", holdings.warc_bytes)
+    if holdings.uploads is not None:
+        yield _metric("weboid_upload_pending_files", holdings.uploads.pending_files)
+        yield _metric("weboid_upload_pending_bytes", holdings.uploads.pending_bytes)
+        yield _metric("weboid_upload_failing", bool(holdings.uploads.error))
     yield _metric("weboid_disk_free_bytes", holdings.free_bytes)
     yield _metric("weboid_disk_reserve_bytes", holdings.reserve_bytes)
     yield _metric("weboid_collection_in_use", holdings.in_use)

@@ -5,7 +5,7 @@ the index gives, and only when the record found there is the requested one (P-20
 for each record, so that a file that replaces another one, e.g. after an erasure, is used at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -200,7 +200,7 @@ class CaptureArchive:
         return None
 
     def _record(self, place: RecordLocation) -> AbstractContextManager[Record]:
-        return open_record(self._folder, place.filename, place.offset, place.length)
+        return open_record(self._folder, place.filename, place.offset, place.length, run=_in_thread)
 
     def _check_record(self, capture: Capture, record: Record) -> None:
         """Raise unless the record is the indexed one and its login may be shown."""
@@ -210,6 +210,12 @@ class CaptureArchive:
         why = None if self._permits is None else self._permits.login(record.warc.get(_LOGIN))
         if why is not None:
             raise TakenDownError(why)
+
+
+def _in_thread(request: Callable[[], bytes]) -> bytes:
+    """Return the result of a request that blocks; other greenlets run meanwhile."""
+    data: bytes = gevent.get_hub().threadpool.apply(request)
+    return data
 
 
 def _payload(capture: Capture, shown: HeaderFields | None, record: Record, limit: int) -> Payload:

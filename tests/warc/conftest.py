@@ -11,3 +11,4 @@ from tests.support.proxy_fixtures import (  # noqa: F401 fixtures
     start,
     start_process,
 )
+from tests.support.services.s3_server import s3  # noqa: F401 fixture

@@ -114,7 +114,7 @@ def test_each_image_is_built_from_a_stage_that_exists(services: dict[str, Any]) 
 
     targets = {services[name]["build"]["target"] for name in OURS}
     assert targets == {"weboid", "replay", "playback"} <= stages
-    assert locks == ["requirements/main.txt", "requirements/replay.txt"]
+    assert locks == ["requirements/s3.txt", "requirements/replay.txt"]
     assert len(installs) == 2
     assert all("--require-hashes" in each for each in installs)
     assert all((ROOT / each).exists() for each in copied(dockerfile))

@@ -32,6 +32,7 @@ from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.queries import ALL_KEYS, KeyRange, matching_keys, page_chunks
 from warc.local_storage import replace_file
 from warc.record_builder import warcinfo_member
+from warc.stored_warcs import WarcPath
 from warc.wacz_writer import CombinedWarcWriter, ExportFile, WaczWriter
 
 _CHUNK_BYTES = 1 << 20
@@ -310,7 +311,7 @@ class CollectionExport:
                 writer.publish()
 
     def _warc_path(self, filename: str) -> Path | None:
-        return next((each for each in self._layout.warc(filename) if each.exists()), None)
+        return next((each for each in map(WarcPath, self._layout.warc(filename)) if each.exists()), None)
 
     def _chosen_pages(self, selection: ExportSelection) -> Iterator[list[Any]]:
         """Yield the rows of the pages of a selection, in chunks."""

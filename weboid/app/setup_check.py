@@ -29,6 +29,8 @@ from render.browser import Browser
 from render.chromium import find_browser
 from render.fonts import FONT_PACKAGES, LARGE_SCRIPTS, scripts_without_font
 from warc.index.sqlite import check_index, check_shared
+from warc.object_storage import open_storage
+from warc.uploads import read_state
 from weboid.app.installation import is_pywb_current
 
 
@@ -160,6 +162,7 @@ def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
         memory,
         check_open_files(settings),
         *_check_disk(root, settings),
+        *_check_storage(Layout(root), settings),
         check_clock(),
         check_scanner(find_clamd(os.environ)),
     ]
@@ -250,6 +253,20 @@ def _check_store(
     yield from (warn(subject, text, warning) for warning in warnings)
     if not warnings:
         yield good(subject, text)
+
+
+def _check_storage(layout: Layout, settings: Settings) -> Iterator[SetupFinding]:
+    """Check that the bucket answers, and whether WARCs wait for it."""
+    state = read_state(layout, settings.storage)
+    if state is None:
+        return
+    try:
+        open_storage(settings.storage).check()
+    except WeboidError as error:
+        yield bad("storage", f"{state.url} cannot be used", str(error))
+        return
+    text = f"{state.url}: {state.uploaded_files:,} WARCs, {state.pending_files:,} wait"
+    yield warn("storage", text, f"The last upload failed: {state.error}") if state.error else good("storage", text)
 
 
 def _check_disk(root: Path, settings: Settings) -> list[SetupFinding]:

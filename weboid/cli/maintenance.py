@@ -4,8 +4,8 @@ import asyncio
 import json
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from contextlib import ExitStack, closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +15,36 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from classify.page_excerpt import visible_text
 from core.clock import SystemClock
 from core.config.settings import Settings
-from core.errors import TransientError
+from core.errors import InputError, TransientError
 from core.layout import Layout
 from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
 from crawler.status.collection_status import is_in_use
 from playback.replay.made_cache import CacheUsage, cache_usage, clear_cache
+from warc.checksums import add_missing_sums
 from warc.index.database import IndexDatabase
 from warc.index.outback import OutbackCdx, parse_outback_url
 from warc.index.postgres import is_index_in_use
-from warc.index.sqlite import open_shared
+from warc.index.sqlite import open_index, open_shared
 from warc.local_storage import closed_warcs, open_warcs, replace_file
 from warc.rebuild import rebuild_index
 from warc.text_index.indexer import rebuild_texts
+from warc.uploads import UploadQueue, read_state
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.installation import install_browser, install_pywb
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_browser, check_pywb, check_setup
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, is_quiet, option
-from weboid.cli.support.options import COLLECTION, DEDUP, OUTPUT, PROFILE, CommandOutput, with_database
+from weboid.cli.support.options import (
+    COLLECTION,
+    DEDUP,
+    OUTPUT,
+    PROFILE,
+    STORAGE,
+    CommandOutput,
+    SharedStores,
+    with_database,
+)
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -323,6 +334,10 @@ def rebuild_command(
             return counts | {"texts": texts}
 
     def rebuild_captures(layout: Layout) -> dict[str, int]:
+        if settings.storage.url:
+            names = UploadQueue(layout, settings.storage).adopt(SystemClock())
+            if names:
+                click.echo(f"{len(names):,} WARCs are in {settings.storage.url} alone.", err=True)
         total = len(closed_warcs(layout)) + len(open_warcs(layout))
         with ExitStack() as stack:
             shared = open_shared(layout, settings.proxy)
@@ -346,6 +361,46 @@ def rebuild_command(
         of = "{captures} captures of {pages} pages in {files} WARCs indexed."
         lines.insert(0, of.format(**counts))
     output.show(counts, lines)
+
+
+@cli_command("upload", collection_group)
+def upload_command(
+    *,
+    collection: Path = COLLECTION,
+    storage_url: str = STORAGE,
+    dry_run: bool = option("Show what waits, without uploading."),
+    profile: str = PROFILE,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Upload the closed WARCs that [storage] url does not have.
+
+    `weboid archive`, `crawl` and `wiki watch` do it while they run. An interrupted upload continues
+    where it stopped. See docs/how-to/object-storage.md.
+    """
+    layout, clock = read_collection(collection), SystemClock()
+    settings = SharedStores(storage_url=storage_url).applied_to(load_profile(profile))
+    if not settings.storage.url:
+        raise InputError(
+            'There is no bucket: set url = "s3://bucket/prefix" in [storage] of weboid.toml, or --storage.'
+        )
+    if not (dry_run or is_in_use(layout)):
+        with closing(open_index(layout, settings.index)) as index:
+            add_missing_sums(layout, index)
+    queue = UploadQueue(layout, settings.storage)
+    waiting = {path.name: path.stat().st_size for path in queue.pending()}
+    size = sum(waiting.values())
+    if dry_run:
+        names = [f"{clean(name)}  {format_size(count)}" for name, count in waiting.items()]
+        output.show(
+            {"pending": [{"file": name, "bytes": count} for name, count in waiting.items()], "bytes": size},
+            [*names, f"{len(waiting):,} files, {format_size(size)} would be uploaded."],
+        )
+        return
+    with progress_bar("uploading", size, quiet=output.is_json or is_quiet()) as advance:
+        done = queue.upload(clock, on_bytes=advance)
+    state = read_state(layout, settings.storage)
+    facts = {"uploaded": done, **(asdict(state) if state is not None else {})}
+    output.show(facts, f"{len(done):,} files uploaded to {settings.storage.url}.")
 
 
 @cli_command("cache", collection_group, hidden=True)

@@ -40,7 +40,9 @@ from qa.check_run import erase_check_results
 from warc.erasure import ErasedRecord, RecordTombstone, erase_records, finish_erasure, is_interrupted
 from warc.index.database import IndexDatabase
 from warc.rebuild import rebuild_index
+from warc.stored_warcs import read_settings, storage_file
 from warc.text_index.indexer import erase_texts
+from warc.uploads import UploadQueue
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, with_database
@@ -76,14 +78,27 @@ def erase_command(
                 erasure = _Erasure(opened.layout, decisions, stores.database_url, actor_name(actor))
                 erased = erasure.finish() if number is None else _erase(erasure, index, number, yes=yes, output=output)
             if erased is not None:
+                note = _replace_objects(opened.layout)
                 records = [{"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased]
                 output.show(
-                    {"erased": len(erased), "records": records},
-                    f"{len(erased):,} records erased. Copies and backups of the WARCs still hold"
+                    {"erased": len(erased), "records": records, "storage": note},
+                    f"{len(erased):,} records erased. {note}Copies and backups of the WARCs still hold"
                     " them; `weboid collection verify` checks what is here.",
                 )
 
     asyncio.run(erase())
+
+
+def _replace_objects(layout: Layout) -> str:
+    """Replace the objects of rewritten WARCs in the bucket; return a sentence, empty without object storage."""
+    if not storage_file(layout.root).exists():
+        return ""
+    try:
+        settings = read_settings(layout.root)
+        UploadQueue(layout, settings).upload(_CLOCK)
+    except WeboidError as error:
+        return f"The bucket still has them until `weboid collection upload` succeeds: {error} "
+    return f"They are replaced in {settings.url}. "
 
 
 def _erase(

@@ -19,7 +19,7 @@ from classify.page_excerpt import visible_text
 from core.captures import IMPORT_PREFIX
 from core.clock import SystemClock
 from core.config.profile import link_user_agent
-from core.config.settings import IndexSettings, Settings
+from core.config.settings import IndexSettings, Settings, StorageSettings
 from core.errors import DiskFullError, InputError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection
@@ -30,12 +30,13 @@ from crawler.profiles import load_profile
 from net.address_policy import is_own
 from playback.access.control import AccessControl
 from playback.access.threat_lists import lists_folder
-from warc.checksums import read_sums
+from warc.checksums import read_sums, sha256_of
 from warc.foreign_archives import ImportStorage, open_archives
 from warc.index.database import open_database
 from warc.index.queries import matching_keys
 from warc.index.sqlite import open_index, open_shared
 from warc.local_storage import DiskReserve, ScratchKind, closed_warcs, open_warcs, replace_file, scratch_folder
+from warc.object_storage import open_storage
 from warc.recovery import recover_collection
 from warc.text_index.indexer import complete_texts, open_texts
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
@@ -94,10 +95,12 @@ def export_command(
     sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=_FILE),
     sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=_FILE),
     timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
+    upload: bool = option("Also upload the files to [storage] url, below exports/."),
     withheld: bool = option("Include what was taken down, has a threat, or was captured with a login."),
     force: bool = option("Replace an existing file."),
     frontier_url: str = FRONTIER,
     stores: CollectionStores = STORES,
+    profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Export captures as a WACZ file, for other archives and replay.
@@ -118,6 +121,10 @@ def export_command(
     form = next((each for ending, each in endings.items() if out.name.endswith(ending)), None)
     if form is None and out.suffix not in _PAGE_ENDINGS:
         raise InputError(f"The name of the file must end with {', '.join((*endings, *_PAGE_ENDINGS))}.")
+    if upload and (form is None or not load_profile(profile).storage.url):
+        raise InputError(
+            "An export with --upload is a WACZ, WARC or CDXJ file, and needs [storage] url in weboid.toml."
+        )
     if form is None and not (urls or lists or hosts or jobs or page_ids):
         raise InputError(f"A file {out.suffix} holds one page: name its URL.")
     if sign and form is not ExportForm.WACZ:
@@ -137,8 +144,8 @@ def export_command(
     with ExitStack() as stack:
         database, decisions, access = stack.enter_context(stores.readable())
         layout = stores.layout
-        size = sum(each.stat().st_size for each in (*closed_warcs(layout), *open_warcs(layout)))
-        total = size if selection.is_everything else None
+        files = (*closed_warcs(layout), *open_warcs(layout)) if selection.is_everything else ()
+        total = sum(each.stat().st_size for each in files) or None
         advance = stack.enter_context(progress_bar("Exporting", total, quiet=is_quiet() or output.is_json))
         export = CollectionExport(layout, database, None if withheld else access, advance)
         if form is None:
@@ -168,6 +175,9 @@ def export_command(
         "warcs": count.warcs, "withheld_pages": count.withheld_pages,
         "withheld_records": count.withheld_records, "missing_warcs": count.missing_warcs,
     }  # fmt: skip
+    if upload:
+        quiet = is_quiet() or output.is_json
+        result["uploaded"] = _upload(load_profile(profile).storage, count.files, size, replaces=force, quiet=quiet)
     names = f"{len(count.files)} files beside {out}" if len(count.files) > 1 else str(out)
     lines = [f"{clean(names)}: {count.pages:,} pages, {count.records:,} records, {format_size(size)}."]
     if count.withheld_pages or count.withheld_records:
@@ -178,6 +188,15 @@ def export_command(
         lines.append(f"Missing WARCs: {', '.join(map(clean, count.missing_warcs))}. Run `weboid collection verify`.")
     output.show(result, lines)
     return ExitCode.SOME_FAILED if count.missing_warcs else ExitCode.OK
+
+
+def _upload(storage: StorageSettings, files: Sequence[Path], size: int, *, replaces: bool, quiet: bool) -> list[str]:
+    """Upload exported files; return their URLs."""
+    with progress_bar("Uploading", size, quiet=quiet) as advance:
+        for each in files:
+            name = f"exports/{each.name}"
+            open_storage(storage).upload(each, name, sha256_of(each), replaces=replaces, on_bytes=advance)
+    return [f"{storage.url}/exports/{each.name}" for each in files]
 
 
 def _export_page(

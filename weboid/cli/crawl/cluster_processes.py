@@ -47,6 +47,7 @@ from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, join_collection, run_proxy, tune_interpreter
 from warc.rebuild import complete_index
 from warc.recovery import abandoned, recover_collection
+from warc.uploads import UploadWorker
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.command_target import CLUSTER_SECRET, SECRET
 from weboid.cli.support.commands import cli_command, option
@@ -113,6 +114,7 @@ async def serve_proxy(
                         await patience.ask(lambda: open_frontier(layout, settings.frontier, settings.politeness))
                     )
                 tune_interpreter()
+                stack.enter_context(closing(UploadWorker(layout, settings.storage, clock)))
                 started = await patience.ask(lambda: _open_proxy(options, layout, stack))
                 service = _ProxyService(options, layout, started, frontier, clock, report)
                 if frontier is not None:

@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,14 @@ def _storage_lines(holdings: CollectionHoldings) -> Iterator[str]:
     each = holdings.bytes_per_page
     mean = f", {format_size(each)} a page" if each is not None else ""
     yield _line("WARCs", f"{holdings.warcs:,} files, {format_size(holdings.warc_bytes)}{mean}")
+    if (uploads := holdings.uploads) is not None:
+        away = f", {uploads.remote_files:,} of them in the bucket alone" if uploads.remote_files else ""
+        waiting = f"; {uploads.pending_files:,} files, {format_size(uploads.pending_bytes)} wait"
+        there = f"{uploads.uploaded_files:,} files, {format_size(uploads.uploaded_bytes)} in {uploads.url}"
+        yield _line("Uploads", f"{there}{away}{waiting if uploads.pending_files else ''}")
+        if uploads.error:
+            since = datetime.fromtimestamp(uploads.failing_since, UTC)
+            yield _line("", f"Failing since {since:%Y-%m-%d %H:%M} UTC: {clean(uploads.error)}")
     low = holdings.free_bytes < holdings.reserve_bytes
     more = ": no page begins before there is more" if low else ""
     yield _line(

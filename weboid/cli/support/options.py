@@ -169,6 +169,13 @@ FRONTIER = _address("A frontier in Redis, redis://host:port/number?frontier=NAME
 DATABASE = _address(
     "Index, link registry and decisions in PostgreSQL, postgresql://user@host:port/name", INDEX_URL, show_envvar=True
 )
+STORAGE = option(
+    "Object storage for closed WARCs, s3://bucket/prefix, instead of [storage] url.",
+    "--storage",
+    default="",
+    metavar="URL",
+    envvar="WEBOID_STORAGE",
+)
 DEDUP = _address("A dedup index in Redis, redis://host:port/number?index=NAME", "WEBOID_DEDUP")
 
 
@@ -179,6 +186,7 @@ class SharedStores:
     frontier_url: str = ""
     database_url: str = ""
     dedup_url: str = ""
+    storage_url: str = ""
 
     def applied_to(self, settings: Settings) -> Settings:
         """Return the profile with these addresses; ConfigError: one is invalid, or they conflict."""
@@ -186,14 +194,18 @@ class SharedStores:
         if self.dedup_url:
             proxy = replace(settings.proxy, dedup_url=self.dedup_url)
             settings = replace(settings, proxy=proxy)
+        if self.storage_url:
+            settings = replace(settings, storage=replace(settings.storage, url=self.storage_url))
         check_trial_stores(settings)
         check_settings(settings, source="the command line")
         return settings
 
 
-def shared_stores(frontier_url: str = FRONTIER, database_url: str = DATABASE, dedup_url: str = DEDUP) -> SharedStores:
+def shared_stores(
+    frontier_url: str = FRONTIER, database_url: str = DATABASE, dedup_url: str = DEDUP, storage_url: str = STORAGE
+) -> SharedStores:
     """Return the shared stores that the options name."""
-    return SharedStores(frontier_url, database_url, dedup_url)
+    return SharedStores(frontier_url, database_url, dedup_url, storage_url)
 
 
 SHARED = made_by(shared_stores)
