@@ -1,0 +1,184 @@
+"""Frame of the console's pages: the stores that they read, templates, navigation and pictures."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from core.clock import Clock
+from core.config.settings import Settings
+from core.layout import Layout
+from core.timestamps import format_duration
+from crawler.frontier.base import Frontier
+from crawler.status.collection_status import StatusReader
+from playback.access.control import AccessControl
+from playback.access.decision_store import DecisionStore
+from playback.access.level_store import LevelStore
+from playback.web.i18n import localized_path, noop, page_language, short_moment, translate
+from playback.web.page_renderer import PageRenderer, path_with_query, scripted_headers
+from playback.web.page_store import PageRecords, PageStore
+from playback.web.registry.registry_service import RegistrySource
+from warc.artifact_reader import ArtifactReader
+from warc.index.database import IndexDatabase
+
+HERE = Path(__file__).parent
+CONSOLE_PATH = "/console"
+PICTURE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, max-age=3600",
+    "Content-Disposition": "inline",
+}
+_SECTIONS = (
+    ("", noop("Overview"), "reader"),
+    ("crawl", noop("Crawl"), "reader"),
+    ("captures", noop("Captures"), "reader"),
+    ("links", noop("Links"), "reader"),
+    ("bot", noop("Bot"), "reviewer"),
+    ("rules", noop("Rules"), "reviewer"),
+    ("settings", noop("Settings"), "operator"),
+    ("health", noop("Health"), "operator"),
+)
+_OUTCOMES = {
+    "complete": noop("Complete"),
+    "partial": noop("Partial"),
+    "failed": noop("Failed"),
+    "skipped": noop("Skipped"),
+    "retry": noop("Will be retried"),
+}
+_STATES = {
+    "queued": noop("Waiting"),
+    "claimed": noop("In work"),
+    "done": noop("Archived"),
+    "skipped": noop("Skipped"),
+    "dead": noop("Failed"),
+}
+_ROLES = {
+    "reader": noop("Reader"),
+    "reviewer": noop("Reviewer"),
+    "curator": noop("Curator"),
+    "operator": noop("Operator"),
+    "admin": noop("Administrator"),
+}
+
+
+class ConsoleUser(Protocol):
+    """Signed-in user, as pages need it."""
+
+    name: str
+    role: str
+    csrf: str  # token of the session's forms
+
+    def may(self, role: str) -> bool:
+        """Return True when the user has the role or a higher one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleStores:
+    """Stores of a collection that the pages read. Thread-safe."""
+
+    layout: Layout
+    settings: Settings
+    status: StatusReader
+    frontier: Callable[[], Frontier | None]  # None while there is none
+    database: IndexDatabase
+    access: AccessControl
+    decisions: DecisionStore
+    levels: LevelStore
+    registry: RegistrySource
+    clock: Clock
+
+    def pages(self, user: "ConsoleUser") -> PageStore:
+        """Return the captures that the user may see: curators all, others those that readers are shown."""
+        return PageStore(self.database, None if user.may("curator") else self.access)
+
+    def records(self, user: "ConsoleUser") -> PageRecords:
+        """Return the artifacts of these captures."""
+        return PageRecords(self.pages(user), ArtifactReader(self.layout))
+
+
+class ConsoleFrame:
+    """Renderer of the console's pages."""
+
+    def __init__(
+        self,
+        *,
+        archive_name: str = "",
+        front_origin: str = "",
+        operation_path: Callable[[str], str],
+        has_registry: Callable[[], bool],
+    ) -> None:
+        """Create the templates; `operation_path` gives the address of an operation's form by its name."""
+        self.front_origin = front_origin  # of the reader pages; empty when they are not known
+        self._render = PageRenderer(
+            front_origin,
+            archive_name,
+            (HERE / "templates",),
+            front_origin=front_origin,
+            console_path=console_path,
+            operation_path=operation_path,
+            sign_out_path=operation_path("sign_out"),
+            navigation=lambda user: [
+                (key, translate(name))
+                for key, name, role in _SECTIONS
+                if user.may(role) and (has_registry() or key not in ("links", "bot"))
+            ],
+            role_name=lambda role: translate(_ROLES[role]),
+            outcome_name=lambda outcome: translate(_OUTCOMES[outcome]) if outcome in _OUTCOMES else outcome,
+            state_name=state_name,
+            advice=lambda reason: translate(next_step(reason)),
+        )
+        self._render.add_filters(
+            duration=lambda value: format_duration(value.total_seconds() if isinstance(value, timedelta) else value),
+            clock=short_moment,
+        )
+
+    def __call__(self, template: str, user: ConsoleUser, code: int = 200, **values: Any) -> Response:
+        """Render a page of the section `section` in the user's language."""
+        values = {"done": "", "error": "", "here": page_language.get().path, "user": user, **values}
+        headers = {**scripted_headers("")}
+        return self._render(f"console/{template}", code, headers, **values)
+
+
+def console_path(*parts: str, **query: str) -> str:
+    """Return the path of a console page, with the language prefix that the user chose."""
+    steps = "/".join(quote(part, safe="") for part in parts if part)
+    return path_with_query(localized_path(f"{CONSOLE_PATH}/{steps}" if steps else CONSOLE_PATH), query)
+
+
+def state_name(state: str) -> str:
+    """Return the name of an `ItemState` in the user's language."""
+    return translate(_STATES[state])
+
+
+_NEXT_STEPS = (
+    (("host down",), noop("The host could not be reached several times. Check its address, then resume the host.")),
+    (("dns",), noop("The name does not resolve. Correct the address, or remove it.")),
+    (("connect", "net::ERR_CONNECTION"), noop("The server did not answer. Retry later.")),
+    (("tls", "net::ERR_CERT", "net::ERR_SSL"), noop("The certificate or TLS failed. Retry later, or accept the loss.")),
+    (("deadline", "net::ERR_TIMED_OUT"), noop("The page took too long. Raise visit.timeout_s for this host.")),
+    (("crashed", "closed", "browser"), noop("The page ended its browser. Raise browser.page_memory_mb, or retry.")),
+    (("internal error",), noop("A fault of Weboid. Report it with the traceback in the log.")),
+    (("robots",), noop("robots.txt forbids the page. Set policy.robots where you have permission.")),
+    (("blacklist", "list"), noop("A rule of this archive forbids the page. Change the rule if it is wrong.")),
+    (("autoblacklist", "challenge"), noop("The site refuses crawlers. Slow down, or ask its operator for access.")),
+    (("scope", "budget"), noop("The page is outside the crawl's scope or limits. Raise them to include it.")),
+    (("address", "host", "port"), noop("The address is not on the public web. Allow its network under [egress].")),
+    (("failed link",), noop("The last visit found no page there. It is tried again later.")),
+    (("noarchive",), noop("The page opts out of archiving.")),
+)
+_OTHER_STEP = noop("See the examples, then retry the pages.")
+
+
+def next_step(reason: str) -> str:
+    """Return the advice for a group of failures by the first words of their reason, in the source language.
+
+    >>> next_step("dns")
+    'The name does not resolve. Correct the address, or remove it.'
+    """
+    return next((text for starts, text in _NEXT_STEPS if reason.startswith(starts)), _OTHER_STEP)
