@@ -29,7 +29,14 @@ from playback.web.page_store import CapturedPage, TimeSpan
 from playback.web.text_diff import compare_texts
 from playback.web.url_history import CAPTURES_SHOWN, CaptureCalendar, list_captures, span_of
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
-from weboid.console.page_frame import CONSOLE_PATH, PICTURE_HEADERS, ConsoleFrame, ConsoleStores, console_path
+from weboid.console.page_frame import (
+    ALL_CAPTURES_ROLE,
+    CONSOLE_PATH,
+    PICTURE_HEADERS,
+    ConsoleFrame,
+    ConsoleStores,
+    console_path,
+)
 
 PARTS_SHOWN = 200
 RECORDS_SHOWN = 200
@@ -107,7 +114,10 @@ class CapturePages:
         """Return calendar and list of a URL's captures."""
         url, period = request.query_params.get("url", "")[:20_000], request.query_params.get("period", "")
         pages = self._stores.pages(request.state.user)
-        calendar = CaptureCalendar(pages.moments(url))
+        if request.state.user.may(ALL_CAPTURES_ROLE):
+            calendar = CaptureCalendar.of_days(pages.days(url))
+        else:
+            calendar = CaptureCalendar(pages.moments(url))
         span = span_of(period) if len(period) in (4, 6, 8) and period.isdecimal() else None
         if span is None and len(period) == 14:
             span = TimeSpan(_BEGIN, moment_of(period) + timedelta(seconds=1))
@@ -207,7 +217,7 @@ class CapturePages:
         )
         facts: dict[str, Any] = {"title": page.label, "mainPageUrl": page.url}
         asked = ExportRequest(Path(folder.name, filename), selection, facts, stores.clock.now(), form=form)
-        access = None if request.state.user.may("curator") else stores.access
+        access = None if request.state.user.may(ALL_CAPTURES_ROLE) else stores.access
         try:
             count = CollectionExport(stores.layout, stores.database, access).write(asked)
         except InputError as error:

@@ -27,6 +27,7 @@ from warc.index.database import IndexDatabase
 
 HERE = Path(__file__).parent
 CONSOLE_PATH = "/console"
+ALL_CAPTURES_ROLE = "curator"  # sees captures that readers are not shown
 PICTURE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
@@ -95,7 +96,7 @@ class ConsoleStores:
 
     def pages(self, user: "ConsoleUser") -> PageStore:
         """Return the captures that the user may see: curators all, others those that readers are shown."""
-        return PageStore(self.database, None if user.may("curator") else self.access)
+        return PageStore(self.database, None if user.may(ALL_CAPTURES_ROLE) else self.access)
 
     def records(self, user: "ConsoleUser") -> PageRecords:
         """Return the artifacts of these captures."""

@@ -1,17 +1,21 @@
 """A collection in the middle of a crawl: pages with pictures, a queue, hosts in trouble, a wiki's links and bot edits."""
 
+import io
 import json
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from core.config.settings import FrontierSettings, PolitenessSettings
+from PIL import Image, ImageDraw
+
+from core.config.settings import FrontierSettings, PolitenessSettings, Settings
 from core.layout import Layout
 from core.page_classes import PageClass
 from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
-from crawler.frontier.base import Frontier, NewItem
+from crawler.frontier.base import JOB_ORDER, Frontier, Lane, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
+from crawler.jobs.crawl_job import Job
 from links.registry.bot_edits import EditChange, EditState, IntendedEdit, edits_by_id, move_edit, record_intended_edit
 from links.registry.database import open_registry_store
 from links.states import LinkState
@@ -45,7 +49,7 @@ def make_collection(root: Path) -> Layout:
             at = NOW - timedelta(minutes=3 * number)
             outcome = VisitOutcome.PARTIAL if number % 4 == 0 else VisitOutcome.COMPLETE
             page_id = builder.page(
-                url, f"<h1>{title}</h1>", at=at, title=title, shot=picture(number), text=f"{title}\nAll of it.",
+                url, f"<h1>{title}</h1>", at=at, title=title, shot=picture(number, title), text=f"{title}\nAll of it.",
                 outcome=outcome, reason="missing: 2 of 31 resources" if number % 4 == 0 else "",
             )  # fmt: skip
             lines.append(log_line(at, str(outcome), url, page_id=page_id))
@@ -77,9 +81,26 @@ def make_collection(root: Path) -> Layout:
     return layout
 
 
-def picture(seed: int) -> bytes:
-    """A screenshot, small."""
-    return drawing.packed(drawing.page(seed, 800, 1280)[::2, ::2].copy())
+def picture(seed: int, title: str = "Reading room") -> bytes:
+    """A screenshot of a page with a heading, a photo and text."""
+    chosen = random.Random(seed)
+    image = Image.new("RGB", (640, 400), "white")
+    pen = ImageDraw.Draw(image)
+    tint = tuple(chosen.randrange(30, 130) for _ in range(3))
+    pen.rectangle((0, 0, 640, 44), fill=tint)
+    pen.text((24, 10), title, fill="white", font=drawing.font(20))
+    for row in range(150):  # a hill under a sky
+        sky = tuple(min(255, 120 + value + row // 2) for value in tint)
+        pen.line((24, 64 + row, 374, 64 + row), fill=sky)
+    ridge = [(24 + 7 * x, 180 - chosen.randrange(60) // 3 - 2 * min(x, 50 - x)) for x in range(51)]
+    pen.polygon([*ridge, (374, 214), (24, 214)], fill=tuple(value // 2 + 30 for value in tint))
+    for line in range(7):
+        pen.text((396, 64 + 22 * line), drawing.words(chosen, 3), fill="#333", font=drawing.font(13))
+    for line in range(7):
+        pen.text((24, 232 + 22 * line), drawing.words(chosen, 9), fill="#333", font=drawing.font(13))
+    with io.BytesIO() as file:
+        image.save(file, "PNG")
+        return file.getvalue()
 
 
 def log_line(at: datetime, outcome: str, url: str, *, reason: str = "", page_id: str = "") -> str:
@@ -93,8 +114,10 @@ def log_line(at: datetime, outcome: str, url: str, *, reason: str = "", page_id:
 def fill_frontier(frontier: Frontier) -> None:
     """An hour of a crawl: ended, failed, skipped, waiting and claimed items."""
     rng = random.Random(7)
+    job = Job("council-2026", ("https://council.example/",), Settings(), Lane.STANDARD, NOW - 60 * MINUTE)
+    frontier.give_order(JOB_ORDER, job.name, job.to_json())
     for ago in range(59, -1, -1):
-        at = NOW - ago * MINUTE
+        at = NOW - ago * MINUTE - timedelta(seconds=10)
         hosts = [*SITES, "archive.example", "journal.example", "gone.example"]
         done = rng.randrange(4, 11)
         frontier.add(
@@ -106,7 +129,7 @@ def fill_frontier(frontier: Frontier) -> None:
             now=at - MINUTE,
         )
         for item in frontier.claim(now=at, worker="vm:4711.0", limit=done):
-            use = {"now": at, "duration": timedelta(seconds=rng.randrange(2, 9)), "delay": timedelta(0)}
+            use = {"now": at, "duration": timedelta(seconds=rng.randrange(2, 9)), "delay": timedelta(seconds=1)}
             if item.host == "gone.example":
                 frontier.fail(item, reason="dns: gone.example does not resolve", **use)  # type: ignore[arg-type]
             elif rng.random() < 0.06:

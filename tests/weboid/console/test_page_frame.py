@@ -33,9 +33,16 @@ PAGES = {
     "link": "/links/{link}",
     "bot": "/bot",
     "rules": "/rules",
-    "settings": "/settings?all=1",
+    "settings": "/settings",
     "health": "/health",
 }
+
+
+def addresses(console: Console) -> dict[str, str]:
+    """The paths of all pages by name."""
+    newest, older, _ = console.page_ids()
+    link = console.get("/links", q=DEAD).text.partition("/console/links/")[2].partition('"')[0]
+    return {name: path.format(newest=newest, older=older, link=link) for name, path in PAGES.items()}
 
 
 @IN_BROWSER
@@ -44,33 +51,38 @@ async def test_axe_finds_nothing_on_any_page(
     size: tuple[int, int], dark: bool, console: Console, screen: Screen
 ) -> None:
     """Names, contrast, landmarks; nothing is wider than the window; no markup of the web runs."""
-    newest, older, _ = console.page_ids()
-    link = console.get("/links", q=DEAD).text.partition("/console/links/")[2].partition('"')[0]
     found = {}
-    for name, path in PAGES.items():
-        where = path.format(newest=newest, older=older, link=link)
-        await screen.open(f"{console.address}{'/de' if dark else ''}/console{where}", size=size, dark=dark)
+    for name, path in addresses(console).items():
+        await screen.open(f"{console.address}{'/de' if dark else ''}/console{path}", size=size, dark=dark)
         found[name] = await screen.findings()
         if await screen.value("document.documentElement.scrollWidth > innerWidth"):
             found[name].append("wider than the window")
         if await screen.value("'pwned' in window"):
             found[name].append("markup of a page ran")
-        await keep(screen, name, size, dark=dark)
 
     assert {name: each for name, each in found.items() if each} == {}
 
 
-async def keep(screen: Screen, name: str, size: tuple[int, int], *, dark: bool) -> None:
-    """Keep the page as a picture of the documentation, when one is asked for."""
-    folder = os.environ.get("WEBOID_PICTURES")
-    if folder is None:
-        return
-    height = min(await screen.value("document.documentElement.scrollHeight"), 1_600)
-    await screen.send(
-        "Emulation.setDeviceMetricsOverride", width=size[0], height=height, deviceScaleFactor=1, mobile=False
-    )
-    picture = Image.open(io.BytesIO(await screen.picture()))
-    save_picture(picture, Path(folder, f"console-{name}{'-phone' if dark else ''}.png"))
+@IN_BROWSER
+@pytest.mark.skipif("WEBOID_PICTURES" not in os.environ, reason="makes pictures of the documentation")
+async def test_pictures_of_the_documentation(console: Console, screen: Screen) -> None:
+    """Each page in both themes and sizes, side by side."""
+    for name, path in addresses(console).items():
+        shots = []
+        for size, dark in (((1280, 900), False), ((1280, 900), True), ((390, 844), False), ((390, 844), True)):
+            await screen.open(f"{console.address}/console{path}", size=size, dark=dark)
+            height = min(await screen.value("document.documentElement.scrollHeight"), 1_500)
+            metrics = {"width": size[0], "height": height, "deviceScaleFactor": 1, "mobile": False}
+            await screen.send("Emulation.setDeviceMetricsOverride", **metrics)
+            shots.append(Image.open(io.BytesIO(await screen.picture())).convert("RGB").reduce(2))
+        sheet = Image.new(
+            "RGB", (sum(each.width + 12 for each in shots) - 12, max(each.height for each in shots)), "grey"
+        )
+        place = 0
+        for shot in shots:
+            sheet.paste(shot, (place, 0))
+            place += shot.width + 12
+        save_picture(sheet, Path(os.environ["WEBOID_PICTURES"], f"console-{name}.png"))
 
 
 @IN_BROWSER
