@@ -102,7 +102,7 @@ class CapturePages:
         address = partial(console_path, "captures", q=asked.get("q", ""), **{"in": asked.get("in", "")})
         return self._frame(
             "captures.html",
-            request.state.user,
+            request,
             section="captures",
             question=question,
             found=found,
@@ -126,7 +126,7 @@ class CapturePages:
         year = int(period[:4]) if span is not None else years[-1].number if years else 0
         return self._frame(
             "versions.html",
-            request.state.user,
+            request,
             section="captures",
             url=url,
             period=period,
@@ -152,7 +152,7 @@ class CapturePages:
         has_copy = page.has_copy and bool(self._frame.front_origin)
         return self._frame(
             "capture.html",
-            user,
+            request,
             section="captures",
             page=page,
             older=next(iter(before), None),
@@ -180,7 +180,7 @@ class CapturePages:
         older, newer = sorted((found[each] for each in wanted), key=lambda page: page.captured_at)
         before, after = map(self._stores.records(user).text, (older, newer))
         difference = compare_texts(before, after) if before is not None and after is not None else None
-        return self._frame("compare.html", user, section="captures", older=older, newer=newer, difference=difference)
+        return self._frame("compare.html", request, section="captures", older=older, newer=newer, difference=difference)
 
     def picture(self, request: Request) -> Response:
         """Return a picture of the page, by default the whole page."""

@@ -163,7 +163,7 @@ class CrawlPages:
         view, holdings = status.frontier, status.holdings
         return self._frame(
             "overview.html",
-            request.state.user,
+            request,
             section="",
             status=status,
             chart=minute_chart(view.minutes) if view else None,
@@ -182,7 +182,7 @@ class CrawlPages:
         known = {each.host: each for each in (*view.longest, *view.slowest)} if view else {}
         return self._frame(
             "crawl.html",
-            request.state.user,
+            request,
             section="crawl",
             status=status,
             queue_hosts=sorted(known.values(), key=lambda each: (-each.waiting, each.host))[:20],
@@ -193,7 +193,7 @@ class CrawlPages:
     def workers(self, request: Request) -> Response:
         """Return the pages in the workers, as a part of the page."""
         status = self._stores.status.status()
-        return self._frame("workers.html", request.state.user, **self._workers(request, status))
+        return self._frame("workers.html", request, **self._workers(request, status))
 
     def queue(self, request: Request) -> Response:
         """Return items of the queue by state, host or address."""
@@ -210,7 +210,7 @@ class CrawlPages:
             found = frontier.ls(ItemState(state), limit=LISTED, host=host or None)
         return self._frame(
             "queue.html",
-            request.state.user,
+            request,
             section="crawl",
             state=state,
             host=host,
@@ -234,7 +234,7 @@ class CrawlPages:
     def _new(self, request: Request, fields: Mapping[str, str], estimate: "CrawlEstimate | None") -> Response:
         return self._frame(
             "new.html",
-            request.state.user,
+            request,
             section="crawl",
             fields=defaultdict(str, fields),
             scopes=[(kind, translate(name)) for kind, name in _SCOPES.items()],
@@ -256,7 +256,7 @@ class CrawlPages:
         query = {"q": words, "outcome": outcome, "before": str(further)}
         return self._frame(
             "log.html",
-            request.state.user,
+            request,
             section="crawl",
             lines=lines,
             words=words,

@@ -152,7 +152,7 @@ class LinkPages:
         more = console_path("links", q=words, state=state, after=str(rows[LISTED - 1].id)) if len(rows) > LISTED else ""
         return self._frame(
             "links.html",
-            request.state.user,
+            request,
             section="links",
             words=words,
             state=state,
@@ -179,7 +179,7 @@ class LinkPages:
         stage = facts.replacement and _STAGES[ProposalStage(facts.replacement.state)]
         return self._frame(
             "link.html",
-            request.state.user,
+            request,
             section="links",
             facts=facts,
             line=link_line(facts.row),
@@ -208,7 +208,7 @@ class LinkPages:
             edits = edit_lines(reader, states, limit=EDITS_SHOWN, wiki=wiki, with_changes=True)
         return self._frame(
             "bot.html",
-            request.state.user,
+            request,
             section="bot",
             wikis=wikis,
             edits=edits,

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from core.clock import Clock
@@ -139,11 +140,23 @@ class ConsoleFrame:
             clock=short_moment,
         )
 
-    def __call__(self, template: str, user: ConsoleUser, code: int = 200, **values: Any) -> Response:
-        """Render a page of the section `section` in the user's language."""
-        values = {"done": "", "error": "", "here": page_language.get().path, "user": user, **values}
-        headers = {**scripted_headers("")}
-        return self._render(f"console/{template}", code, headers, **values)
+    def __call__(self, template: str, request: Request, code: int = 200, **values: Any) -> Response:
+        """Render a page for the request's user, ``request.state.user``; ``done`` in its query names a done operation."""
+        done = DONE.get(request.query_params.get("done", ""), "")
+        values = {"done": done and translate(done), "error": "", "here": _without_done(request), **values}
+        user = request.state.user
+        return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
+
+    def problem(self, request: Request, code: int, text: str, back: str = "") -> Response:
+        """Return the page of an operation that was refused, with the reason and the way back."""
+        return self("problem.html", request, code, section=None, error=text, back=back or console_path())
+
+
+def _without_done(request: Request) -> str:
+    """Return path and query of the request, with the language prefix, without the message of an operation."""
+    query = [(key, value) for key, value in request.query_params.multi_items() if key != "done"]
+    path = page_language.get().prefix + page_language.get().path.partition("?")[0]
+    return f"{path}?{urlencode(query)}" if query else path
 
 
 def console_path(*parts: str, **query: str) -> str:
@@ -157,6 +170,27 @@ def state_name(state: str) -> str:
     return translate(_STATES[state])
 
 
+DONE = {
+    "save_capture": noop("The page will be captured."),
+    "create_crawl": noop("The crawl has been queued."),
+    "pause_crawl": noop("Paused; pages in work finish."),
+    "resume_crawl": noop("Pages begin again."),
+    "stop_crawl": noop("Stopping after the pages in work."),
+    "pause_host": noop("The host is paused."),
+    "resume_host": noop("The host may be visited again."),
+    "retry_items": noop("Queued again."),
+    "move_items": noop("Moved to the front of the queue."),
+    "drop_items": noop("Removed from the queue."),
+    "add_policy": noop("The rule applies within a second."),
+    "remove_policy": noop("The rule has been removed."),
+    "add_takedown": noop("Taken down."),
+    "lift_takedown": noop("The take-down has been lifted."),
+    "set_level": noop("The level has been set."),
+    "mark_links": noop("The links have been marked."),
+    "remove_replacement": noop("The proposal has been removed."),
+    "set_bot": noop("The bot has been switched."),
+    "review_edit": noop("The review has been stored."),
+}
 _NEXT_STEPS = (
     (("host down",), noop("The host could not be reached several times. Check its address, then resume the host.")),
     (("dns",), noop("The name does not resolve. Correct the address, or remove it.")),

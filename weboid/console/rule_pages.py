@@ -98,7 +98,7 @@ class RulePages:
             levels = [each for each in levels if words in str(each.target)]
         return self._frame(
             "rules.html",
-            request.state.user,
+            request,
             section="rules",
             words=words,
             entries=sorted(shown, key=lambda each: each.made_at, reverse=True)[:ROWS_SHOWN],
@@ -129,7 +129,7 @@ class RulePages:
         has_all = request.query_params.get("all") == "1"
         return self._frame(
             "settings.html",
-            request.state.user,
+            request,
             section="settings",
             path=str(path),
             has_file=path.exists(),
@@ -145,4 +145,4 @@ class RulePages:
         findings = (
             check_setup(self._stores.layout.root, self._stores.settings) if "run" in request.query_params else None
         )
-        return self._frame("health.html", request.state.user, section="health", findings=findings)
+        return self._frame("health.html", request, section="health", findings=findings)
