@@ -15,7 +15,7 @@ from playback.access.takedowns import (
     lift_takedowns,
     list_takedowns,
 )
-from tests.weboid.console.conftest import Console
+from tests.support.console_server import Console
 from tests.weboid.console.sample_collection import NOW, STORY
 
 
@@ -31,7 +31,7 @@ def test_search_finds_titles_and_sites(console: Console) -> None:
 
 def test_versions_have_a_calendar_and_two_are_compared(console: Console) -> None:
     """Text that changed is marked; without a capture the page says so."""
-    newest, older, _ = console.page_ids()
+    newest, older, _ = console.page_ids(STORY)
 
     versions = console.get("/captures/url", url=STORY).text
     compared = console.get("/captures/compare", a=newest, b=older).text
@@ -51,7 +51,7 @@ def test_a_period_that_is_none_is_not_an_error(period: str, console: Console) ->
 
 def test_a_capture_shows_its_parts_and_records(console: Console) -> None:
     """Sizes and states of the requests; where the records are."""
-    text = console.get(f"/captures/{console.page_ids()[0]}").text
+    text = console.get(f"/captures/{console.page_ids(STORY)[0]}").text
 
     assert "4 requests" in text
     assert "25.8 kB received" in text
@@ -63,7 +63,7 @@ def test_a_capture_shows_its_parts_and_records(console: Console) -> None:
 
 def test_downloads_hold_the_capture(console: Console) -> None:
     """Picture, text, manifest, and packages that other tools read."""
-    page_id = console.page_ids()[0]
+    page_id = console.page_ids(STORY)[0]
 
     def file(name: str) -> bytes:
         answer = console.get(f"/captures/{page_id}/file/{name}")
@@ -86,7 +86,7 @@ def test_downloads_hold_the_capture(console: Console) -> None:
 
 def test_pictures_are_served_as_pictures_only(console: Console) -> None:
     """What is stored came from a browser that showed a hostile page."""
-    answer = console.get(f"/captures/{console.page_ids()[0]}/picture", kind="thumbnail")
+    answer = console.get(f"/captures/{console.page_ids(STORY)[0]}/picture", kind="thumbnail")
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/jpeg")
     assert answer.headers["x-content-type-options"] == "nosniff"

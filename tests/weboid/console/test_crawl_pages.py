@@ -9,7 +9,7 @@ import pytest
 from core.timestamps import warc_date
 from crawler.frontier.base import MinuteCounts, NewItem
 from crawler.status.collection_status import CollectionHoldings
-from tests.weboid.console.conftest import Console
+from tests.support.console_server import Console
 from tests.weboid.console.sample_collection import NOW, log_line
 from weboid.console import crawl_pages
 from weboid.console.crawl_pages import days_left, minute_chart, search_log
@@ -86,7 +86,7 @@ def test_the_overview_counts(console: Console) -> None:
     text = console.get().text
 
     stats = console.frontier.stats(NOW)
-    assert f"<strong>{stats.queued}</strong>" in text
+    assert f"<strong>{stats.queued:,}</strong>" in text
     assert "The name does not resolve" in text
     assert "refuses.example" in text
     assert "status 429" in text

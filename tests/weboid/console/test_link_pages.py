@@ -1,7 +1,7 @@
 """Links and bot edits in the console."""
 
+from tests.support.console_server import Console
 from tests.support.registry_shelf import DEAD
-from tests.weboid.console.conftest import Console
 
 
 def test_links_are_found_by_host_state_and_address(console: Console) -> None:

@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from tests.support.browser_screen import Screen
+from tests.support.console_server import ROLES, Console
 from tests.support.documentation_pictures import save_picture
 from tests.support.registry_shelf import DEAD
-from tests.weboid.console.conftest import ROLES, Console
 from tests.weboid.console.sample_collection import STORY
 from weboid.console.page_frame import next_step
 
@@ -40,7 +40,7 @@ PAGES = {
 
 def addresses(console: Console) -> dict[str, str]:
     """The paths of all pages by name."""
-    newest, older, _ = console.page_ids()
+    newest, older, _ = console.page_ids(STORY)
     link = console.get("/links", q=DEAD).text.partition("/console/links/")[2].partition('"')[0]
     return {name: path.format(newest=newest, older=older, link=link) for name, path in PAGES.items()}
 

@@ -10,7 +10,7 @@ from core.layout import CONFIG_FILE
 from crawler.frontier.base import POLICY_ORDER
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry
 from playback.access.takedowns import Takedown, TakedownKind, add_takedowns
-from tests.weboid.console.conftest import Console
+from tests.support.console_server import Console
 from tests.weboid.console.sample_collection import NOW
 from weboid.console.rule_pages import setting_rows
 
