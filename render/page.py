@@ -91,8 +91,8 @@ class BrowserPage:
         self.timers = PageTimers(clock, longest_timer_s())
         self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
         self.workers: ServiceWorkers | None = None  # None before the first
-        # Newest live picture, base64 of a JPEG, and the browser's number to acknowledge; None: none are made
-        self._live: tuple[str, int] | None = None
+        self._live: str | None = None  # newest live picture, base64 of a JPEG; None: none are made
+        self._is_drawing = False  # True while the browser makes the next one
         self.log.on_worker_response = lambda response: self._made_workers().answered(response)
         # Its cross-site frames and workers
         self.children = ChildTargets(
@@ -266,29 +266,27 @@ class BrowserPage:
                 raise PageClosedError(self.gone)
 
     def take_live_picture(self) -> str:
-        """Return the newest picture of the page as it changes, base64 of a small JPEG; empty without a new one.
+        """Return the newest picture of the page, base64 of a small JPEG, once, and ask for the next; empty without one.
 
-        The first call starts the pictures. The browser makes the next one only after this one was taken, so the rate
-        of calls is the most that they cost. `end_live_pictures` and the end of the page stop them.
+        The browser draws one picture per call, so the rate of calls is what they cost; the first call returns none.
         """
-        if self._live is None:
+        picture, self._live = self._live or "", ""
+        if not self._is_drawing:
+            self._is_drawing = True
             self.post("Page.startScreencast", LIVE_PICTURE)
-            self._live = ("", 0)
-        picture, number = self._live
-        if picture:
-            self.post("Page.screencastFrameAck", {"sessionId": number})
-            self._live = ("", 0)
         return picture
 
     def end_live_pictures(self) -> None:
         """Stop `take_live_picture`."""
-        if self._live is not None:
-            self._live = None
+        if self._is_drawing:
+            self._is_drawing = False
             self.post("Page.stopScreencast")
+        self._live = None
 
     def _live_picture_made(self, params: dict[str, Any]) -> None:
-        if self._live is not None:
-            self._live = (params["data"], params["sessionId"])
+        if self._is_drawing:
+            self.end_live_pictures()
+            self._live = params["data"]
 
     def halt(self) -> None:
         """Stop scripts, even one that never ends, and loading; block navigation.

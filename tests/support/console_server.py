@@ -10,7 +10,6 @@ import httpx
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Mount
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.clock import SystemClock
@@ -23,13 +22,13 @@ from net.http_server import ConnectionLimits, HttpServer, open_listener, running
 from playback.access.control import AccessControl
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
-from playback.web.page_renderer import HERE, LanguageMiddleware
+from playback.web.page_renderer import LanguageMiddleware
 from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database
 from weboid.console.capture_pages import CapturePages
 from weboid.console.crawl_pages import CrawlPages
 from weboid.console.link_pages import LinkPages
-from weboid.console.page_frame import ConsoleFrame, ConsoleStores
+from weboid.console.page_frame import ConsoleFrame, ConsoleStores, static_files
 from weboid.console.rule_pages import RulePages
 
 ROLES = ("reader", "reviewer", "curator", "operator", "admin")
@@ -106,9 +105,11 @@ def serve_console(layout: Layout) -> Iterator[Console]:
             has_registry=registry.is_there,
         )
         pages = (CrawlPages, CapturePages, LinkPages, RulePages)
-        static = StaticFiles(directory=HERE / "static", packages=[("weboid.console", "static")])
         app = Starlette(
-            routes=[*(route for each in pages for route in each(stores, frame).routes()), Mount("/static", static)],
+            routes=[
+                *(route for each in pages for route in each(stores, frame).routes()),
+                Mount("/static", static_files()),
+            ],
             middleware=[Middleware(LanguageMiddleware, default="en"), Middleware(AsUser, user=user)],
         )
         listener = open_listener("127.0.0.1", 0)

@@ -1,4 +1,11 @@
-"""Frame of the console's pages: the stores that they read, templates, navigation and pictures."""
+"""Frame of the console's pages: the stores that they read, templates, navigation and results of operations.
+
+An application serves the routes of `CrawlPages`, `CapturePages`, `LinkPages` and `RulePages`, made with one
+`ConsoleStores` and one `ConsoleFrame`, and `static_files` at ``/static``, behind `LanguageMiddleware`, to signed-in users
+only: ``request.state.user`` is a `ConsoleUser`. Pages change nothing: their forms are posted to ``operation_path(id)``
+with the fields of the operation, ``csrf`` and ``back``. The operation redirects to ``back`` with ``done=id`` in the query,
+whose message is in `DONE`, or answers with `ConsoleFrame.problem`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +16,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
 
 from core.clock import Clock
 from core.config.settings import Settings
@@ -20,6 +28,7 @@ from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
 from playback.web.i18n import localized_path, noop, page_language, short_moment, translate
+from playback.web.page_renderer import HERE as READER_FOLDER
 from playback.web.page_renderer import PageRenderer, path_with_query, scripted_headers
 from playback.web.page_store import PageRecords, PageStore
 from playback.web.registry.registry_service import RegistrySource
@@ -150,6 +159,11 @@ class ConsoleFrame:
     def problem(self, request: Request, code: int, text: str, back: str = "") -> Response:
         """Return the page of an operation that was refused, with the reason and the way back."""
         return self("problem.html", request, code, section=None, error=text, back=back or console_path())
+
+
+def static_files() -> StaticFiles:
+    """Return style sheets and scripts, those of the reader pages included."""
+    return StaticFiles(directory=READER_FOLDER / "static", packages=[("weboid.console", "static")])
 
 
 def _without_done(request: Request) -> str:

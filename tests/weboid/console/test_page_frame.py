@@ -71,6 +71,7 @@ async def test_pictures_of_the_documentation(console: Console, screen: Screen) -
         shots = []
         for size, dark in (((1280, 900), False), ((1280, 900), True), ((390, 844), False), ((390, 844), True)):
             await screen.open(f"{console.address}/console{path}", size=size, dark=dark)
+            await screen.value("for (const e of document.querySelectorAll('.hint .url')) e.textContent = 'weboid.toml'")
             height = min(await screen.value("document.documentElement.scrollHeight"), 1_500)
             metrics = {"width": size[0], "height": height, "deviceScaleFactor": 1, "mobile": False}
             await screen.send("Emulation.setDeviceMetricsOverride", **metrics)
