@@ -5,6 +5,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -39,6 +42,36 @@ class SignedIn:
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
+class TestAccounts:
+    """Two accounts, a token, and two changes."""
+
+    __test__ = False
+
+    def users(self) -> list[SimpleNamespace]:
+        """The accounts."""
+        added = datetime(2026, 11, 1, 9, tzinfo=UTC)
+        return [
+            SimpleNamespace(name=name, role=role, is_external=name == "Grace", added=added)
+            for name, role in (("Ada", "admin"), ("Grace", "curator"))
+        ]
+
+    def tokens(self) -> list[dict[str, Any]]:
+        """The tokens."""
+        about = {"id": 1, "name": "wiki", "owner": "Ada", "role": "operator", "scopes": ["save_capture"]}
+        return [{**about, "added": 1_795_000_000, "expires": None, "used": 1_795_600_000}]
+
+    def log_entries(self, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
+        """The changes."""
+        about = {
+            "moment": 1_795_600_000,
+            "actor": "Grace",
+            "fields": '{"host": "<b>refuses.example"}',
+            "outcome": "done",
+        }
+        entries = [{**about, "id": number, "operation": "pause_host"} for number in range(150, 0, -1)]
+        return [each for each in entries if before is None or each["id"] < before][:limit]
+
+
 @dataclass
 class Console:
     """A served console; `user` is who looks."""
@@ -51,7 +84,7 @@ class Console:
 
     def get(self, path: str = "", **query: str) -> httpx.Response:
         """A page."""
-        return httpx.get(f"{self.address}/console{path}", params=query, timeout=30)
+        return httpx.get(f"{self.address}/console{path}", params=query or None, timeout=30)
 
     def sign_in(self, client: httpx.Client) -> None:
         """Let the client be the user."""
@@ -95,8 +128,9 @@ def serve_console(layout: Layout) -> Iterator[Console]:
             front_origin="https://archive.example",
             operation_path=lambda name: f"/do/{name}",
             has_registry=registry.is_there,
+            has_accounts=True,
         )
-        app = AsUser(pages_app(stores, frame), user)
+        app = AsUser(pages_app(stores, frame, TestAccounts()), user)
         listener = open_listener("127.0.0.1", 0)
         ready, done = threading.Event(), asyncio.Event()
 

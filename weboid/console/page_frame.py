@@ -6,7 +6,7 @@ whose message is in `DONE`, or answers with `ConsoleFrame.problem`.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.clock import Clock
 from core.config.settings import Settings
@@ -42,6 +43,7 @@ from warc.index.database import IndexDatabase
 HERE = Path(__file__).parent
 CONSOLE_PATH = "/console"
 ALL_CAPTURES_ROLE = "curator"  # sees captures that readers are not shown
+_NO_RIGHT = noop("Your role does not allow this. Ask an administrator of this archive.")
 _MISSING = noop("There is no such page, or it has been removed.")
 _AWAY = noop("A store does not answer at the moment. Try again in a few seconds.")
 _LOG = logging.getLogger(__name__)
@@ -60,7 +62,13 @@ _SECTIONS = (
     ("rules", noop("Rules"), "reviewer"),
     ("settings", noop("Settings"), "operator"),
     ("health", noop("Health"), "operator"),
+    ("users", noop("Users"), "admin"),
+    ("audit", noop("Changes"), "operator"),
 )
+_PAGE_ROLES = {
+    **{key: role for key, _, role in _SECTIONS},
+    "crawl/queue": "reviewer", "crawl/log": "reviewer", "crawl/new": "operator",
+}
 _OUTCOMES = {
     "complete": noop("Complete"),
     "partial": noop("Partial"),
@@ -75,7 +83,7 @@ _STATES = {
     "skipped": noop("Skipped"),
     "dead": noop("Failed"),
 }
-_ROLES = {
+ROLE_NAMES = {
     "reader": noop("Reader"),
     "reviewer": noop("Reviewer"),
     "curator": noop("Curator"),
@@ -93,6 +101,22 @@ class ConsoleUser(Protocol):
 
     def may(self, role: str) -> bool:
         """Return True when the user has the role or a higher one."""
+        ...
+
+
+class AccountReader(Protocol):
+    """Accounts of the console, as pages show them."""
+
+    def users(self) -> Sequence[Any]:
+        """Return the accounts: name, role, is_external, added."""
+        ...
+
+    def tokens(self) -> Sequence[Mapping[str, Any]]:
+        """Return API tokens: id, name, owner, role, scopes, and added, expires and used in seconds since 1970."""
+        ...
+
+    def log_entries(self, *, before: int | None = None, limit: int = 50) -> Sequence[Mapping[str, Any]]:
+        """Return lines of the audit log, newest first: id, moment in seconds, actor, operation, fields, outcome."""
         ...
 
 
@@ -130,6 +154,7 @@ class ConsoleFrame:
         front_origin: str = "",
         operation_path: Callable[[str], str],
         has_registry: Callable[[], bool],
+        has_accounts: bool = False,
     ) -> None:
         """Create the templates; `operation_path` gives the address of an operation's form by its name."""
         self.front_origin = front_origin  # of the reader pages; empty when they are not known
@@ -144,9 +169,11 @@ class ConsoleFrame:
             navigation=lambda user: [
                 (key, translate(name))
                 for key, name, role in _SECTIONS
-                if user.may(role) and (has_registry() or key not in ("links", "bot"))
+                if user.may(role)
+                and (has_registry() or key not in ("links", "bot"))
+                and (has_accounts or key not in ("users", "audit"))
             ],
-            role_name=lambda role: translate(_ROLES[role]),
+            role_name=lambda role: translate(ROLE_NAMES[role]),
             outcome_name=lambda outcome: translate(_OUTCOMES[outcome]) if outcome in _OUTCOMES else outcome,
             state_name=state_name,
             advice=lambda reason: translate(next_step(reason)),
@@ -163,13 +190,26 @@ class ConsoleFrame:
         user = request.state.user
         return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
 
+    def sign_in(self, request: Request, code: int = 200, *, error: str = "", provider: str = "") -> Response:
+        """Return the page with name and password, posted to the operation ``sign_in`` with ``back``, a path.
+
+        `provider` is the address of the sign-in at an identity provider; empty: there is none.
+        """
+        back = request.query_params.get("back", "")
+        values = {"error": error, "provider": provider, "back": back}
+        return self._render("console/sign_in.html", code, scripted_headers(""), **values)
+
     def problem(self, request: Request, code: int, text: str, back: str = "") -> Response:
         """Return the page of an operation that was refused, with the reason and the way back."""
         return self("problem.html", request, code, section=None, error=text, back=back or console_path())
 
 
-def pages_app(stores: ConsoleStores, frame: ConsoleFrame) -> Starlette:
-    """Create the application of all pages below `CONSOLE_PATH`, with their style sheets and scripts at ``/static``."""
+def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: AccountReader | None = None) -> Starlette:
+    """Create the application of all pages below `CONSOLE_PATH`, with their style sheets and scripts at ``/static``.
+
+    `accounts` None: there are none to show.
+    """
+    from weboid.console.account_pages import AccountPages
     from weboid.console.capture_pages import CapturePages
     from weboid.console.crawl_pages import CrawlPages
     from weboid.console.link_pages import LinkPages
@@ -182,13 +222,33 @@ def pages_app(stores: ConsoleStores, frame: ConsoleFrame) -> Starlette:
         _LOG.warning("console.store_unavailable error=%s", error)
         return frame.problem(request, 503, translate(_AWAY), str(request.url.path))
 
-    pages = [each(stores, frame) for each in (CrawlPages, CapturePages, LinkPages, RulePages)]
+    kinds = (CrawlPages, CapturePages, LinkPages, RulePages)
+    routes = [route for each in kinds for route in each(stores, frame).routes()]
+    routes += AccountPages(accounts, frame).routes() if accounts is not None else []
     static = StaticFiles(directory=READER_FOLDER / "static", packages=[("weboid.console", "static")])
     return Starlette(
-        routes=[*(route for each in pages for route in each.routes()), Mount("/static", static)],
-        middleware=[Middleware(LanguageMiddleware, default=SOURCE)],
+        routes=[*routes, Mount("/static", static)],
+        middleware=[Middleware(LanguageMiddleware, default=SOURCE), Middleware(_RoleGuard, frame=frame)],
         exception_handlers={HTTPException: failed, TransientError: failed, UnavailableError: failed},
     )
+
+
+class _RoleGuard:
+    """Middleware that refuses pages whose role the user lacks."""
+
+    def __init__(self, app: ASGIApp, frame: ConsoleFrame) -> None:
+        self._app = app
+        self._frame = frame
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app: ASGIApp = self._app
+        if scope["type"] == "http":
+            request = Request(scope)
+            steps = request.url.path.removeprefix(CONSOLE_PATH).strip("/").split("/")
+            roles = [_PAGE_ROLES.get("/".join(steps[:count]), "reader") for count in (1, 2)]
+            if not all(map(request.state.user.may, roles)):
+                app = self._frame.problem(request, 403, translate(_NO_RIGHT))
+        await app(scope, receive, send)
 
 
 def _without_done(request: Request) -> str:
@@ -226,9 +286,12 @@ DONE = {
     "lift_takedown": noop("The take-down has been lifted."),
     "set_level": noop("The level has been set."),
     "mark_links": noop("The links have been marked."),
-    "remove_replacement": noop("The proposal has been removed."),
+    "remove_proposal": noop("The proposal has been removed."),
     "set_bot": noop("The bot has been switched."),
     "review_edit": noop("The review has been stored."),
+    "set_user": noop("The account has been stored."),
+    "remove_user": noop("The account has been removed."),
+    "remove_token": noop("The token has been removed."),
 }
 _NEXT_STEPS = (
     (("host down",), noop("The host could not be reached several times. Check its address, then resume the host.")),

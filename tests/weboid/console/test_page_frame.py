@@ -7,6 +7,7 @@ import io
 import os
 from pathlib import Path
 
+import httpx
 import pytest
 from PIL import Image
 
@@ -36,6 +37,8 @@ PAGES = {
     "rules": "/rules",
     "settings": "/settings",
     "health": "/health",
+    "users": "/users",
+    "audit": "/audit",
 }
 
 
@@ -52,6 +55,7 @@ async def test_axe_finds_nothing_on_any_page(
     size: tuple[int, int], dark: bool, console: Console, screen: Screen
 ) -> None:
     """Names, contrast, landmarks; nothing is wider than the window; no markup of the web runs."""
+    console.user.role = "admin"
     found = {}
     for name, path in addresses(console).items():
         await screen.open(f"{console.address}{'/de' if dark else ''}/console{path}", size=size, dark=dark)
@@ -68,6 +72,7 @@ async def test_axe_finds_nothing_on_any_page(
 @pytest.mark.skipif("WEBOID_PICTURES" not in os.environ, reason="makes pictures of the documentation")
 async def test_pictures_of_the_documentation(console: Console, screen: Screen) -> None:
     """Each page in both themes and sizes, side by side."""
+    console.user.role = "admin"
     for name, path in addresses(console).items():
         shots = []
         for size, dark in (((1280, 900), False), ((1280, 900), True), ((390, 844), False), ((390, 844), True)):
@@ -136,6 +141,34 @@ async def test_workers_are_shown_live_only_when_asked(console: Console, screen: 
     assert asked_before == {}
     assert list(asked) == [""]
     assert await screen.value("document.querySelectorAll('.workers .card').length") == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "role"),
+    [
+        ("/settings", "operator"),
+        ("/health", "operator"),
+        ("/users", "admin"),
+        ("/audit", "operator"),
+        ("/rules", "reviewer"),
+        ("/bot", "reviewer"),
+        ("/crawl/log", "reviewer"),
+        ("/crawl/queue", "reviewer"),
+        ("/crawl/new", "operator"),
+        ("/captures", "reader"),
+        ("", "reader"),
+    ],
+)
+def test_a_page_is_for_its_role_and_higher_ones(path: str, role: str, console: Console) -> None:
+    """Also in German, and below its address."""
+    allowed = {}
+    for each in ROLES:
+        console.user.role = each
+        answers = [console.get(path), httpx.get(f"{console.address}/de/console{path}")]
+        allowed[each] = {answer.status_code for answer in answers}
+
+    rank = ROLES.index(role)
+    assert allowed == {each: {200} if place >= rank else {403} for place, each in enumerate(ROLES)}
 
 
 @pytest.mark.parametrize("role", ROLES)
