@@ -7,9 +7,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import httpx
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.clock import SystemClock
@@ -22,14 +19,9 @@ from net.http_server import ConnectionLimits, HttpServer, open_listener, running
 from playback.access.control import AccessControl
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
-from playback.web.page_renderer import LanguageMiddleware
 from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database
-from weboid.console.capture_pages import CapturePages
-from weboid.console.crawl_pages import CrawlPages
-from weboid.console.link_pages import LinkPages
-from weboid.console.page_frame import ConsoleFrame, ConsoleStores, static_files
-from weboid.console.rule_pages import RulePages
+from weboid.console.page_frame import ConsoleFrame, ConsoleStores, pages_app
 
 ROLES = ("reader", "reviewer", "curator", "operator", "admin")
 
@@ -104,14 +96,7 @@ def serve_console(layout: Layout) -> Iterator[Console]:
             operation_path=lambda name: f"/do/{name}",
             has_registry=registry.is_there,
         )
-        pages = (CrawlPages, CapturePages, LinkPages, RulePages)
-        app = Starlette(
-            routes=[
-                *(route for each in pages for route in each(stores, frame).routes()),
-                Mount("/static", static_files()),
-            ],
-            middleware=[Middleware(LanguageMiddleware, default="en"), Middleware(AsUser, user=user)],
-        )
+        app = AsUser(pages_app(stores, frame), user)
         listener = open_listener("127.0.0.1", 0)
         ready, done = threading.Event(), asyncio.Event()
 

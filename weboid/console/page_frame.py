@@ -1,12 +1,11 @@
 """Frame of the console's pages: the stores that they read, templates, navigation and results of operations.
 
-An application serves the routes of `CrawlPages`, `CapturePages`, `LinkPages` and `RulePages`, made with one
-`ConsoleStores` and one `ConsoleFrame`, and `static_files` at ``/static``, behind `LanguageMiddleware`, to signed-in users
-only: ``request.state.user`` is a `ConsoleUser`. Pages change nothing: their forms are posted to ``operation_path(id)``
+An application mounts `pages_app` to signed-in users only: ``request.state.user`` is a `ConsoleUser`. Pages change nothing: their forms are posted to ``operation_path(id)``
 with the fields of the operation, ``csrf`` and ``back``. The operation redirects to ``back`` with ``done=id`` in the query,
 whose message is in `DONE`, or answers with `ConsoleFrame.problem`.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,12 +13,17 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from core.clock import Clock
 from core.config.settings import Settings
+from core.errors import TransientError, UnavailableError
 from core.layout import Layout
 from core.timestamps import format_duration
 from crawler.frontier.base import Frontier
@@ -27,9 +31,9 @@ from crawler.status.collection_status import StatusReader
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
-from playback.web.i18n import localized_path, noop, page_language, short_moment, translate
+from playback.web.i18n import SOURCE, localized_path, noop, page_language, short_moment, translate
 from playback.web.page_renderer import HERE as READER_FOLDER
-from playback.web.page_renderer import PageRenderer, path_with_query, scripted_headers
+from playback.web.page_renderer import LanguageMiddleware, PageRenderer, path_with_query, scripted_headers
 from playback.web.page_store import PageRecords, PageStore
 from playback.web.registry.registry_service import RegistrySource
 from warc.artifact_reader import ArtifactReader
@@ -38,6 +42,9 @@ from warc.index.database import IndexDatabase
 HERE = Path(__file__).parent
 CONSOLE_PATH = "/console"
 ALL_CAPTURES_ROLE = "curator"  # sees captures that readers are not shown
+_MISSING = noop("There is no such page, or it has been removed.")
+_AWAY = noop("A store does not answer at the moment. Try again in a few seconds.")
+_LOG = logging.getLogger(__name__)
 PICTURE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
@@ -161,9 +168,27 @@ class ConsoleFrame:
         return self("problem.html", request, code, section=None, error=text, back=back or console_path())
 
 
-def static_files() -> StaticFiles:
-    """Return style sheets and scripts, those of the reader pages included."""
-    return StaticFiles(directory=READER_FOLDER / "static", packages=[("weboid.console", "static")])
+def pages_app(stores: ConsoleStores, frame: ConsoleFrame) -> Starlette:
+    """Create the application of all pages below `CONSOLE_PATH`, with their style sheets and scripts at ``/static``."""
+    from weboid.console.capture_pages import CapturePages
+    from weboid.console.crawl_pages import CrawlPages
+    from weboid.console.link_pages import LinkPages
+    from weboid.console.rule_pages import RulePages
+
+    def failed(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            is_missing = error.status_code == 404 and error.detail == "Not Found"
+            return frame.problem(request, error.status_code, translate(_MISSING) if is_missing else error.detail)
+        _LOG.warning("console.store_unavailable error=%s", error)
+        return frame.problem(request, 503, translate(_AWAY), str(request.url.path))
+
+    pages = [each(stores, frame) for each in (CrawlPages, CapturePages, LinkPages, RulePages)]
+    static = StaticFiles(directory=READER_FOLDER / "static", packages=[("weboid.console", "static")])
+    return Starlette(
+        routes=[*(route for each in pages for route in each.routes()), Mount("/static", static)],
+        middleware=[Middleware(LanguageMiddleware, default=SOURCE)],
+        exception_handlers={HTTPException: failed, TransientError: failed, UnavailableError: failed},
+    )
 
 
 def _without_done(request: Request) -> str:

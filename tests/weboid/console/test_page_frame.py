@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from core.errors import TransientError
 from tests.support.browser_screen import Screen
 from tests.support.console_server import ROLES, Console
 from tests.support.documentation_pictures import save_picture
@@ -162,3 +163,22 @@ def test_navigation_and_acts_are_those_of_the_role(role: str, console: Console) 
 def test_each_cause_has_a_next_step(reason: str, step: str) -> None:
     """By the first words; the more special ones decide."""
     assert step in next_step(reason)
+
+
+def test_a_missing_page_and_a_store_that_is_away_are_pages_too(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the navigation and the way back, in the user's language; no traceback."""
+
+    def away(*_: object, **__: object) -> None:
+        raise TransientError("The frontier is busy.")
+
+    missing = console.get("/captures/none")
+    monkeypatch.setattr(console.stores.status, "status", away)
+    failing = console.get("/crawl")
+
+    assert (missing.status_code, failing.status_code) == (404, 503)
+    assert "There is no such page" in missing.text
+    assert "does not answer at the moment" in failing.text
+    assert "Overview</span>" in failing.text
+    assert "frontier is busy" not in failing.text
