@@ -4,7 +4,7 @@ A function takes the context and validated fields, and returns JSON values, in w
 user. Pages send the same fields as forms. The work is done by the stores that the commands use.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -21,8 +21,8 @@ from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry
 from crawler.status.collection_status import is_in_use, json_value
+from links.feedback import replacements
 from links.feedback.marks import LinkMark, MarkKind, apply_marks, check_mark, put_marks
-from links.feedback.replacements import remove_replacement
 from links.feedback.reporter_limits import ActLimit, LimitedAct
 from links.registry.bot_edits import edits_by_id
 from links.registry.wikis import change_wiki, known_wiki, parse_wiki
@@ -31,7 +31,7 @@ from playback.access.levels import Level, LevelActor, target_of
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, normalize_target
 from weboid.app.operator_identity import collection_settings
 from weboid.app.wiki_clients import settings_of_wiki
-from weboid.console.accounts import ConsoleRole, SignedInUser
+from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
 from weboid.console.page_frame import ConsoleStores
 from wiki.bot.edit_settlement import RevertReview, review_revert
 from wiki.settings import WikiSettings, replace_settings
@@ -50,6 +50,7 @@ class OperationContext:
     """Stores and author of an operation."""
 
     stores: ConsoleStores
+    accounts: AccountStore
     user: SignedInUser
 
     @property
@@ -211,10 +212,9 @@ def stop_crawl(context: OperationContext, fields: StopFields) -> dict[str, Any]:
 
 def _crawl_state(context: OperationContext, message: str) -> dict[str, Any]:
     stats = context.frontier.stats(context.now)
-    stopping = STOP_ORDER in context.frontier.orders(STOP_ORDER) or "" in context.frontier.orders(STOP_ORDER)
     return {
         "paused": stats.paused,
-        "stopping": stopping,
+        "stopping": "" in context.frontier.orders(STOP_ORDER),
         "claimed": stats.claimed,
         "queued": stats.queued,
         "in_use": is_in_use(context.stores.layout),
@@ -272,9 +272,10 @@ class RetryFields(OperationFields):
 @operation("/queue/retry", ConsoleRole.OPERATOR)
 def retry_items(context: OperationContext, fields: RetryFields) -> dict[str, Any]:
     """Queue failed or skipped pages again, with fresh attempts."""
-    frontier, batches = context.frontier, []
+    frontier = context.frontier
     if bool(fields.url) == bool(fields.state):
         raise InputError("Name one URL, or a state: dead or skipped.")
+    batches: Iterable[Sequence[ItemRecord]]
     if fields.url:
         batches = [[_known(frontier, fields.url)]]
     else:
@@ -510,10 +511,10 @@ class UrlFields(OperationFields):
 
 
 @operation("/links/replacements/remove", ConsoleRole.CURATOR)
-def remove_proposal(context: OperationContext, fields: UrlFields) -> dict[str, Any]:
+def remove_replacement(context: OperationContext, fields: UrlFields) -> dict[str, Any]:
     """Remove the proposed replacement of a link."""
     with context.stores.registry.store().writing() as rows:
-        address = remove_replacement(rows, fields.url, bytes(16), context.now, limits=_UNLIMITED)
+        address = replacements.remove_replacement(rows, fields.url, bytes(16), context.now, limits=_UNLIMITED)
     return {"url": fields.url, "address": address, "message": f"The proposal {address} was removed."}
 
 
@@ -535,7 +536,7 @@ def set_bot(context: OperationContext, fields: BotFields) -> dict[str, Any]:
             raise InputError(f"The bot has no account yet: `weboid wiki bot on {fields.wiki}` names one.")
         bot = replace_settings(settings.bot, "bot", enabled=fields.enabled)
         merged = WikiSettings(settings.feed, bot, settings.templates).merged_into(wiki.settings)
-        change_wiki(rows, wiki.id, settings=merged)
+        change_wiki(rows, wiki, settings=merged)
     return {
         "wiki": fields.wiki,
         "enabled": fields.enabled,
@@ -566,3 +567,71 @@ def review_edit(context: OperationContext, fields: ReviewFields) -> dict[str, An
         "state": done.state.name.lower(),
         "message": f"Edit {done.id} is {done.state.name.lower()}.",
     }
+
+
+# ------------------------------------------------------------------------------------------------------------ accounts
+
+
+class UserFields(OperationFields):
+    """Account and its role."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    role: ConsoleRole
+    password: str | None = Field(
+        default=None, max_length=1_000, description="Without one it signs in by a link or OIDC."
+    )
+
+
+@operation("/users", ConsoleRole.ADMIN, status=201)
+def set_user(context: OperationContext, fields: UserFields) -> dict[str, Any]:
+    """Add an account, or change its role and password; its sessions end."""
+    context.accounts.set_user(fields.name, fields.role, password=fields.password or None)
+    return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
+
+
+class UserNameFields(OperationFields):
+    """An account."""
+
+    name: str
+
+
+@operation("/users/remove", ConsoleRole.ADMIN)
+def remove_user(context: OperationContext, fields: UserNameFields) -> dict[str, Any]:
+    """Remove an account with its sessions and tokens."""
+    context.accounts.remove_user(fields.name)
+    return {"name": fields.name, "message": f"{fields.name} was removed."}
+
+
+class TokenFields(OperationFields):
+    """API token."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    role: ConsoleRole = ConsoleRole.READER
+    scopes: list[str] = Field(default=[], description="Operations that it may call; none: all that the role may.")
+    duration: str = Field(default="365d", description="Until it expires.")
+
+
+@operation("/tokens", ConsoleRole.READER, status=201)
+def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
+    """Create an API token of your account; the answer has its secret, which is not shown again."""
+    if unknown := sorted(set(fields.scopes) - set(OPERATIONS)):
+        raise InputError(f"There is no operation {unknown[0]!r}.")
+    if context.user.scopes or ":" in context.user.name:
+        raise InputError("A token cannot make tokens: sign in.")
+    age = parse_duration(fields.duration)
+    secret = context.accounts.add_token(fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age)
+    return {"name": fields.name, "role": fields.role, "token": secret, "message": f"The token {fields.name} was made."}
+
+
+class TokenNumberFields(OperationFields):
+    """An API token."""
+
+    id: int
+
+
+@operation("/tokens/remove", ConsoleRole.READER)
+def remove_token(context: OperationContext, fields: TokenNumberFields) -> dict[str, Any]:
+    """Remove an API token of your account, or as an administrator any."""
+    own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name
+    context.accounts.remove_token(fields.id, owner=own)
+    return {"id": fields.id, "message": "The token was removed."}

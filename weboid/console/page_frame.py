@@ -87,9 +87,20 @@ _ROLES = {
 class ConsoleUser(Protocol):
     """Signed-in user, as pages need it."""
 
-    name: str
-    role: str
-    csrf: str  # token of the session's forms
+    @property
+    def name(self) -> str:
+        """Return the name of the account."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """Return the name of the role."""
+        ...
+
+    @property
+    def csrf(self) -> str:
+        """Return the token of the session's forms."""
+        ...
 
     def may(self, role: str) -> bool:
         """Return True when the user has the role or a higher one."""
