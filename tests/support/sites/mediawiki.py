@@ -281,11 +281,7 @@ def _environment(php: Php, code: Path, folder: Path, server: str) -> dict[str, s
 def _served(php: Php, code: Path, port: int, environment: dict[str, str]) -> Iterator[None]:
     """PHP's server, with all its workers, until the block ends or this process does."""
     # The shell reads the pipe that only this process holds: when it closes, the group ends.
-    # Compiled once for every server that is started, not once a server.
-    compiled = code.parent / "opcache"
-    compiled.mkdir(exist_ok=True)
-    command = [*php.command, "-d", f"opcache.file_cache={compiled}"]
-    command += ["-q", "-S", f"127.0.0.1:{port}", "-t", str(code), str(_ROUTER)]
+    command = [*php.command, "-q", "-S", f"127.0.0.1:{port}", "-t", str(code), str(_ROUTER)]
     guard = '"$@" </dev/null >/dev/null 2>&1 & read -r _; kill -TERM 0'
     process = subprocess.Popen(
         ["sh", "-c", guard, "sh", *command], env=environment, stdin=subprocess.PIPE, start_new_session=True
