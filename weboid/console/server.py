@@ -48,7 +48,6 @@ COOKIE = "weboid_console"
 BODY_BYTES = 4 << 20
 _FORM = ("application/x-www-form-urlencoded",)
 _OPEN = ("/sign-in", "/enter", "/static/", "/healthz")  # paths for everybody
-_SECTION_ROLES = {"bot": "reviewer", "rules": "reviewer", "settings": "operator", "health": "operator"}
 _ACTION_PATHS = ("/do/", "/sign-in", "/enter", "/sign-out", "/healthz")
 _SAFE = ("GET", "HEAD")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -113,10 +112,6 @@ class UserMiddleware:
         response: Response | None = None
         if user is None and not is_api and not path.startswith(_OPEN):
             response = RedirectResponse(localized_path("/sign-in"), 303)
-        elif user is not None and path.startswith(f"{CONSOLE_PATH}/"):
-            role = _SECTION_ROLES.get(path.split("/")[2].partition("?")[0], "reader")
-            if not user.may(role):
-                response = RedirectResponse(console_path(), 303)
         elif int(headers.get("content-length", "0") or 0) > BODY_BYTES:
             response = problem(413, "The request is too large")
         await (response or self._app)(scope, receive, send)
@@ -236,7 +231,7 @@ def create_app(stores: ConsoleStores, accounts: AccountStore, *, origin: str, na
     )
     api = create_api(stores, accounts)
     forms = ConsoleForms(stores, accounts, frame, is_secure=origin.startswith("https:")).app()
-    pages = pages_app(stores, frame)
+    pages = pages_app(stores, frame, accounts)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         path = split_prefix(scope["raw_path"])[1].decode("latin-1").partition("?")[0]
