@@ -102,12 +102,13 @@ class UserMiddleware:
         user: SignedInUser | None = None
         if is_api and scheme.lower() == "bearer":
             user = await run_in_threadpool(self._accounts.token, secret.strip())
-        elif cookie := Request(scope).cookies.get(COOKIE, ""):
-            user = await run_in_threadpool(self._accounts.session, cookie)
+        else:
             # Browsers name the origin of every request that is not GET or HEAD (Fetch, 3.2).
             if scope["method"] not in _SAFE and headers.get("origin") != self._origin:
                 await problem(403, "The request comes from another site")(scope, receive, send)
                 return
+            if cookie := Request(scope).cookies.get(COOKIE, ""):
+                user = await run_in_threadpool(self._accounts.session, cookie)
         scope.setdefault("state", {})["user"] = user
         response: Response | None = None
         if user is None and not is_api and not path.startswith(_OPEN):
