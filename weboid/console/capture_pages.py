@@ -212,9 +212,8 @@ class CapturePages:
     ) -> Response:
         stores = self._stores
         folder = tempfile.TemporaryDirectory(prefix="weboid-export-")
-        selection = ExportSelection(
-            (url_keys(page.url),), page.captured_at, page.captured_at + timedelta(milliseconds=1)
-        )
+        end = page.captured_at + timedelta(milliseconds=1)
+        selection = ExportSelection((url_keys(page.url),), since=page.captured_at, until=end)
         facts: dict[str, Any] = {"title": page.label, "mainPageUrl": page.url}
         asked = ExportRequest(Path(folder.name, filename), selection, facts, stores.clock.now(), form=form)
         access = None if request.state.user.may(ALL_CAPTURES_ROLE) else stores.access
