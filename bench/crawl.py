@@ -5,8 +5,9 @@
 - ``requests_ratio``: requests that reach the site, to those of a plain browser with its cache.
 - ``cpu_of_bare``: CPU seconds a page of all processes, to those of a bare visit of the same browser: load,
   picture of the viewport, DOM, in one browser context.
-- ``pages_ratio``: pages a minute, to those with a fresh browser context for each page (`[visit] fresh`),
-  or with ``--before FOLDER``, to those of another checkout that is set up there.
+- ``pages_ratio``: pages a minute, to those of an earlier revision (``--before``; default: the one before contexts were
+  shared), which runs in a worktree of its own with this environment. ``--before fresh``: to those with a fresh browser
+  context for each page (`[visit] fresh`); so, too, where the repository lacks the revision.
 - ``archived_ratio``: pages a minute, to those of the same visits without recorder, index and frontier.
 - ``recrawl_bytes_ratio``: bytes of files that the unchanged site sends in a second crawl by a new run, to those of
   the first; ``confirmed_share``: requests of the second crawl that the site answers with 304.
@@ -22,9 +23,12 @@ if not __package__:  # run as a file: its folder must not hide our packages
 
 import asyncio
 import json
+import os
+import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from bench import cpu, report
@@ -43,6 +47,7 @@ from tests.support.sites.web import TestWeb
 
 MANUAL = "manuals/javadoc"
 PAGES, QUICK_PAGES = 150, 30
+BEFORE, FRESH = "f8cc66e8", "fresh"  # the revision has the manual, and a context for each page
 _LOADED = """new Promise((done) => {
   if (document.readyState === "complete") done(true);
   else addEventListener("load", () => done(true));
@@ -128,7 +133,28 @@ async def _recrawl(load: Load, web: TestWeb) -> tuple[float, float]:
     return sent[1] / sent[0], share
 
 
-def _of_checkout(folder: str, urls: Sequence[str]) -> float:
+@contextmanager
+def _checkout(revision: str) -> Iterator[Path | None]:
+    """Check a revision out into a temporary folder; None for "fresh", and for one that the repository lacks."""
+    root = Path(__file__).resolve().parents[1]
+    known = ["git", "-C", str(root), "rev-parse", "--quiet", "--verify", revision + "^{commit}"]
+    if revision == FRESH or subprocess.run(known, stdout=subprocess.DEVNULL, check=False).returncode:
+        print(f"pages_ratio is to fresh contexts{f', for want of {revision}' if revision != FRESH else ''}.")
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "before"
+        worktree = ["git", "-C", str(root), "worktree"]
+        subprocess.run([*worktree, "add", "--quiet", "--detach", str(folder), revision], check=True)
+        try:
+            pages = kinds().root  # copied, since a revision that builds another set removes this one
+            shutil.copytree(pages, folder / pages.relative_to(root), symlinks=True)
+            yield folder
+        finally:
+            subprocess.run([*worktree, "remove", "--force", str(folder)], check=True)
+
+
+def _of_checkout(folder: Path, urls: Sequence[str]) -> float:
     """Return the seconds that the checkout's own browser, recorder and settings take, by its `bench.pages`."""
     script = (
         "import asyncio, json, sys; from bench.pages import *; from core.config.settings import *\n"
@@ -137,12 +163,13 @@ def _of_checkout(folder: str, urls: Sequence[str]) -> float:
         "    load = Load(urls, VisitSettings(), BehaviourSettings())\n"
         "    print(asyncio.run(archived(load, web, 1)).seconds)"
     )
-    command = [".venv/bin/python", "-c", script, json.dumps(urls)]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", script, json.dumps(urls)]
+    own = {**os.environ, "PYTHONPATH": str(folder)}  # before this checkout, which the environment names
+    ran = subprocess.run(command, cwd=folder, env=own, stdout=subprocess.PIPE, text=True, check=True)
     return float(ran.stdout.split()[-1])
 
 
-async def _round(urls: Sequence[str], web: TestWeb, before: str) -> dict[str, float]:
+async def _round(urls: Sequence[str], web: TestWeb, before: Path | None) -> dict[str, float]:
     """Return the figures of one round, and those they are made of."""
     load = Load(urls, VisitSettings(), BehaviourSettings())
     web.clear()
@@ -151,7 +178,7 @@ async def _round(urls: Sequence[str], web: TestWeb, before: str) -> dict[str, fl
     web.clear()
     shared = await archived(load, web, 1)
     requests = web.count()
-    if before:
+    if before is not None:
         before_s = _of_checkout(before, urls)
     else:
         fresh = replace(load, visit=replace(load.visit, fresh=True))
@@ -176,11 +203,11 @@ async def _round(urls: Sequence[str], web: TestWeb, before: str) -> dict[str, fl
 async def main() -> None:
     """Run the rounds; print a table and the figures."""
     asking = report.parser(__doc__ or "")
-    asking.add_argument("--before", metavar="FOLDER", default="", help="another checkout, set up")
+    asking.add_argument("--before", metavar="REVISION", default=BEFORE, help='to compare with, or "fresh"')
     asked = asking.parse_args()
     urls = manual_pages(QUICK_PAGES if asked.quick else PAGES)
-    with TestWeb.start(real=False, every_kind=True) as web:
-        rounds = [await _round(urls, web, asked.before) for _ in range(1 if asked.quick else 3)]
+    with TestWeb.start(real=False, every_kind=True) as web, _checkout(asked.before) as before:
+        rounds = [await _round(urls, web, before) for _ in range(1 if asked.quick else 3)]
     figures = {name: report.median([each[name] for each in rounds]) for name in rounds[0]}
     targets = {
         "requests_ratio": "<= 1.05", "cpu_of_bare": "<= 1.5", "pages_ratio": ">= 1.3",

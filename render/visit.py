@@ -6,10 +6,11 @@ One deadline limits every step. Artifacts made before it are kept, and the outco
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from classify.evidence import TEXT_LIMIT_CHARS, PageEvidence, PageTraits
 from classify.page_classifier import MARKS, NEEDLES, NOT_JUDGED, PageClassification, classify
@@ -92,6 +93,18 @@ class VisitRequest:
     context: BrowserContext | None = None
     # Whether the proxy leaves connections to the browser: it cannot change their requests.
     own_connections: bool = False
+    # URL of a file that the page fetches at rest, and how many of its bytes are read; empty for none
+    file: str = ""
+    file_limit_bytes: int = 0
+
+
+class FetchedByPage(NamedTuple):
+    """File that a page has fetched."""
+
+    status: int
+    url: str  # after redirects
+    body: bytes
+    truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +139,7 @@ class Visit:
     links: tuple[PageLink, ...] = ()  # `outlinks` and the links of the head, with their positions
     pictures: tuple[PagePicture, ...] = ()  # sizes of the pictures that were made
     favicon: str = ""  # URL of the page's icon; empty when none was loaded
+    file: FetchedByPage | None = None  # that of the request; None without an answer
     notes: tuple[str, ...] = ()  # defects of artifacts, a sentence each
     tried: dict[str, int] | None = None  # counts of attempts that no visit allows, by kind
     settled: dict[str, float] = field(default_factory=dict)  # see `render.settle.SettleResult`
@@ -213,6 +227,7 @@ class _VisitRun:
         self._done: tuple[PageBehaviour, ...] = ()
         self._rest = SettleResult()
         self._traits: PageTraits | None = None
+        self._file: FetchedByPage | None = None
         self.steps = VisitSteps(settings.timeout_s, clock)
         self.page: BrowserPage | None = None
         self.left_clean = False  # whether the tab of a shared context is closed, and stored little
@@ -278,6 +293,12 @@ class _VisitRun:
         await make_artifacts(page, source, self._browser.icons, self._settings, self.steps, self._artifacts)
         with self.steps.step("classify"):
             self._traits = await read_page_traits(page, source.mime, self._artifacts, self.steps)
+        if self._request.file:
+            with self.steps.step("file"):
+                answer = await page.call("file", self._request.file, self._request.file_limit_bytes)
+                if answer is not None:
+                    status, url, body, truncated = answer
+                    self._file = FetchedByPage(status, url, b64decode(body), truncated)
         if page.workers is not None:
             with self.steps.step("workers"):
                 await self.steps.attempt(page.workers.finish(), self.steps.share_s(_LIMIT_S))
@@ -393,6 +414,7 @@ class _VisitRun:
             links=artifacts.links,
             pictures=tuple(artifacts.pictures),
             favicon=artifacts.favicon,
+            file=self._file,
             notes=tuple(artifacts.notes),
             tried=dict(page.tried) if page is not None else None,
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import httpcore
 
@@ -229,7 +229,11 @@ class _FetchAttempt:
 
 @dataclass(eq=False, repr=False)
 class BrowserFetcher:
-    """`FileFetcher` of texts that asks once more by a browser where the host refuses the recorder's connections."""
+    """`FileFetcher` that asks once more by a browser where the host refuses the recorder's connections.
+
+    A robots.txt is the page that the browser visits; other files are fetched by that page, as they were sent: shown by
+    a browser an XML file is another text, and an archive is a download.
+    """
 
     plain: ProxyFetcher
     lender: ResourcePool
@@ -255,10 +259,15 @@ class BrowserFetcher:
             recording = await stack.enter_async_context(opening)
             browser = await stack.enter_async_context(self.lender.browsers.lend())
             stack.enter_context(browser.key_log.sent_to(recording.send_secrets))
-            request = VisitRequest(url, recording.credentials, own_connections=True)
+            page, file = urljoin(url, "/robots.txt"), "" if urlsplit(url).path == "/robots.txt" else url
+            request = VisitRequest(
+                page, recording.credentials, own_connections=True, file=file, file_limit_bytes=limit_bytes
+            )
             seen = await visit(browser, request, text_only, behaviours=NO_BEHAVIOURS, clock=self.clock)
             await recording.seal(grace_s=SEAL_GRACE_S)
-        if seen.status is None:
+        if file and seen.file is not None:
+            return FetchedFile(seen.file.status, {}, seen.file.body, seen.file.url, truncated=seen.file.truncated)
+        if seen.status is None or file:
             return fetched
         text = next((each.data for each in seen.artifacts if each.kind is ArtifactKind.TEXT), b"")
         is_cut = len(text) > limit_bytes or seen.outcome is not VisitOutcome.COMPLETE

@@ -97,7 +97,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         visits = proxy_visits(run.supervisor, bucket=bucket, headers=visit.headers)
         return ProxyFetcher(visits, ca=run.ca, agent=user_agent_lookup(run.supervisor, visit))
 
-    def robots_fetcher() -> FileFetcher:
+    def file_fetcher() -> FileFetcher:
         from crawler.capture.proxy_fetcher import BrowserFetcher
 
         if settings.visit.connections == "recorder":
@@ -124,7 +124,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
     policy = make_policy(
         frontier,
         settings.policy,
-        fetcher=robots_fetcher if fetches else None,
+        fetcher=file_fetcher if fetches else None,
         settings_for=settings_for,
         clock=clock,
         ask=patience.ask,
@@ -134,7 +134,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
     if with_jobs and fetches:
         from crawler.rules.sitemap_rule import SitemapRule
 
-        rules.append(SitemapRule(jobs, frontier, patience, fetcher(), turns=turns, clock=clock))
+        rules.append(SitemapRule(jobs, frontier, patience, file_fetcher(), turns=turns, clock=clock))
     recrawl = RecrawlRule(settings_for)
     space = None
     if run.disk is not None:

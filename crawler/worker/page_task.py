@@ -260,6 +260,8 @@ class PageTask:
                 context.ways = await self._retrying(lambda: context.frontier.notes(CONNECTIONS_NOTE, now=now))
                 context.ways_read_at = moment
             own = tuple(host for host, way in context.ways.items() if way == "browser" and registrable(host) == site)
+        if own:
+            plain = None  # a fetch without a browser would be refused
         # The proxy can tell requests of one visit from another's by its own connections only.
         is_fresh = settings.visit.fresh or only_attempt or bool(own)
         if not (is_fresh or login is not None or plain is not None):

@@ -167,7 +167,8 @@ def table(results: Sequence[Result]) -> str:
 
 def shared_share(requests: Iterable[Seen], cells: Sequence[Cell]) -> float:
     """Share of the cells' pages that were requested in a browser context of an earlier page."""
-    paths, sent = {urlsplit(each.url).path for each in cells}, {}
+    paths = {urlsplit(each.url).path for each in cells}
+    sent: dict[str, bool] = {}
     for each in requests:
         if each.target in paths:
             sent.setdefault(each.target, VISITED in each.head)

@@ -1,8 +1,9 @@
 """Pages by the browser's own connections: a real Chromium, a real proxy, origins that refuse the recorder."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -11,19 +12,23 @@ import pytest_asyncio
 
 from core.clock import SystemClock
 from core.config.settings import BehaviourSettings, BrowserSettings, PolitenessSettings, Settings, VisitSettings
-from core.layout import Layout
+from core.layout import CA_FILE, Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture, store_everything
+from crawler.capture.proxy_fetcher import BrowserFetcher, ProxyFetcher, proxy_visits
+from crawler.pools.resource_pool import ResourcePool
 from crawler.run.crawl_run import RunConfig, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
 from net.tls_client import trusted_pins
 from playback.url_paths import Memento, MementoModifier, memento_path
 from render.browser import Browser
 from render.chromium import find_browser
+from tests.support.commands import Weboid
 from tests.support.fixed_pool import fixed_pool
 from tests.support.http2_origin import Http2Origin
 from tests.support.playback_fixtures import running_replay
 from tests.support.proxy_fixtures import Proxy, check, records
+from tests.support.stored_records import index
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 SITE = "https://secure.example"
@@ -41,32 +46,46 @@ def http2(certificate: Path) -> Iterator[Http2Origin]:
     origin.close()
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Proxy and browser, and the settings that lead to the origin."""
+
+    proxy: Proxy
+    pool: ResourcePool
+    settings: Settings
+
+
 @pytest_asyncio.fixture
-async def take(http2: Http2Origin, layout: Layout, settings: Settings, tmp_path: Path) -> AsyncIterator[Take]:
-    """Captures a path of the origin as the worker does; the manifest."""
+async def parts(http2: Http2Origin, layout: Layout, settings: Settings, tmp_path: Path) -> AsyncIterator[Parts]:
+    """One of each."""
     egress = replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"})
     chosen = replace(settings, egress=egress, visit=QUICK, behaviours=BehaviourSettings(run=()))
     proxy = Proxy(layout, chosen, "own", tmp_path)
     pins = ",".join((proxy.spki, *trusted_pins(settings.egress.ca_file)))
     patient = BrowserSettings(hang_limit_s=86_400.0)
+    async with await Browser.launch(patient, find_browser(), ca_spki=pins, clock=CLOCK) as browser:
+        yield Parts(proxy, fixed_pool(proxy.client, browser), chosen)
+    proxy.stop()
+
+
+@pytest.fixture
+def take(parts: Parts) -> Take:
+    """Captures a path of the origin as the worker does; the manifest."""
 
     async def nothing(_page: PageInfo) -> None:
         return None
 
-    async with await Browser.launch(patient, find_browser(), ca_spki=pins, clock=CLOCK) as browser:
+    async def take(path: str, hosts: tuple[str, ...] = ("secure.example",)) -> PageInfo:
+        captured = await capture(
+            CaptureRequest(SITE + path, "p", last_attempt=True, browser_hosts=hosts),
+            supervisor=parts.pool,
+            settings=parts.settings,
+            clock=CLOCK,
+            before_manifest=nothing,
+        )
+        return captured.page
 
-        async def take(path: str, hosts: tuple[str, ...] = ("secure.example",)) -> PageInfo:
-            captured = await capture(
-                CaptureRequest(SITE + path, "p", last_attempt=True, browser_hosts=hosts),
-                supervisor=fixed_pool(proxy.client, browser),
-                settings=chosen,
-                clock=CLOCK,
-                before_manifest=nothing,
-            )
-            return captured.page
-
-        yield take
-    proxy.stop()
+    return take
 
 
 async def test_a_page_of_an_origin_that_speaks_only_http2_is_recorded(
@@ -161,6 +180,63 @@ async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> No
     (long,) = (each for each in seen.resources if each.url.endswith("/long"))
     assert (long.kept, long.reason) == ("response", "")
     assert highest - before < size / 2
+
+
+@pytest.mark.parametrize("missing", [False, True])
+async def test_sitemaps_of_a_host_that_refuses_the_recorder_are_read_as_they_were_sent(
+    parts: Parts, http2: Http2Origin, layout: Layout, missing: bool
+) -> None:
+    """XML is not the text that a browser shows, and an archive no download; with robots.txt and without."""
+    plain = b'<?xml version="1.0"?><?xml-stylesheet href="/s.xsl"?><urlset><url><loc>a</loc></url></urlset>'
+    packed = gzip.compress(plain)
+    if not missing:
+        http2.answers["/robots.txt"] = (200, {"content-type": "text/plain"}, b"User-agent: *\n")
+    http2.answers["/map.xml"] = (200, {"content-type": "application/xml"}, plain)
+    http2.answers["/map.xml.gz"] = (200, {"content-type": "application/x-gzip"}, packed)
+    visits = proxy_visits(parts.pool, bucket="")
+    recorder = ProxyFetcher(visits, ca=layout.ca / CA_FILE, agent="Test")
+    fetcher = BrowserFetcher(recorder, parts.pool, parts.settings, CLOCK)
+
+    async def read(path: str, limit_bytes: int = 1_000) -> tuple[int, bytes, bool]:
+        fetched = await fetcher.get(SITE + path, limit_bytes=limit_bytes, timeout_s=60.0)
+        return fetched.status, fetched.body, fetched.truncated
+
+    assert await read("/map.xml") == (200, plain, False)
+    assert await read("/map.xml.gz") == (200, packed, False)
+    assert await read("/map.xml", 10) == (200, plain[:10], True)
+    assert (await read("/none.xml"))[0] == 404
+    kept = {each.url: each for each in records(layout) if each.kind == "response"}
+    assert kept[f"{SITE}/map.xml.gz"].payload == packed
+
+
+def test_a_crawl_by_sitemap_renders_the_pages_of_such_a_host(
+    http2: Http2Origin, settings: Settings, tmp_path: Path
+) -> None:
+    """Although pages but the seed are to be fetched without a browser: that fetch is refused."""
+    sitemap = f"<urlset><url><loc>{SITE}/c</loc></url></urlset>"
+    http2.answers["/sitemap.xml"] = (200, {"content-type": "application/xml"}, sitemap.encode())
+    http2.answers["/a"] = (200, HTML, b"<!doctype html><title>A</title><p>Words <a href=/b>b</a>")
+    for path in ("/b", "/c"):
+        http2.answers[path] = (200, HTML, b"<!doctype html><title>Seen</title><p>Words of " + path.encode())
+    profile = tmp_path / "profile.toml"
+    profile.write_text(
+        f"""
+        egress.allow = ["127.0.0.0/8"]
+        egress.ca_file = "{settings.egress.ca_file}"
+        egress.resolve = {{"secure.example:443" = "127.0.0.1:{http2.port}"}}
+        proxy = {{disk_reserve_bytes = 0}}
+        frontier = {{retry_delay_s = 0.1}}
+        politeness = {{min_delay_s = 0.0, max_delay_s = 0.1, host_retry_s = 0.2}}
+        visit = {{rendered_share = 0.0, settle_limit_s = 5.0, full_page = false}}
+        behaviours = {{run = []}}
+        """
+    )
+    weboid = Weboid(tmp_path, profile)
+    ran = weboid.run("crawl", f"{SITE}/a", "--sitemaps", "--profile", str(profile))
+
+    assert ran.code == 0, ran.err
+    found = index(weboid.collection, "SELECT url, status FROM captures WHERE record_type = 'response'")
+    assert {(f"{SITE}/{name}", 200) for name in ("a", "b", "c", "sitemap.xml")} <= set(found)
 
 
 async def test_a_crawl_turns_to_the_browsers_connections_where_the_recorder_is_refused(
