@@ -43,7 +43,8 @@ from warc.index.database import open_database
 from warc.index.protocol import CaptureRow, key_or_empty
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.text_index.indexer import open_texts, rebuild_texts
-from warc.text_index.store import TextDocument, open_text_index
+from warc.text_index.reader import open_text_index
+from warc.text_index.store import TextDocument
 
 _WORDS = 350  # of a text
 _VOCABULARY = 60_000
