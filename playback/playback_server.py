@@ -36,7 +36,7 @@ from playback.web.reader_page import FullCopyAccess
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import open_database
 from warc.index.outback import CAPTURES_INDEX, parse_outback_url
-from warc.text_index.store import open_text_index
+from warc.text_index.reader import open_text_index
 
 _LOG = logging.getLogger(__name__)
 

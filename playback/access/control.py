@@ -164,13 +164,11 @@ class AccessControl:
         hidden = set(self.pages(pages))
         ids = [page.page_id for page in pages if page.page_id not in hidden]
         hidden.update(self.embedded(ids), self.threats(ids))
-        takedowns = self._takedowns()
-        if takedowns or self.holds.any_threat():
-            now = self._now()
-            for row in self._rows_of(ids, _TEXTS):
-                subject = TakedownSubject(row["url"], row["timestamp"], row["digest"])
-                if takedowns.on(subject, now) is not None or self.holds.payload(row["digest"]) is not None:
-                    hidden.add(row["page_id"])
+        takedowns, now, any_threat = self._takedowns(), self._now(), self.holds.any_threat()
+        for row in self._rows_of(ids, _TEXTS) if takedowns or any_threat else ():
+            subject = TakedownSubject(row["url"], row["timestamp"], row["digest"])
+            if takedowns.on(subject, now) or (any_threat and self.holds.payload(row["digest"])):
+                hidden.add(row["page_id"])
         return frozenset(ids) - hidden
 
     def scan(self, page_id: str) -> ScanVerdict | None:

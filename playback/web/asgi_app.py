@@ -52,7 +52,7 @@ from playback.web.text_search import TextSearch
 from playback.web.url_history import HistoryPages
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase
-from warc.text_index.store import TextIndex
+from warc.text_index.reader import TextIndex
 
 _LOG = logging.getLogger(__name__)
 

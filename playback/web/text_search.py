@@ -16,7 +16,8 @@ from core.timestamps import from_unix_milliseconds, unix_milliseconds
 from playback.web.page_store import CapturedPage, PageStore
 from warc.text_index.analysis import QueryTerm, Segment, make_snippet, parse_terms
 from warc.text_index.indexer import page_media, page_state
-from warc.text_index.store import MEDIA, STATES, TextFilter, TextHit, TextIndex, skip_url, url_host
+from warc.text_index.reader import TextHit, TextIndex, skip_url
+from warc.text_index.store import MEDIA, STATES, TextFilter, url_host
 
 TEXT_PAGE_SIZE = 20
 _WINDOW = 300  # URLs that are ranked together

@@ -183,7 +183,8 @@ def make_snippet(text: str, language: str, terms: Sequence[QueryTerm], languages
     # Most words need no analysis: stemmers of few languages change how a word begins.
     skipped = set("abcdefghijklmnopqrstuvwxyz") - {token[0] for token in (*wanted, *beginnings)}
     skipped = set() if language in _PREFIX_STEMMERS else skipped | {letter.upper() for letter in skipped}
-    matches = [each for each in _WORD.finditer(text, 0, _SCANNED_CHARS) if text[each.start()] not in skipped]
+    pattern = _ASCII_WORD if text.isascii() else _WORD
+    matches = [each for each in pattern.finditer(text, 0, _SCANNED_CHARS) if text[each.start()] not in skipped]
     analysed = _analyse({each[0] for each in matches}, language)
     for match in matches:
         start, end = match.span()

@@ -5,8 +5,13 @@ A page's text is its text artifact; of a PDF it is read by a process with limits
 
 import fcntl
 import logging
+import os
 import re
+import resource
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,11 +30,14 @@ from warc.index.database import IndexDatabase, open_database
 from warc.local_storage import remove_database
 from warc.record_reader import dechunked, decode_blocks, open_record
 from warc.text_index.analysis import TEXT_LIMIT_CHARS, detect_language
-from warc.text_index.pdf_text import PDF_LIMIT_BYTES, extract_pdf_text
 from warc.text_index.store import PostgresTextWriter, SqliteTextWriter, TextDocument, TextIndexWriter, open_text_writer
 
 log = logging.getLogger(__name__)
 
+PDF_LIMIT_BYTES = 50_000_000
+_PDF_MEMORY_BYTES = 1_500_000_000
+_PDF_SECONDS = 15
+_PDF_PAGES = 500
 _BATCH = 50  # pages in one transaction
 _WAIT_S = 2.0  # for further pages of a batch
 _PAUSE_S = 30.0  # after an error
@@ -54,6 +62,21 @@ def page_state(page_class: str, status: int | None, outcome: str) -> str:
     if page_class in UNUSABLE or class_rank(page_class, status) >= class_rank("http-error"):
         return "error"
     return "good" if page_class in GOOD and outcome == VisitOutcome.COMPLETE else "doubtful"
+
+
+def extract_pdf_text(data: bytes) -> str:
+    """Return the text of the first pages; empty when the file is too large, damaged, encrypted or too slow."""
+    if not 0 < len(data) <= PDF_LIMIT_BYTES:
+        return ""
+    command = (sys.executable, "-P", "-m", "warc.text_index.indexer")
+    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
+    try:
+        done = subprocess.run(
+            command, input=data, capture_output=True, timeout=2 * _PDF_SECONDS, check=False, env=environment
+        )
+    except (subprocess.TimeoutExpired, OSError):
+        return ""
+    return done.stdout.decode("utf-8", "replace")
 
 
 class TextReader:
@@ -299,3 +322,33 @@ class TextIndexThread:
                 if document is not None:
                     documents.append(document)
             writer.add(documents)
+
+
+def write_pdf_text() -> None:
+    """Write the text of the PDF on stdin to stdout; limits are set by the kernel.
+
+    PDFs are as untrusted as pages: only characters leave the process, and a damaged or endless file ends only that.
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (_PDF_MEMORY_BYTES, _PDF_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (_PDF_SECONDS, _PDF_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.alarm(2 * _PDF_SECONDS)
+    import pypdfium2
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    left = TEXT_LIMIT_CHARS
+    try:
+        with closing(pypdfium2.PdfDocument(sys.stdin.buffer.read(PDF_LIMIT_BYTES))) as pdf:
+            for number in range(min(len(pdf), _PDF_PAGES)):
+                with closing(pdf[number]) as page, closing(page.get_textpage()) as text_page:
+                    text = text_page.get_text_bounded()[:left]
+                sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+                left -= len(text)
+                if left <= 0:
+                    break
+    except pypdfium2.PdfiumError:
+        return
+
+
+if __name__ == "__main__":
+    write_pdf_text()

@@ -1,4 +1,4 @@
-"""Full-text index in a SQLite file (FTS5) or PostgreSQL (tsvector): writer and reader.
+"""Full-text index in a SQLite file (FTS5) or PostgreSQL (tsvector): schema and writers.
 
 A row of `text_versions` is a text that a URL had, found once however often it was captured. Its number is the URL's
 number times 2^20 plus that of the text, so that newer URLs come first, and all texts of one URL are a range that a
@@ -6,30 +6,24 @@ search can skip. Facets are tokens of a private-use character that no query can 
 access: whoever shows a result decides that by the captures (`playback.access.control`).
 """
 
-# ruff: noqa: S608 only names of ours and marks go into the statements
-
 import hashlib
 import sqlite3
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from core.errors import BadUrlError, TransientError
-from core.layout import Layout, read_only_uri
+from core.errors import BadUrlError
+from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from core.urls import host_of
-from warc.index.database import IndexDatabase, SqliteDatabase, in_lists
-from warc.text_index.analysis import TEXT_LIMIT_CHARS, UNSTEMMED, QueryTerm, tokens
+from warc.text_index.analysis import TEXT_LIMIT_CHARS, UNSTEMMED, tokens
 
 TEXT_VERSION = 1  # of schema and analysis: a file of another is written again
-_SHIFT = 20
-_END = 2**62
-_RANKED = 200_000  # matches of a word at most that BM25 reads: a hundredth of a second
-_SAMPLE = 1_000  # newest texts
+URL_SHIFT = 20  # bits of a number that count the texts of a URL
 _FACET = "\ue000"
 _BUSY_TIMEOUT_MS = 60_000
 _CACHE_KIB = 65_536
@@ -68,18 +62,6 @@ class TextDocument:
 
 MEDIA = ("page", "pdf", "text", "image", "video", "audio", "file")
 STATES = ("good", "doubtful", "error")
-
-
-class TextHit(NamedTuple):
-    """Text that matches a query."""
-
-    number: int
-    score: float  # the greater, the better
-
-    @property
-    def url_number(self) -> int:
-        """Return the number that all texts of its URL share."""
-        return self.number >> _SHIFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +149,9 @@ class TextIndexWriter(ABC):
         year = _facet("year", str(from_unix_milliseconds(page.captured_ms).year))
         found = self._run("SELECT number, facets FROM text_versions WHERE digest = ?", (digest,)).fetchone()
         if found is None:
-            base = self._url_number(url) << _SHIFT
+            base = self._url_number(url) << URL_SHIFT
             query = "SELECT coalesce(max(number), ?) + 1 FROM text_versions WHERE number > ? AND number < ?"
-            number = self._run(query, (base, base, base + (1 << _SHIFT) - 1)).fetchone()[0]
+            number = self._run(query, (base, base, base + (1 << URL_SHIFT) - 1)).fetchone()[0]
             facets = [*_host_facets(page.url), _facet("media", page.media), _facet("state", page.state), year]
             facets += [_facet("language", page.language)] if page.language else []
             self._put(number, _fields(title, page.url, text, page.language, facets))
@@ -200,7 +182,7 @@ class TextIndexWriter(ABC):
 
     def _set_facets(self, number: int, facets: list[str]) -> None:
         language, title, url, old, body = self._version(number)
-        text = _unpacked(body)
+        text = unpack_text(body)
         self._drop(number, _fields(title, url, text, language, old.split()))
         self._put(number, _fields(title, url, text, language, facets))
         self._run("UPDATE text_versions SET facets = ? WHERE number = ?", (" ".join(facets), number))
@@ -218,7 +200,7 @@ class TextIndexWriter(ABC):
         self._run("DELETE FROM text_pages WHERE page_id = ?", (page_id,))
         if self._run("SELECT 1 FROM text_pages WHERE number = ? LIMIT 1", (number,)).fetchone() is None:
             language, title, url, facets, body = self._version(number)
-            self._drop(number, _fields(title, url, _unpacked(body), language, facets.split()))
+            self._drop(number, _fields(title, url, unpack_text(body), language, facets.split()))
             self._run("DELETE FROM text_versions WHERE number = ?", (number,))
 
     def remove(self, page_ids: Collection[str]) -> None:
@@ -241,7 +223,8 @@ def _packed(text: str) -> bytes:
     return zlib.compress(text.encode("utf-8", "replace"), 6)
 
 
-def _unpacked(body: bytes) -> str:
+def unpack_text(body: bytes) -> str:
+    """Return the text that is stored with a version."""
     return zlib.decompress(body).decode("utf-8", "replace")
 
 
@@ -348,7 +331,7 @@ class PostgresTextWriter(TextIndexWriter):
                 at += 1
                 places.setdefault(word, []).append(f"{min(at, _POSITIONS)}{weight}")
             at += 1
-        self._terms = " ".join(f"{_quoted(word)}:{','.join(marks[:255])}" for word, marks in places.items())
+        self._terms = " ".join(f"{quoted_lexeme(word)}:{','.join(marks[:255])}" for word, marks in places.items())
         self._run("UPDATE text_versions SET terms = ?::tsvector WHERE number = ?", (self._terms, number))
 
     def _drop(self, number: int, fields: Sequence[Sequence[str]]) -> None:
@@ -362,194 +345,11 @@ class PostgresTextWriter(TextIndexWriter):
         self._run(query, (*row, self._terms))
 
 
-def _quoted(word: str) -> str:
+def quoted_lexeme(word: str) -> str:
+    """Return the word as PostgreSQL reads it in a tsvector and a tsquery."""
     return "'" + word.replace("'", "''").replace("\\", "\\\\") + "'"
 
 
 def open_text_writer(layout: Layout, url: str) -> TextIndexWriter:
     """Open the index for writing, at `url` or in the collection. Raises sqlite3.Error or IndexUnavailableError."""
     return PostgresTextWriter(url) if url else SqliteTextWriter(layout.texts_db)
-
-
-def _open_file(path: Path) -> sqlite3.Connection | None:
-    """Open the file read-only; None when there is none of this version."""
-    if not path.exists():
-        return None
-    try:
-        connection = sqlite3.connect(
-            read_only_uri(path), uri=True, timeout=2.0, isolation_level=None, check_same_thread=False
-        )
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA query_only = ON")
-        connection.execute("PRAGMA mmap_size = 268435456")
-        if connection.execute("PRAGMA user_version").fetchone()[0] == TEXT_VERSION:
-            return connection
-    except sqlite3.Error as error:
-        raise TransientError(f"The full-text index cannot be read: {error}.") from error
-    connection.close()
-    return None
-
-
-class TextIndex:
-    """Full-text index, opened for reading. Thread-safe; `close` it. Without an index it is empty.
-
-    All methods raise TransientError.
-    """
-
-    def __init__(self, database: IndexDatabase) -> None:
-        self._database = database
-
-    def close(self) -> None:
-        """Close the database."""
-        self._database.close()
-
-    def languages(self) -> list[str]:
-        """Return the languages of its texts."""
-        return [row["language"] for row in self._database.rows("SELECT language FROM text_languages", {})]
-
-    def is_there(self) -> bool:
-        """Return True when the index has a text."""
-        return bool(self._database.rows("SELECT 1 AS one FROM text_versions LIMIT 1", {}))
-
-    def hits(
-        self,
-        terms: Sequence[QueryTerm],
-        facets: TextFilter,
-        languages: Sequence[str],
-        *,
-        below: int = _END,
-        limit: int,
-        headings_only: bool = False,
-    ) -> list[TextHit]:
-        """Return matches of all terms with a number less than `below`, the greatest numbers first.
-
-        `headings_only`: in title and URL.
-        """
-        if all(each.is_excluded for each in terms):
-            return []
-        values: dict[str, Any] = {"below": below, "limit": limit}
-        if self._database.shared:
-            values["match"] = _postgres_query(terms, facets, languages, "AB" if headings_only else "")
-            query = (
-                "SELECT number, ts_rank('{0.1, 0, 0.5, 1}', terms, CAST(:match AS tsquery)) AS score FROM text_versions"
-                " WHERE terms @@ CAST(:match AS tsquery) AND number < :below ORDER BY number DESC LIMIT :limit"
-            )
-            return [TextHit(row["number"], row["score"]) for row in self._database.rows(query, values)]
-        columns = "{title url} : " if headings_only else ""
-        query = (
-            "SELECT rowid AS number{} FROM text_terms WHERE text_terms MATCH :match AND rowid < :below{}"
-            " ORDER BY rowid DESC LIMIT :limit"
-        )
-        values["match"] = _sqlite_query(terms, facets, languages, columns)
-        numbers = [row["number"] for row in self._database.rows(query.format("", ""), values)]
-        rare = self._rare(terms, languages)
-        scores: dict[int, float] = {}
-        if rare and numbers:
-            values |= {
-                "match": _sqlite_query(rare, facets, languages, columns),
-                "first": numbers[-1],
-                "limit": 8 * limit,
-            }
-            scored = query.format(", -bm25(text_terms, 8.0, 4.0, 1.0, 0.0) AS score", " AND rowid >= :first")
-            scores = {row["number"]: row["score"] for row in self._database.rows(scored, values)}
-        return [TextHit(number, scores.get(number, 0.0)) for number in numbers]
-
-    def _rare(self, terms: Sequence[QueryTerm], languages: Sequence[str]) -> list[QueryTerm]:
-        """Return the terms that rank: BM25 reads all matches of each, and frequent ones hardly count.
-
-        Frequencies are estimated from the newest texts.
-        """
-        terms = [each for each in terms if not each.is_excluded]
-        query = "SELECT number FROM text_versions ORDER BY number DESC LIMIT 1 OFFSET :offset"
-        newest = self._database.rows(query, {"offset": 0})
-        oldest = self._database.rows(query, {"offset": _SAMPLE})
-        if not newest or not oldest or newest[0]["number"] >> _SHIFT < _RANKED:
-            return terms
-        share = _RANKED / (newest[0]["number"] >> _SHIFT)
-        count = "SELECT count(*) AS n FROM text_terms WHERE text_terms MATCH :match AND rowid > :oldest"
-        rare = []
-        for term in terms:
-            values = {"match": _sqlite_query([term], TextFilter(), languages, ""), "oldest": oldest[0]["number"]}
-            if self._database.rows(count, values)[0]["n"] <= share * _SAMPLE:
-                rare.append(term)
-        return rare
-
-    def captures(self, numbers: Sequence[int], limit: int, first_ms: int, end_ms: int) -> dict[int, list[str]]:
-        """Return the newest pages of each text captured in that time, newest first, by number."""
-        pages: dict[int, list[str]] = {}
-        of_text = "SELECT {} FROM text_pages WHERE number = {} AND captured_ms >= :first AND captured_ms < :end"
-        newest = f"{of_text} ORDER BY captured_ms DESC LIMIT :most"
-        for marks, values in in_lists(list(map(str, numbers))):
-            listed = "(" + " UNION ALL ".join(f"SELECT CAST({each} AS BIGINT) AS n" for each in marks.split(", ")) + ")"
-            if self._database.shared:
-                chosen = f"CROSS JOIN LATERAL ({newest.format('*', 'wanted.n')}) AS found"
-            else:
-                chosen = f"JOIN text_pages AS found ON found.page_id IN ({newest.format('page_id', 'wanted.n')})"
-            query = (
-                f"SELECT found.number, found.page_id FROM {listed} AS wanted {chosen} ORDER BY found.captured_ms DESC"
-            )
-            for row in self._database.rows(query, {**values, "first": first_ms, "end": end_ms, "most": limit}):
-                pages.setdefault(row["number"], []).append(row["page_id"])
-        return pages
-
-    def languages_of(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Return the language of each text by number."""
-        return {each: row["language"] for each, row in self._versions(numbers, "language").items()}
-
-    def texts(self, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """Return language and text by number."""
-        return {
-            each: (row["language"], _unpacked(row["body"]))
-            for each, row in self._versions(numbers, "language, body").items()
-        }
-
-    def _versions(self, numbers: Sequence[int], names: str) -> Mapping[int, Any]:
-        found = {}
-        for marks, values in in_lists(list(map(str, numbers))):
-            casts = ", ".join(f"CAST({each} AS BIGINT)" for each in marks.split(", "))
-            rows = self._database.rows(f"SELECT number, {names} FROM text_versions WHERE number IN ({casts})", values)
-            found.update({row["number"]: row for row in rows})
-        return found
-
-
-def skip_url(hit: TextHit) -> int:
-    """Return the number below which the texts of other URLs follow."""
-    return (hit.url_number << _SHIFT) + 1
-
-
-def _sqlite_query(terms: Sequence[QueryTerm], facets: TextFilter, languages: Sequence[str], columns: str) -> str:
-    """Return the query for FTS5; tokens are quoted and contain no quotation mark."""
-    wanted: list[str] = []
-    excluded: list[str] = []
-    for term in terms:
-        phrases = [f'"{" ".join(each)}"{" *" if term.begins(each) else ""}' for each in term.variants(languages)]
-        if phrases:
-            (excluded if term.is_excluded else wanted).append(f"({' OR '.join(phrases)})")
-    text = f"{columns}({' AND '.join(wanted)})"
-    text += "".join(f' AND facets : "{each}"' for each in facets.tokens())
-    return f"({text}) NOT ({' OR '.join(excluded)})" if excluded else text
-
-
-def _postgres_query(terms: Sequence[QueryTerm], facets: TextFilter, languages: Sequence[str], weights: str) -> str:
-    """Return the query as text of a ``tsquery``; tokens are quoted."""
-    parts = []
-    for term in terms:
-        phrases = []
-        for variant in term.variants(languages):
-            marks = [":" + weights if weights and not term.is_excluded else ""] * len(variant)
-            if term.begins(variant):
-                marks[-1] = f"{marks[-1] or ':'}*"
-            phrases.append(" <-> ".join(f"{_quoted(word)}{mark}" for word, mark in zip(variant, marks, strict=True)))
-        if phrases:
-            parts.append(f"{'!' if term.is_excluded else ''}({' | '.join(f'({each})' for each in phrases)})")
-    return " & ".join([*parts, *map(_quoted, facets.tokens())])
-
-
-def open_text_index(layout: Layout, url: str) -> TextIndex:
-    """Return the index at `url`, or the collection's own when empty. No connection is made yet."""
-    if not url:
-        return TextIndex(SqliteDatabase(layout.texts_db, _open_file))
-    from core.config.database_urls import parse_index_url
-    from warc.index.postgres_database import PostgresDatabase
-
-    return TextIndex(PostgresDatabase(parse_index_url(url)))

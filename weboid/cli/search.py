@@ -5,7 +5,8 @@ import click
 from playback.web.page_store import PageStore
 from playback.web.site_pages import texts_as_json
 from playback.web.text_search import TextSearch, TextSearchResult, parse_facets, parse_text_cursor
-from warc.text_index.store import MEDIA, STATES, open_text_index
+from warc.text_index.reader import open_text_index
+from warc.text_index.store import MEDIA, STATES
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput

@@ -15,7 +15,8 @@ from warc.artifact_reader import read_manifest
 from warc.index.database import open_database
 from warc.text_index.analysis import parse_terms
 from warc.text_index.indexer import TextIndexThread, complete_texts, erase_texts, open_texts, rebuild_texts
-from warc.text_index.store import TextFilter, open_text_index
+from warc.text_index.reader import open_text_index
+from warc.text_index.store import TextFilter
 
 SITE = "https://texts.example"
 

@@ -9,15 +9,8 @@ import pytest
 
 from core.layout import Layout
 from warc.text_index.analysis import parse_terms
-from warc.text_index.store import (
-    TextDocument,
-    TextFilter,
-    TextIndex,
-    TextIndexWriter,
-    open_text_index,
-    open_text_writer,
-    skip_url,
-)
+from warc.text_index.reader import TextIndex, open_text_index, skip_url
+from warc.text_index.store import TextDocument, TextFilter, TextIndexWriter, open_text_writer
 
 DAY_MS = 86_400_000
 PAGE = TextDocument(
@@ -136,8 +129,8 @@ def test_without_a_file_nothing_is_found(tmp_path: Path) -> None:
 
 def test_frequent_words_do_not_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a large index only rare words have a score, which costs a look at each of their matches."""
-    monkeypatch.setattr("warc.text_index.store._RANKED", 10)
-    monkeypatch.setattr("warc.text_index.store._SAMPLE", 20)
+    monkeypatch.setattr("warc.text_index.reader._RANKED", 10)
+    monkeypatch.setattr("warc.text_index.reader._SAMPLE", 20)
     layout = Layout(tmp_path)
     layout.databases.mkdir()
     with closing(open_text_writer(layout, "")) as writer, closing(open_text_index(layout, "")) as index:
