@@ -28,6 +28,7 @@ from core.errors import DiskFullError, InputError, PermanentError
 from core.layout import Layout
 from warc.local_storage import DiskReserve, sync_folder
 from warc.record_builder import RECORD_END, compress_pieces
+from warc.stored_warcs import OBJECT_SUFFIX, WarcPath
 
 PART_PREFIX = ".importing-"  # of files that are not whole yet, in ``archive/``
 KEY_DIGITS, _NAME_DIGITS = 12, 24
@@ -322,9 +323,9 @@ class ImportStorage:
         """Return the name of the collection's file that holds the one with that SHA-256; empty: none does."""
         name = self._by_sum.get(sha256, "")
         if not name:
-            pattern = f"{IMPORT_PREFIX}*-{sha256[:_NAME_DIGITS]}-*.warc.gz"
-            name = next((path.name for path in self._archive.glob(pattern)), "")
-        return name if name and (self._archive / name).exists() else ""
+            pattern = f"{IMPORT_PREFIX}*-{sha256[:_NAME_DIGITS]}-*.warc.gz*"
+            name = next((path.name.removesuffix(OBJECT_SUFFIX) for path in self._archive.glob(pattern)), "")
+        return name if name and WarcPath(self._archive / name).exists() else ""
 
     def identify(self, file: ForeignFile, on_bytes: Callable[[int], None]) -> tuple[ForeignFormat, str]:
         """Return the file's format and SHA-256, or raise PermanentError."""
