@@ -29,6 +29,7 @@ from core.layout import Layout
 from warc.file_reader import has_member_per_record
 from warc.local_storage import DiskReserve, sync_folder
 from warc.record_builder import RECORD_END, compress_pieces
+from warc.stored_warcs import OBJECT_SUFFIX, WarcPath
 
 PART_PREFIX = ".importing-"  # of files that are not whole yet, in ``archive/``
 KEY_DIGITS, _NAME_DIGITS = 12, 24
@@ -340,9 +341,9 @@ class ImportStorage:
         """Return the name of the collection's file that holds the one with that SHA-256; empty: none does."""
         name, folder = self._by_sum.get(sha256, ""), (self._trial_of.archive if self._trial_of else self._archive)
         if not name:
-            pattern = f"{IMPORT_PREFIX}*-{sha256[:_NAME_DIGITS]}-*.warc.gz"
-            name = next((path.name for path in folder.glob(pattern)), "")
-        return name if name and ((folder / name).exists() or (self._archive / name).exists()) else ""
+            pattern = f"{IMPORT_PREFIX}*-{sha256[:_NAME_DIGITS]}-*.warc.gz*"
+            name = next((path.name.removesuffix(OBJECT_SUFFIX) for path in folder.glob(pattern)), "")
+        return name if name and any(WarcPath(each / name).exists() for each in (folder, self._archive)) else ""
 
     def _read(
         self, file: ForeignFile, target: Path | None, on_bytes: Callable[[int], None]

@@ -39,6 +39,7 @@ from warc.index.indexer import IndexingResult, index_file
 from warc.index.protocol import CaptureIndex
 from warc.record_builder import artifact_member, warcinfo_facts
 from warc.record_reader import dechunked, decode_blocks, open_record
+from warc.stored_warcs import WarcPath
 from warc.writer import WarcFile
 
 _LINE_LIMIT_BYTES = 16 << 20  # of a list of pages, with their text
@@ -196,7 +197,7 @@ class CollectionImport:
             stored = self._storage.add(file, key, self._on_bytes)
         except PermanentError as error:
             return replace(failed, problems=(str(error),))
-        path = self._layout.archive / stored.name
+        path = WarcPath(self._layout.archive / stored.name)
         if not path.exists():  # of a trial: the collection has it
             return FileImport(file.source, file.size, "known", format=stored.format, sha256=stored.sha256)
         start = self._index.indexed_to(stored.name)
@@ -234,7 +235,7 @@ class CollectionImport:
             at = max(at, offset)
 
         return index_file(
-            self._layout.archive / name,
+            WarcPath(self._layout.archive / name),
             name,
             self._index,
             bucket=self._proxy.dedup_bucket,

@@ -148,3 +148,17 @@ def test_an_erasure_replaces_the_object(s3: S3Server, weboid: Weboid) -> None:  
     objects = {each.name: each.size for each in ObjectStorage(storage).objects()}
     assert objects["captures-gone.warc.gz"] != objects["captures-stays.warc.gz"]
     assert objects["captures-later.warc.gz"] != objects["captures-stays.warc.gz"]
+
+
+def test_an_import_knows_files_in_the_bucket(weboid: Weboid, tmp_path: Path) -> None:
+    """A file that was imported is not imported again when only its object is left."""
+    with closing(CollectionBuilder(tmp_path / "other")) as builder:
+        builder.response("https://a.example/", b"words", warc="captures-0.warc.gz")
+        file = str(builder.layout.archive / "captures-0.warc.gz")
+    profile = ("--profile", str(weboid.profile))
+    assert json.loads(weboid.call("import", file, "--json", *profile).out)["files"][0]["state"] == "imported"
+    assert weboid.call("collection", "upload", *profile).code == 0
+    assert _local(weboid) == []
+    assert json.loads(weboid.call("import", file, "--json", *profile).out)["files"][0]["state"] == "known"
+    assert _local(weboid) == []
+    assert weboid.call("verify", "collection").code == 0
