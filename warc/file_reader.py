@@ -37,6 +37,7 @@ _FOLD = re.compile(rb"\r\n[ \t]+")
 _END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r$", re.IGNORECASE | re.MULTILINE)
 _LINE_ENDS = 64  # bytes behind a record that are no further one
+_SOUND_BYTES = 64 << 20  # of a gzip member, after which its form is believed without its checksum
 REPLAYED = frozenset({"response", "revisit", "resource"})  # the types that an index has rows of
 _MANIFEST = "urn:pageinfo:"
 
@@ -229,24 +230,29 @@ def _inflated(source: _MemberSource) -> Iterator[bytes]:
 
 
 def has_member_per_record(path: Path) -> bool:
-    """Return whether each gzip member of a file holds one record, up to the first that is damaged."""
+    """Return whether each gzip member of a file holds one record, up to the first that is damaged.
+
+    A member of another form counts when its checksum has shown that it is sound, or it has `_SOUND_BYTES`.
+    """
     with path.open("rb", buffering=0) as file, suppress(_UnreadableError):
         source = _MemberSource(file, 0, os.fstat(file.fileno()).st_size, None)
         while source.at < source.end:
-            head, seen, end = b"", 0, -1
+            head, seen, end, is_other = b"", 0, -1, False
             for piece in _inflated(source):
                 seen += len(piece)
-                if end < 0:
+                if end < 0 and not is_other:
                     head += piece
-                    if not head.startswith(_VERSION[: len(head)]):
-                        return False
+                    is_other = not head.startswith(_VERSION[: len(head)])
                     size, length = head.find(_END), _LENGTH.search(head)
                     if size >= 0 and length is not None:
                         end = size + len(_END) + int(length[1])
                     elif len(head) > _HEADER_LIMIT_BYTES:
                         break
-                if 0 <= end < seen - _LINE_ENDS:
-                    return False
+                is_other |= 0 <= end < seen - _LINE_ENDS
+                if is_other and seen > _SOUND_BYTES:
+                    break
+            if is_other:
+                return False
     return True
 
 
