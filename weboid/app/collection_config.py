@@ -3,10 +3,8 @@
 Precedence: command line, environment (``WEBOID_…``), this file, the preset (``extends``), defaults.
 """
 
-import base64
-import secrets
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -70,7 +68,7 @@ class WebhookConfig:
     """Receiver of events, from a table ``[[webhooks]]``."""
 
     url: str  # fetch key
-    secret_file: Path  # secrets that sign its deliveries, one a line (`weboid.app.webhooks.read_secrets`)
+    secret_file: Path  # secrets that sign its deliveries, one a line (`weboid.app.webhooks.webhook_store.read_secrets`)
     events: tuple[str, ...] = WEBHOOK_EVENTS
 
 
@@ -244,40 +242,6 @@ def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None
         replace_file(path, tomlkit.dumps(document))
     except (OSError, ValueError, TOMLKitError) as error:
         raise UnavailableError(f"{path} cannot be changed: {error}.") from error
-
-
-def add_webhook(root: Path, url: str, events: Sequence[str] = ()) -> WebhookConfig:
-    """Add a webhook, with a new secret in a file of ``secrets/``. Raises InputError: there is one with the URL."""
-    config = read_config(root)
-    url = fetch_key(url, allow_single_label=True)
-    if any(each.url == url for each in config.webhooks()):
-        raise InputError(f"{url} is a webhook already: `weboid webhooks rm` removes it.")
-    if unknown := set(events) - set(WEBHOOK_EVENTS):
-        raise InputError(f"There is no event {min(unknown)!r}. Known are: {', '.join(WEBHOOK_EVENTS)}.")
-    name = f"secrets/webhook-{secrets.token_hex(8)}"
-    (root / "secrets").mkdir(mode=0o700, exist_ok=True)
-    secret = base64.b64encode(secrets.token_bytes(32)).decode()
-    replace_file(root / name, f"whsec_{secret}\n", mode=0o600)
-    document = tomlkit.parse(config.text)
-    table = tomlkit.table()
-    table.update({"url": url, "secret_file": name} | ({"events": list(events)} if events else {}))
-    document.setdefault("webhooks", tomlkit.aot()).append(table)
-    replace_file(config.path, tomlkit.dumps(document).lstrip())
-    return WebhookConfig(url, root / name, tuple(events) or WEBHOOK_EVENTS)
-
-
-def remove_webhook(root: Path, url: str) -> None:
-    """Remove a webhook from ``weboid.toml``, and a secret that `add_webhook` made. Raises InputError: unknown."""
-    config = read_config(root)
-    hooks = [each.url for each in config.webhooks()]
-    if (url := fetch_key(url, allow_single_label=True)) not in hooks:
-        raise InputError(f"{url} is no webhook of {root}: `weboid webhooks ls` lists them.")
-    document = tomlkit.parse(config.text)
-    secret = config.webhooks()[hooks.index(url)].secret_file
-    document["webhooks"].pop(hooks.index(url))
-    replace_file(config.path, tomlkit.dumps(document))
-    if secret.parent == root / "secrets" and secret.name.startswith("webhook-"):
-        secret.unlink(missing_ok=True)
 
 
 def config_faults(config: CollectionConfig) -> Iterator[str]:

@@ -14,10 +14,11 @@ from core.timestamps import warc_date_at
 from core.urls import fetch_key
 from crawler.collection import read_collection
 from net.stop_signals import wait_unless_stopped
-from weboid.app.collection_config import WEBHOOK_EVENTS, add_webhook, read_config, remove_webhook
+from weboid.app.collection_config import WEBHOOK_EVENTS, read_config
 from weboid.app.operator_identity import collection_settings
 from weboid.app.text_table import clean, table, width
-from weboid.app.webhooks import WebhookDelivery, WebhookSender, WebhookStore, event_body
+from weboid.app.webhooks.webhook_sender import WebhookSender
+from weboid.app.webhooks.webhook_store import WebhookDelivery, WebhookStore, add_webhook, event_body, remove_webhook
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, DURATION, OUTPUT, PROFILE, CommandOutput
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from crawler.run.context_builder import RunExtension
     from playback.access.level_store import LevelStore
     from render.site_session import SiteLogins
-    from weboid.app.webhooks import WebhookEmitter
+    from weboid.app.webhooks.webhook_sender import WebhookEmitter
 
 
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
@@ -64,7 +64,9 @@ def open_webhooks(root: Path, settings: Settings) -> AbstractContextManager[Webh
     config = root / CONFIG_FILE
     if not config.exists() or "webhooks" not in config.read_text(encoding="utf-8"):
         return nullcontext()
-    emitter: WebhookEmitter = import_module("weboid.app.webhooks").WebhookEmitter(root, settings, clock=SystemClock())
+    emitter: WebhookEmitter = import_module("weboid.app.webhooks.webhook_sender").WebhookEmitter(
+        root, settings, clock=SystemClock()
+    )
     return emitter
 
 

@@ -1,4 +1,4 @@
-"""Webhooks: events of a collection, queued in SQLite and sent as Standard Webhooks (standardwebhooks.com, v1).
+"""Sender of webhook deliveries, and emitter of a command's events to them.
 
 A command that has news opens a `WebhookEmitter`: `put` never blocks, and a thread collects equal events for
 `BATCH_S`, at most `BATCH_ITEMS`, into one delivery for each receiver. Deliveries survive the process: whoever works
@@ -9,23 +9,17 @@ may arrive twice, with the same ``webhook-id``. A failure delays all deliveries 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import hashlib
-import hmac
-import json
 import logging
 import queue
-import secrets
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from core.clock import Clock
 from core.config.profile import link_user_agent
@@ -35,7 +29,7 @@ from core.layout import Layout
 from core.page_classes import NOT_THE_PAGE
 from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import QaVerdict
-from core.timestamps import parse_warc_date, timestamp14, unix_milliseconds, warc_date
+from core.timestamps import parse_warc_date, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
 from core.web_dates import parse_retry_after
 from crawler.worker.crawl_events import DiskSpaceLow, Event, PageChecked, PageDone
@@ -45,6 +39,7 @@ from playback.url_paths import page_path
 from warc.artifact_reader import read_manifest
 from warc.index.database import IndexDatabase, key_values, open_database
 from weboid.app.collection_config import WebhookConfig, read_config
+from weboid.app.webhooks.webhook_store import WebhookDelivery, WebhookStore, event_body, read_secrets, signed_headers
 
 if TYPE_CHECKING:
     from crawler.run.crawl_run import RunSummary
@@ -55,10 +50,7 @@ log = logging.getLogger(__name__)
 BATCH_ITEMS: Final = 100
 BATCH_S: Final = 3.0
 QUEUED_ITEMS: Final = 100_000  # of a process, before they are batches
-QUEUED_DELIVERIES: Final = 20_000  # of a receiver
-LOGGED_DELIVERIES: Final = 2_000  # that have ended, of all receivers
 TIMEOUT_S: Final = 15.0
-LEASE_S: Final = 60.0
 FIRST_PAUSE_S: Final = 5.0
 LONGEST_PAUSE_S: Final = 7_200.0
 EXPIRES_S: Final = 28 * 3_600.0
@@ -66,131 +58,6 @@ ENDING_S: Final = 20.0  # for the last deliveries of a command that ends
 TEXT_LIMIT: Final = 2_000  # characters of a text in an item
 
 _OTHER: Final = ", ".join(f"'{each}'" for each in sorted(NOT_THE_PAGE))
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS delivery (
-  id TEXT PRIMARY KEY, url TEXT NOT NULL, type TEXT NOT NULL, body BLOB NOT NULL, made REAL NOT NULL,
-  state TEXT NOT NULL DEFAULT 'queued', attempts INTEGER NOT NULL DEFAULT 0, due REAL NOT NULL,
-  tried REAL, status INTEGER, reason TEXT NOT NULL DEFAULT '');
-CREATE INDEX IF NOT EXISTS delivery_due ON delivery (state, url, due);
-"""
-
-
-class WebhookDelivery(NamedTuple):
-    """Delivery of a batch of events to one receiver; times are Unix seconds."""
-
-    id: str  # its ``webhook-id``
-    url: str  # the receiver
-    type: str  # of its events
-    made: float
-    state: str  # ``queued``, ``delivered`` or ``failed``
-    attempts: int
-    due: float  # time of the next attempt
-    tried: float | None  # time of the last attempt
-    status: int | None  # HTTP status of the last answer
-    reason: str  # why the last attempt failed; empty when it did not
-
-
-class WebhookStore:
-    """Queue and log of deliveries in the collection's ``db/webhooks.sqlite``, for one thread, many processes."""
-
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=30, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.executescript(_TABLES)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def add(self, url: str, kind: str, body: bytes, *, now: float) -> str:
-        """Queue a delivery and return its id; above `QUEUED_DELIVERIES` the receiver's oldest one fails."""
-        made = f"msg_{secrets.token_hex(16)}"
-        self._db.execute("BEGIN IMMEDIATE")
-        with self._db:
-            self._db.execute(
-                "INSERT INTO delivery (id, url, type, body, made, due) VALUES (?, ?, ?, ?, ?, ?)",
-                (made, url, kind, body, now, now),
-            )
-            self._db.execute(
-                "UPDATE delivery SET state = 'failed', reason = 'the queue is full' WHERE id IN (SELECT id FROM"
-                " delivery WHERE state = 'queued' AND url = ? ORDER BY made DESC LIMIT -1 OFFSET ?)",
-                (url, QUEUED_DELIVERIES),
-            )
-            self._db.execute(
-                "DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE state != 'queued'"
-                " ORDER BY made DESC LIMIT -1 OFFSET ?)",
-                (LOGGED_DELIVERIES,),
-            )
-        return made
-
-    def claim(self, *, now: float, delivery_id: str = "") -> list[tuple[WebhookDelivery, bytes]]:
-        """Return the oldest due delivery of each receiver (or one by id), with its body; due again after `LEASE_S`."""
-        rows = self._db.execute(
-            "UPDATE delivery SET attempts = attempts + 1, tried = :now, due = :now + :lease WHERE id IN (SELECT id FROM"  # noqa: S608 constants of ours
-            " (SELECT id, min(made) FROM delivery WHERE state = 'queued' AND due <= :now AND :id IN ('', id)"
-            " GROUP BY url))"
-            f" RETURNING {', '.join(WebhookDelivery._fields)}, body",
-            {"now": now, "lease": LEASE_S, "id": delivery_id},
-        ).fetchall()
-        return [(WebhookDelivery(*row[:-1]), row[-1]) for row in rows]
-
-    def end(self, delivery: WebhookDelivery, state: str, *, status: int | None, reason: str) -> None:
-        """Store the result of the last attempt: ``delivered`` or ``failed``."""
-        values = (state, status, reason[:300], delivery.id)
-        self._db.execute("UPDATE delivery SET state = ?, status = ?, reason = ? WHERE id = ?", values)
-
-    def delay(self, delivery: WebhookDelivery, due: float, *, status: int | None, reason: str) -> None:
-        """Store a failed attempt; nothing is due for its receiver before that time."""
-        self._db.execute("UPDATE delivery SET status=?, reason=? WHERE id=?", (status, reason[:300], delivery.id))
-        self._db.execute(
-            "UPDATE delivery SET due = CASE WHEN id = :id THEN :due ELSE max(due, :due) END"
-            " WHERE state = 'queued' AND url = :url",
-            {"id": delivery.id, "due": due, "url": delivery.url},
-        )
-
-    def deliveries(self, *, limit: int = 100, url: str = "", state: str = "") -> list[WebhookDelivery]:
-        """Return deliveries, the newest first, of a receiver or state where one is given."""
-        rows = self._db.execute(
-            f"SELECT {', '.join(WebhookDelivery._fields)} FROM delivery"  # noqa: S608 constants of ours
-            " WHERE ? IN ('', url) AND ? IN ('', state) ORDER BY made DESC, id LIMIT ?",
-            (url, state, limit),
-        )
-        return [WebhookDelivery(*row) for row in rows]
-
-
-def read_secrets(path: Path) -> list[bytes]:
-    """Return the keys of a secret file, one a line, base64 after ``whsec_``. Raises ConfigError."""
-    try:
-        lines = path.read_text(encoding="ascii").split()
-        keys = [base64.b64decode(line.removeprefix("whsec_"), validate=True) for line in lines]
-    except (OSError, UnicodeError, binascii.Error) as error:
-        raise ConfigError(f"The webhook secret {path} cannot be read: {error}.") from error
-    if not keys or not all(24 <= len(each) <= 64 for each in keys):
-        raise ConfigError(f"{path} must hold 24 to 64 bytes in base64, as `openssl rand -base64 32` prints.")
-    return keys
-
-
-def signed_headers(keys: Sequence[bytes], delivery_id: str, body: bytes, *, now: datetime) -> dict[str, str]:
-    """Return the headers of a delivery, with a signature by each key: while secrets change, both verify."""
-    stamp = int(now.timestamp())
-    signed = f"{delivery_id}.{stamp}.".encode() + body
-    signatures = (base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode() for key in keys)
-    return {
-        "Content-Type": "application/json",
-        "webhook-id": delivery_id,
-        "webhook-timestamp": str(stamp),
-        "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
-    }
-
-
-def event_body(kind: str, root: Path, items: Sequence[dict[str, Any]], *, now: datetime) -> bytes:
-    """Return the JSON of a delivery, in the form of docs/reference/webhooks.md."""
-    data = {"collection": root.resolve().name, "items": list(items)}
-    return json.dumps({"type": kind, "timestamp": warc_date(now), "data": data}, ensure_ascii=False).encode(
-        "utf-8", "replace"
-    )
 
 
 class WebhookSender:

@@ -20,14 +20,14 @@ from core.clock import SystemClock
 from core.config.settings import EgressSettings, Settings
 from core.errors import ConfigError, InputError
 from core.layout import Layout
-from weboid.app.collection_config import add_webhook, config_faults, read_config, remove_webhook
-from weboid.app.webhooks import (
-    EXPIRES_S,
+from weboid.app.collection_config import config_faults, read_config
+from weboid.app.webhooks.webhook_sender import EXPIRES_S, WebhookEmitter, WebhookSender
+from weboid.app.webhooks.webhook_store import (
     QUEUED_DELIVERIES,
-    WebhookEmitter,
-    WebhookSender,
     WebhookStore,
+    add_webhook,
     read_secrets,
+    remove_webhook,
     signed_headers,
 )
 
@@ -50,11 +50,12 @@ class MovedClock:
 
 
 class WebhookReceiver:
-    """HTTP server that queues requests as (path, headers, body) and answers with `answers`, at the end 204."""
+    """HTTP server that queues requests as (path, headers, body) and answers with `answers`, at the end 204; a page."""
 
     def __init__(self) -> None:
         self.requests: Queue[tuple[str, dict[str, str], bytes]] = Queue()
         self.answers: list[tuple[int, dict[str, str]]] = []
+        self.page = b""  # answers every GET
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -66,6 +67,13 @@ class WebhookReceiver:
                 for name, value in {"content-length": "0", **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
+
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("content-type", "text/html")
+                self.send_header("content-length", str(len(receiver.page)))
+                self.end_headers()
+                self.wfile.write(receiver.page)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -216,12 +224,12 @@ async def test_private_addresses_need_permission(root: Path, receiver: WebhookRe
 def test_a_killed_process_loses_no_delivery(root: Path, receiver: WebhookReceiver) -> None:
     """What a killed process had claimed is sent by the next one, after the lease."""
     script = (
-        "import os, signal, sys, time; from pathlib import Path; from weboid.app.webhooks import WebhookStore\n"
+        "import os, signal, sys, time; from pathlib import Path; from weboid.app.webhooks.webhook_store import WebhookStore\n"
         f"store = WebhookStore(Path({str(Layout(root).webhooks_db)!r}))\n"
         f"store.add({receiver.url!r}, 'disk.low', b'{{}}', now=time.time())\n"
         "assert store.claim(now=time.time()); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    ended = subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[3])
+    ended = subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[4])
     assert ended.returncode == -signal.SIGKILL
 
     with WebhookEmitter(root, LOCAL, clock=MovedClock(timedelta(seconds=61))):
@@ -232,7 +240,7 @@ def test_a_killed_process_loses_no_delivery(root: Path, receiver: WebhookReceive
 def test_the_queue_of_a_receiver_is_bounded(store: WebhookStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest deliveries fail when a receiver was away for too long."""
     assert QUEUED_DELIVERIES >= 10_000
-    monkeypatch.setattr("weboid.app.webhooks.QUEUED_DELIVERIES", 2)
+    monkeypatch.setattr("weboid.app.webhooks.webhook_store.QUEUED_DELIVERIES", 2)
     ids = [store.add("https://example.org/", "disk.low", b"{}", now=float(number)) for number in range(3)]
 
     (failed,) = store.deliveries(state="failed")
