@@ -20,6 +20,11 @@ from core.clock import SystemClock
 from core.config.settings import EgressSettings, Settings
 from core.errors import ConfigError, InputError
 from core.layout import Layout
+from core.playback_check import QaVerdict
+from crawler.worker.crawl_events import DiskSpaceLow, PageChecked
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+from links.checker.result_store import RecordedResult
+from links.states import LinkState
 from weboid.app.collection_config import config_faults, read_config
 from weboid.app.webhooks.webhook_sender import EXPIRES_S, WebhookEmitter, WebhookSender
 from weboid.app.webhooks.webhook_store import (
@@ -139,6 +144,27 @@ def test_only_wanted_events_are_sent(tmp_path: Path, receiver: WebhookReceiver) 
 
     assert receiver.verified(tmp_path)["type"] == "disk.low"
     assert receiver.requests.empty()
+
+
+def test_each_source_of_news_has_its_event(root: Path, receiver: WebhookReceiver) -> None:
+    """A full disk, a broken copy and a dead link; good copies, and links that were dead before, are no news."""
+    finding = CheckResult(StatusCode.OTHER_CONTENT, CheckVerdict.GONE, CheckMethod.GET, http=404)
+    dead, old = (
+        RecordedResult(
+            1, f"https://example.org/{before.name}", finding, before, LinkState.DEAD, None, awaits_opinion=False
+        )
+        for before in (LinkState.DYING, LinkState.DEAD)
+    )
+    with WebhookEmitter(root, LOCAL, clock=SystemClock()) as hooks:
+        hooks.note(DiskSpaceLow(1, 2))
+        for verdict in (QaVerdict.BROKEN, QaVerdict.GOOD):
+            hooks.note(PageChecked("https://example.org/", "1", "images", verdict, 0.5, "a reason"))
+        hooks.put_results([dead, old])
+
+    bodies = [receiver.verified(root) for _ in range(3)]
+    items = {body["type"]: body["data"]["items"] for body in bodies}
+    assert {kind: len(each) for kind, each in items.items()} == {"disk.low": 1, "qa.failed": 1, "link.died": 1}
+    assert items["link.died"][0]["url"] == "https://example.org/DYING"
 
 
 def test_old_and_changed_deliveries_do_not_verify(root: Path) -> None:
