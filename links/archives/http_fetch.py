@@ -167,7 +167,7 @@ class HttpFetch:
     async def _once(
         self, request: ArchiveRequest, method: str, url: str, headers: Mapping[str, str], body: bytes
     ) -> ArchiveResponse:
-        from aiohttp import ClientError
+        from aiohttp import ClientConnectorDNSError, ClientError
 
         target = self._judge.check(url)
         session = self._opened()
@@ -187,7 +187,9 @@ class HttpFetch:
         except TimeoutError as error:
             raise NoReplyError(ArchiveFailure.UNREACHABLE, "it took too long") from error
         except (ClientError, OSError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            # The text of our resolver: a refused address, or an unknown host.
+            cause = error.os_error if isinstance(error, ClientConnectorDNSError) else error
+            reason = " ".join(str(cause).split())[:200] or type(error).__name__
             raise NoReplyError(ArchiveFailure.UNREACHABLE, reason.rstrip(".")) from error
 
 

@@ -163,7 +163,7 @@ def create_app(
         page_headers=machines.page_headers,
         skews=machines.skews_of,
     )
-    lists, reader, history = PageLists(means), ReaderPages(means), HistoryPages(means)
+    lists, reader, history = PageLists(means, around.crawler.name), ReaderPages(means), HistoryPages(means)
     costly, comparing = load_limits(around.access, clock.monotonic)
     headers = security_headers(replay_origin)
     headers["X-Robots-Tag"] = around.openness.robots_tag
@@ -179,6 +179,7 @@ def create_app(
             Route("/", costly(lists.home, when=is_search), name="home"),
             Route("/healthz", health),
             Route("/api/pages", costly(lists.api)),
+            Route("/feed.atom", costly(lists.feed)),
             Route(ABOUT_PATH, about_crawler(around.crawler, means.render)),
             *(
                 Route(f"{wiki}/{view}/{{rest:path}}", reader.latest if view == "latest" else reader.view)

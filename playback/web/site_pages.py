@@ -1,9 +1,13 @@
-"""Site pages: home page with lists of pages, and the page about the crawler."""
+"""Site pages: home page with lists of pages, their Atom feed, and the page about the crawler."""
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from hashlib import sha256
 from typing import Final
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,10 +24,13 @@ from playback.web.page_search import (
     parse_cursor,
     parse_question,
 )
-from playback.web.page_store import CapturedPage
+from playback.web.page_store import CapturedPage, TimeSpan
 from playback.web.text_search import TEXT_PAGE_SIZE, TextCursor, TextSearchResult, parse_facets, parse_text_cursor
 
 ABOUT_PATH: Final = "/about-crawler"
+MORE_PARTS: Final = 3  # of the list, that are searched for changes
+COMPARED: Final = 5  # captures among which the one before is looked for
+_NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +60,9 @@ def about_crawler(crawler: Crawler, render: PageRenderer) -> Callable[[Request],
 class PageLists:
     """Lists of pages. Plain functions, run by Starlette in threads."""
 
-    def __init__(self, means: WebContext) -> None:
+    def __init__(self, means: WebContext, archive_name: str = "") -> None:
         self._means = means
+        self._archive_name = archive_name or "Weboid"
 
     def home(self, request: Request) -> Response:
         """Return the newest pages, or search results."""
@@ -111,11 +119,76 @@ class PageLists:
         at = parse_text_cursor(query.get("before", ""))
         return texts.find(question.words, parse_facets(dict(query)), at=at, limit=size)
 
+    def feed(self, request: Request) -> Response:
+        """Return the newest copies as an Atom feed (RFC 4287), ``host=`` of a site, ``changes=1`` those with news."""
+        origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
+        host, changes = request.query_params.get("host", "")[:300], request.query_params.get("changes") == "1"
+        question = parse_question(host, SearchField.HOST if host else "")
+        found = self._means.search.find(question)
+        pages = [*found.pages]
+        for _ in range(MORE_PARTS if changes and found.older else 0):
+            if found.older is None:
+                break
+            found = self._means.search.find(question, before=found.older)
+            pages += found.pages
+        threatened = self._means.store.threatened(pages)
+        query = {"host": host, "changes": "1" if changes else ""}
+        feed = Element("feed", xmlns="http://www.w3.org/2005/Atom")
+        add_element(feed, "title", f"{self._archive_name}: {'changed' if changes else 'archived'} pages {host}".strip())
+        add_element(feed, "id", origin + path_with_query("/feed.atom", query))
+        SubElement(feed, "link", rel="self", href=origin + path_with_query("/feed.atom", query))
+        SubElement(feed, "link", rel="alternate", href=f"{origin}/")
+        add_element(SubElement(feed, "author"), "name", self._archive_name)
+        updated, count = datetime.fromtimestamp(0, UTC), 0
+        for page in pages:
+            if page.page_id in threatened or not (page.has_copy or page.is_download) or count >= PAGE_SIZE:
+                continue
+            older = self._changed_since(page) if changes else None
+            if changes and older is None:
+                continue
+            count += 1
+            updated = max(updated, page.captured_at)
+            entry = SubElement(feed, "entry")
+            add_element(entry, "title", page.label)
+            address = origin + page_path(page.timestamp, page.url)
+            add_element(entry, "id", address)
+            SubElement(entry, "link", rel="alternate", href=address)
+            if page.live_url is not None:
+                SubElement(entry, "link", rel="via", href=_NOT_XML.sub("\ufffd", page.live_url))
+            if older is not None:
+                between = page_path(f"{older.timestamp}/{page.timestamp}", page.url, view="changes")
+                SubElement(entry, "link", rel="related", href=origin + between)
+            add_element(entry, "updated", page.captured_at.isoformat(timespec="seconds"))
+            add_element(entry, "summary", page.url)
+        add_element(feed, "updated", updated.isoformat(timespec="seconds"))
+        body = tostring(feed, encoding="utf-8", xml_declaration=True)
+        headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Cache-Control": "no-cache"}
+        if count:
+            headers["Last-Modified"] = format_datetime(updated, usegmt=True)
+        held = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
+        if "*" in held or headers["ETag"] in held:
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type="application/atom+xml")
+
+    def _changed_since(self, page: CapturedPage) -> CapturedPage | None:
+        """Return the capture before that shows the page with another text; None: it is unchanged, new or unknown."""
+        if not page.text_digest or not page.is_good:
+            return None
+        span = TimeSpan(datetime.fromtimestamp(0, UTC), page.captured_at)
+        earlier = self._means.store.captures(page.url, span=span, limit=COMPARED)
+        older = next((each for each in earlier if each.has_copy and each.is_good and each.text_digest), None)
+        return None if older is None or older.text_digest == page.text_digest else older
+
     def _found(self, request: Request) -> PageSearchResult:
         query = request.query_params
         question = parse_question(query.get("q", ""), query.get("in", ""))
         before, after = parse_cursor(query.get("before", "")), parse_cursor(query.get("after", ""))
         return self._means.search.find(question, before=before, after=after)
+
+
+def add_element(parent: Element, name: str, text: str) -> None:
+    """Add an element with a text, without the characters that XML 1.0 forbids."""
+    SubElement(parent, name).text = _NOT_XML.sub("\ufffd", text)
 
 
 def is_search(request: Request) -> bool:

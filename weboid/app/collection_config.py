@@ -31,6 +31,7 @@ COMMAND_TABLES: Final = {
     "wiki watch": "watch",
 }
 OPERATOR_KEYS: Final = ("contact", "purpose_page", "addresses", "recrawl", "name")
+WEBHOOK_EVENTS: Final = ("page.archived", "page.changed", "crawl.finished", "link.died", "qa.failed", "disk.low")
 _SEED_KEYS: Final = {
     "url": "",
     "scope": "kind",
@@ -60,6 +61,15 @@ class SeedConfig:
             for key, value in self.scope.items()
         }
         return replace(scope, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookConfig:
+    """Receiver of events, from a table ``[[webhooks]]``."""
+
+    url: str  # fetch key
+    secret_file: Path  # secrets that sign its deliveries, one a line (`weboid.app.webhooks.webhook_store.read_secrets`)
+    events: tuple[str, ...] = WEBHOOK_EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +124,35 @@ class CollectionConfig:
         """Return file, line and key of an option's default, for errors."""
         table = COMMAND_TABLES[command]
         return f"{self._place(table, key)}: [{table}] {key}"
+
+    def webhooks(self) -> tuple[WebhookConfig, ...]:
+        """Return the tables ``[[webhooks]]``, each URL once. Raises ConfigError, with the line of a wrong one."""
+        tables = self.document.get("webhooks", [])
+        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+            raise ConfigError(f"{self._place('webhooks')}: a webhook must be a table [[webhooks]].")
+        hooks: dict[str, WebhookConfig] = {}
+        for number, table in enumerate(tables):
+            for key in table.keys() - {"url", "events", "secret_file"}:
+                where = self._place("webhooks", key, number)
+                raise ConfigError(f"{where}: a webhook has no {key!r}. Known are: url, events, secret_file.")
+            events = table.get("events", list(WEBHOOK_EVENTS))
+            if not isinstance(events, list) or not events or not set(map(str, events)) <= set(WEBHOOK_EVENTS):
+                where = self._place("webhooks", "events", number)
+                raise ConfigError(f"{where}: events must be a list of some of {', '.join(WEBHOOK_EVENTS)}.")
+            if not isinstance(secret := table.get("secret_file"), str) or not secret:
+                where = self._place("webhooks", "secret_file" if "secret_file" in table else "", number)
+                raise ConfigError(
+                    f'{where}: a webhook needs secret_file = "FILE"; `weboid webhooks add URL` makes one.'
+                )
+            try:
+                url = fetch_key(table.get("url", ""), allow_single_label=True)
+            except (BadUrlError, TypeError, AttributeError) as error:
+                where = self._place("webhooks", "url" if "url" in table else "", number)
+                raise ConfigError(f'{where}: a webhook needs url = "https://…": {error}') from error
+            if url in hooks:
+                raise ConfigError(f"{self._place('webhooks', 'url', number)}: {url} is configured twice.")
+            hooks[url] = WebhookConfig(url, self.path.parent / secret, tuple(events))
+        return tuple(hooks.values())
 
     def seeds(self) -> tuple[SeedConfig, ...]:
         """Return the tables ``[[seed]]``. Raises ConfigError, with the line of a wrong one."""
@@ -207,7 +246,7 @@ def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None
 
 def config_faults(config: CollectionConfig) -> Iterator[str]:
     """Yield what is wrong with the tables that no profile has; options are checked by their commands."""
-    for check in (config.operator, config.seeds):
+    for check in (config.operator, config.seeds, config.webhooks):
         try:
             check()
         except ConfigError as error:

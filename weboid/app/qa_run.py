@@ -17,7 +17,7 @@ from core.clock import SystemClock
 from core.errors import WeboidError
 from core.playback_check import PlaybackCheck, QaVerdict
 from crawler.frontier.sqlite_frontier import open_frontier
-from crawler.worker.crawl_events import Event
+from crawler.worker.crawl_events import Event, PageChecked
 from links.registry.database import RegistryStore
 from net.stop_signals import StopSignals
 from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
@@ -213,6 +213,7 @@ class QaRun:
     _database_url: str
     _database: IndexDatabase
     _store: RegistryStore
+    report: Callable[[PageChecked], None] = lambda _event: None  # called with each stored check
     _missing: list[str] = field(default_factory=list)  # named URLs without a capture
     _forbidden: list[str] = field(default_factory=list)  # named URLs that no level rule shows so
     _known: list[CheckedPage] = field(default_factory=list)  # named URLs that were checked already
@@ -374,6 +375,8 @@ class QaRun:
     def _store_check(self, checked: CheckOutcome) -> None:
         pictures = self._repair.layout.quality_pictures
         store_check(self._store, pictures, checked, now=_CLOCK.now())
+        check = checked.check
+        self.report(PageChecked(check.url, check.page_id, check.level, check.verdict, check.score, check.reason))
         if checked.check.verdict is QaVerdict.BROKEN:
             self._broken.append(checked.check.page_id)
 

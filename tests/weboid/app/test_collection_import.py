@@ -8,6 +8,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import zipfile
 from contextlib import closing
 from pathlib import Path

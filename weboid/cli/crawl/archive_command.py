@@ -35,6 +35,7 @@ from weboid.cli.support.run_options import (
     STORE,
     background_checks,
     open_stored_levels,
+    open_webhooks,
     scan_once,
     unlock_logins,
     with_store,
@@ -105,7 +106,10 @@ def archive_command(
         logins = None if settings.frontier.url else unlock_logins(settings, collection)
         older = timedelta(0) if again else older_than
         companion = background_checks(settings, qa=qa)
-        with open_stored_levels(Layout(collection), settings.index.url) as level_of:
+        with (
+            open_stored_levels(Layout(collection), settings.index.url) as level_of,
+            open_webhooks(collection, settings) as hooks,
+        ):
             run = RunConfig(collection, settings, workers, stay, logins, companion, stored_level_of=level_of)
             reporter = run_reporter(as_json=output.is_json)
             summary = asyncio.run(
@@ -115,11 +119,13 @@ def archive_command(
                     again=older,
                     clock=SystemClock(),
                     started=reporter.started,
-                    report=reporter.event,
+                    report=reporter.event if hooks is None else hooks.reporting(reporter.event),
                     stopping=reporter.stopping,
                 )
             )
             reporter.ended(summary)
+            if hooks is not None:
+                hooks.put_summary(summary)
         if scan and not stay and not settings.frontier.url:
             scan_once(collection, settings.index.url)
         return run_exit_code(summary, bad=bad)

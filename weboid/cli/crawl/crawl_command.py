@@ -42,7 +42,15 @@ from weboid.cli.support.options import (
     SharedStores,
     warn_missing_contact,
 )
-from weboid.cli.support.run_options import QA, STORE, background_checks, open_stored_levels, unlock_logins, with_store
+from weboid.cli.support.run_options import (
+    QA,
+    STORE,
+    background_checks,
+    open_stored_levels,
+    open_webhooks,
+    unlock_logins,
+    with_store,
+)
 from weboid.cli.support.run_output import format_size, run_exit_code, run_reporter
 
 SEEDS_SHOWN = 20
@@ -150,14 +158,23 @@ def crawl_command(
     warn_missing_contact(settings.visit.contact)
     logins = None if settings.frontier.url else unlock_logins(settings, collection)
     companion = background_checks(settings, qa=qa)
-    with open_stored_levels(Layout(collection), settings.index.url) as level_of:
+    with (
+        open_stored_levels(Layout(collection), settings.index.url) as level_of,
+        open_webhooks(collection, settings) as hooks,
+    ):
         run = RunConfig(collection, settings, workers, continuous, logins, companion, stored_level_of=level_of)
         reporter = run_reporter(as_json=output.is_json)
         summary = asyncio.run(
             run_crawl_jobs(
-                jobs, run, clock=_CLOCK, started=reporter.started, report=reporter.event, stopping=reporter.stopping
+                *(jobs, run),
+                clock=_CLOCK,
+                started=reporter.started,
+                report=reporter.event if hooks is None else hooks.reporting(reporter.event),
+                stopping=reporter.stopping,
             )
         )
+        if hooks is not None:
+            hooks.put_summary(summary, [job.name for job in jobs])
     reporter.ended(summary)
     return run_exit_code(summary, bad=len(problems))
 

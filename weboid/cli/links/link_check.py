@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -46,6 +46,7 @@ from net.stop_signals import StopSignals
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput, ParsedType, warn_missing_contact
+from weboid.cli.support.run_options import open_webhooks
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 
 _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
@@ -64,6 +65,7 @@ class CheckReporter:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
+        self.on_results: Callable[[Sequence[RecordedResult]], None] = lambda _results: None
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -89,6 +91,7 @@ class CheckReporter:
 
     def kept(self, booked: Sequence[RecordedResult], tally: CheckTally) -> None:
         """Report stored results."""
+        self.on_results(booked)
         for each in booked:
             if self._as_json:
                 click.echo(json.dumps(check_facts(each), ensure_ascii=False))
@@ -270,7 +273,9 @@ def check_command(
             return ExitCode.OK
         warn_missing_contact(settings.links.contact)
         show = CheckReporter(as_json=output.is_json)
-        with show:
+        with show, open_webhooks(stores.root, settings) as hooks:
+            if hooks is not None:
+                show.on_results = hooks.put_results
             if urls:
                 return uvloop.run(_check_named(store, _find(store, urls), order, show))
             return uvloop.run(_check_due(store, order, show))

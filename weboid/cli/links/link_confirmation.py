@@ -32,7 +32,7 @@ from weboid.cli.support.options import (
     SharedStores,
 )
 from weboid.cli.support.progress import progress_bar
-from weboid.cli.support.run_options import open_stored_levels
+from weboid.cli.support.run_options import open_stored_levels, open_webhooks
 from weboid.cli.support.stores import registry_settings
 
 
@@ -69,6 +69,7 @@ def confirm_command(
     with (
         closing(open_registry_store(layout, settings.index.url)) as store,
         closing(open_database(layout, settings.index.url)) as database,
+        open_webhooks(collection, settings) as hooks,
     ):
         if dry_run:
             with store.reading() as rows:
@@ -87,6 +88,8 @@ def confirm_command(
         goes_on = True
         while goes_on:
             left, goes_on = task.round(visit, limit=limit, lately=lately, hand_over=hand_over)
+            if hooks is not None:
+                hooks.put_results(task.recorded)
             for result in task.recorded:
                 finding, before, after = result.finding, result.before.name, result.after.name
                 facts = {

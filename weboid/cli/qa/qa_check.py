@@ -42,7 +42,7 @@ from weboid.cli.support.options import (
     host_name,
     start_moment,
 )
-from weboid.cli.support.run_options import open_stored_levels, unlock_logins
+from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
@@ -123,8 +123,10 @@ def check_command(
         rules=rules,
     )
     repairing = repair_options(layout, settings, jobs, OPEN_REPAIRS_LIMIT, secret)
-    with stores.index() as database, stores.registry() as store:
+    with stores.index() as database, stores.registry() as store, open_webhooks(layout.root, settings) as hooks:
         run = QaRun(options, repairing, stores.database_url, database, store)
+        if hooks is not None:
+            run.report = hooks.note
         if dry_run:
             return ExitCode.OK if run.plan(as_json=output.is_json) else ExitCode.SOME_FAILED
         end = asyncio.run(run.perform(as_json=output.is_json, on_repair=RepairReporter(output)))

@@ -23,6 +23,7 @@ from core.clock import Clock
 from core.config.settings import LinksSettings
 from core.errors import UnavailableError
 from net.stop_signals import wait_for_any
+from weboid.app.collection_config import read_config
 from weboid.app.text_table import clean
 from weboid.cli.support.run_options import WEBOID
 
@@ -176,7 +177,7 @@ _RETRY_HOSTS = 10_000
 # All child commands of a watcher; `--without` takes these.
 CHILD_NAMES = (
     *("archive", "check", "confirm", "bot", "replace", "purge", "copies", "verify", "mirror"),
-    *("serve", "scan", "lists"),
+    *("serve", "scan", "lists", "webhooks"),
 )
 
 
@@ -225,6 +226,8 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
     if not home.database_url:
         # Brings bad-address lists up to date whose files have changed; nothing where there are none.
         children.append(_part(home, "lists", "scan lists refresh", every_s=_HOUR, first_s=_MINUTE))
+    if read_config(home.collection).webhooks():
+        children.append(_part(home, "webhooks", "webhooks send --every=1m"))
     if home.clamd:
         children.append(_part(home, "scan", f"scan --watch --clamd={home.clamd}"))
     if home.serve is not None:

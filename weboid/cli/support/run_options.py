@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +19,7 @@ from core.clock import SystemClock
 from core.config.settings import INDEX_URL, Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, UnavailableError
-from core.layout import Layout
+from core.layout import CONFIG_FILE, Layout
 from weboid.cli.support.commands import option
 
 QA = option(
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from crawler.run.context_builder import RunExtension
     from playback.access.level_store import LevelStore
     from render.site_session import SiteLogins
+    from weboid.app.webhooks.webhook_sender import WebhookEmitter
 
 
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
@@ -56,6 +57,17 @@ def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | 
         return None
     companion: RunExtension = import_module("weboid.app.collection_repair").create_live_checks(settings.quality)
     return companion
+
+
+def open_webhooks(root: Path, settings: Settings) -> AbstractContextManager[WebhookEmitter | None]:
+    """Return the emitter of events to the collection's webhooks; None, and nothing is imported, without them."""
+    config = root / CONFIG_FILE
+    if not config.exists() or "webhooks" not in config.read_text(encoding="utf-8"):
+        return nullcontext()
+    emitter: WebhookEmitter = import_module("weboid.app.webhooks.webhook_sender").WebhookEmitter(
+        root, settings, clock=SystemClock()
+    )
+    return emitter
 
 
 def with_store(settings: Settings, level: str | None) -> Settings:

@@ -1,0 +1,1 @@
+"""Webhooks: events of a collection, queued in SQLite and sent as Standard Webhooks."""

@@ -1,0 +1,152 @@
+"""`weboid webhooks`: receivers of events, and the deliveries to them."""
+
+import asyncio
+from contextlib import closing
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from core.clock import SystemClock
+from core.errors import InputError
+from core.timestamps import warc_date_at
+from core.urls import fetch_key
+from crawler.collection import read_collection
+from net.stop_signals import wait_unless_stopped
+from weboid.app.collection_config import WEBHOOK_EVENTS, read_config
+from weboid.app.operator_identity import collection_settings
+from weboid.app.text_table import clean, table, width
+from weboid.app.webhooks.webhook_sender import WebhookSender
+from weboid.app.webhooks.webhook_store import WebhookDelivery, WebhookStore, add_webhook, event_body, remove_webhook
+from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, DURATION, OUTPUT, PROFILE, CommandOutput
+
+_CLOCK = SystemClock()
+
+
+@click.group("webhooks", cls=CommandGroup)
+def webhooks_group() -> None:
+    """Send events of a collection to other programs, signed.
+
+    Receivers are the tables [[webhooks]] of weboid.toml. See docs/how-to/webhooks.md.
+    """
+
+
+@cli_command("ls", webhooks_group)
+def list_command(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
+    """List the webhooks, with their events and unfinished deliveries."""
+    hooks = read_config(read_collection(collection).root).webhooks()
+    with closing(WebhookStore(read_collection(collection).webhooks_db)) as store:
+        queued = {each.url: len(store.deliveries(url=each.url, state="queued", limit=-1)) for each in hooks}
+    facts = [asdict(each) | {"secret_file": str(each.secret_file), "queued": queued[each.url]} for each in hooks]
+    rows = [(str(queued[each.url]), each.url, " ".join(each.events)) for each in hooks]
+    text = list(table(("queued>", "url", "events"), rows, columns=width())) if rows else "There are no webhooks."
+    output.show(facts, text)
+
+
+@cli_command("add", webhooks_group)
+def add_command(
+    *,
+    url: str = argument("URL"),
+    events: tuple[str, ...] = option(
+        f"{', '.join(WEBHOOK_EVENTS)}; may be given several times.  [default: all]",
+        "--event",
+        metavar="EVENT",
+        multiple=True,
+    ),
+    collection: Path = COLLECTION,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Add a webhook to weboid.toml, with a new secret for its receiver.
+
+    Commands that run already send to it after their next start.
+    """
+    hook = add_webhook(read_collection(collection).root, url, events)
+    output.show(
+        {"url": hook.url, "events": hook.events, "secret_file": str(hook.secret_file)},
+        f"Added {hook.url}. The secret that its receiver verifies with is in {hook.secret_file}.",
+    )
+
+
+@cli_command("rm", webhooks_group)
+def remove_command(*, url: str = argument("URL"), collection: Path = COLLECTION) -> None:
+    """Remove a webhook from weboid.toml; its unfinished deliveries end."""
+    remove_webhook(read_collection(collection).root, url)
+
+
+@cli_command("test", webhooks_group)
+def send_test_command(
+    *, url: str = argument("URL"), collection: Path = COLLECTION, profile: str = PROFILE, output: CommandOutput = OUTPUT
+) -> int:
+    """Send an event "test" to a webhook now, and show the answer."""
+    layout = read_collection(collection)
+    hooks = {each.url: each for each in read_config(layout.root).webhooks()}
+    hook = hooks.get(fetch_key(url, allow_single_label=True))
+    if hook is None:
+        raise InputError(f"{url} is no webhook of {collection}: `weboid webhooks ls` lists them.")
+    now = _CLOCK.now()
+
+    async def send(store: WebhookStore) -> WebhookDelivery:
+        async with WebhookSender(layout.root, collection_settings(profile, layout.root), store, _CLOCK) as sender:
+            body = event_body("test", layout.root, [], now=now)
+            made = store.add(hook.url, "test", body, now=now.timestamp())
+            await sender.send_claimed(store.claim(now=now.timestamp(), delivery_id=made))
+            return next(each for each in store.deliveries(url=hook.url, limit=-1) if each.id == made)
+
+    with closing(WebhookStore(layout.webhooks_db)) as store:
+        sent = asyncio.run(send(store))
+        if sent.state == "queued":  # a test is not repeated
+            store.end(sent, "failed", status=sent.status, reason=sent.reason)
+    is_sent = sent.state == "delivered"
+    text = f"Delivered: HTTP {sent.status}." if is_sent else f"Not delivered: {clean(sent.reason)}."
+    output.show(sent._asdict() | {"state": "delivered" if is_sent else "failed"}, text)
+    return ExitCode.OK if is_sent else ExitCode.SOME_FAILED
+
+
+@cli_command("send", webhooks_group)
+def send_command(
+    *,
+    every: timedelta | None = option("Repeat at this interval: 1m.", type=DURATION, metavar="DURATION"),
+    collection: Path = COLLECTION,
+    profile: str = PROFILE,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Send the deliveries that are due.
+
+    Such as repetitions after the end of a crawl.
+    """
+    layout = read_collection(collection)
+
+    async def send() -> None:
+        settings = collection_settings(profile, layout.root)
+        with closing(WebhookStore(layout.webhooks_db)) as store:
+            async with WebhookSender(layout.root, settings, store, _CLOCK) as sender:
+                while True:
+                    count = await sender.send_all()
+                    if count or every is None:
+                        output.show({"attempts": count}, f"{count} deliveries were attempted.")
+                    if every is None or not await wait_unless_stopped(every):
+                        return
+
+    asyncio.run(send())
+
+
+@cli_command("log", webhooks_group)
+def log_command(
+    *,
+    limit: int = option("Number of deliveries, at most.", type=click.IntRange(1), default=50),
+    state: str | None = option("Only those in this state.", type=click.Choice(("queued", "delivered", "failed"))),
+    collection: Path = COLLECTION,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """List deliveries with their result, the newest first."""
+    with closing(WebhookStore(read_collection(collection).webhooks_db)) as store:
+        found = store.deliveries(limit=limit, state=state or "")
+    rows = [
+        (warc_date_at(int(each.made * 1000)), each.state, str(each.attempts), each.type, each.url, clean(each.reason))
+        for each in found
+    ]
+    heads = ("made", "state", "attempts>", "event", "url", "reason")
+    text = list(table(heads, rows, columns=width())) if rows else "There are no deliveries."
+    output.show([each._asdict() for each in found], text)
