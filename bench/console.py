@@ -42,7 +42,7 @@ from warc.index.database import CAPTURES_DDL
 
 HOT = "https://hot.example/"
 _FIRST_MS = 1_500_000_000_000
-_VISITS, _ROUNDS = 30, 5
+_VISITS, _ROUNDS = 12, 5
 _CLOCK = SystemClock()
 
 
