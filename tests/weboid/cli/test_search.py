@@ -76,3 +76,11 @@ def test_erased_text_leaves_the_index(imported: Path) -> None:
     run(imported, "takedown", "erase", str(number), "--yes")
 
     assert b"recip" not in b"".join(each.read_bytes() for each in (imported / "db").glob("texts.sqlite*"))
+
+
+def test_texts_are_in_the_database_of_the_captures_index(imported: Path, database_url: str) -> None:
+    """Rebuilt twice, and searched there."""
+    for only in ((), ("--only", "texts")):
+        run(imported, "collection", "rebuild", *only, "--database", database_url)
+        assert found(imported, "cakes", "--database", database_url) == [URL]
+    assert found(imported, "cakes", "--year", "1999", "--database", database_url) == []
