@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -29,6 +29,9 @@ from render.browser_process import (
 )
 from render.cdp import CdpConnection, CommandError
 from render.chromium import BrowserExecutable, command_line
+
+if TYPE_CHECKING:
+    from render.page import BrowserPage
 
 # A healthy browser makes or disposes of a context in some 20 ms; after so long it hangs.
 ANSWER_LIMIT_S = 10.0
@@ -121,6 +124,7 @@ class Browser:
         self.version = ""  # e.g. ``"156.0.8078.79"``
         self.user_agent = ""  # the browser's default User-Agent
         self.visits = 0  # number of visits so far
+        self.pages: dict[str, BrowserPage] = {}  # tabs of the visits under way, by the visited URL
 
     def __repr__(self) -> str:
         state = "dead" if self.died.is_set() else self._ill or "well"

@@ -38,6 +38,7 @@ _FORGET = "try { sessionStorage.clear(); } catch {} name = ''"
 CONSOLE_LINES = 50
 CONSOLE_CHARS = 300
 SCRIPT_ATTEMPTS = 3
+LIVE_PICTURE = {"format": "jpeg", "quality": 45, "maxWidth": 640, "maxHeight": 400}
 _INCLUDE = re.compile(r"include\(\"(\w+)\"\)")
 _DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
 
@@ -90,6 +91,8 @@ class BrowserPage:
         self.timers = PageTimers(clock, longest_timer_s())
         self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
         self.workers: ServiceWorkers | None = None  # None before the first
+        self._live: str | None = None  # newest live picture, base64 of a JPEG; None: none are made
+        self._is_drawing = False  # True while the browser makes the next one
         self.log.on_worker_response = lambda response: self._made_workers().answered(response)
         # Its cross-site frames and workers
         self.children = ChildTargets(
@@ -114,6 +117,7 @@ class BrowserPage:
             "Target.attachedToTarget": self.children.attached,
             "Target.detachedFromTarget": lambda params: self.children.gone(params["sessionId"]),
             "Inspector.targetCrashed": lambda _: self.end("crashed"),
+            "Page.screencastFrame": self._live_picture_made,
             "Fetch.requestPaused": self._request_paused,
             "Fetch.authRequired": self.login.authenticate,
             "Runtime.exceptionThrown": self._exception,
@@ -261,6 +265,29 @@ class BrowserPage:
             if self.gone:
                 raise PageClosedError(self.gone)
 
+    def take_live_picture(self) -> str:
+        """Return the newest picture of the page, base64 of a small JPEG, once, and ask for the next; empty without one.
+
+        The browser draws one picture per call, so the rate of calls is what they cost; the first call returns none.
+        """
+        picture, self._live = self._live or "", ""
+        if not self._is_drawing:
+            self._is_drawing = True
+            self.post("Page.startScreencast", LIVE_PICTURE)
+        return picture
+
+    def end_live_pictures(self) -> None:
+        """Stop `take_live_picture`."""
+        if self._is_drawing:
+            self._is_drawing = False
+            self.post("Page.stopScreencast")
+        self._live = None
+
+    def _live_picture_made(self, params: dict[str, Any]) -> None:
+        if self._is_drawing:
+            self.end_live_pictures()
+            self._live = params["data"]
+
     def halt(self) -> None:
         """Stop scripts, even one that never ends, and loading; block navigation.
 
@@ -361,6 +388,7 @@ class BrowserPage:
     def end(self, reason: str) -> None:
         """Mark the page as ended and wake everything that waits for it."""
         if not self.gone:
+            self.end_live_pictures()
             self.gone = reason
             self._connection.forget(self._session, reason)
             if self._context.tab == (self.target_id, self._session):

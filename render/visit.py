@@ -232,6 +232,7 @@ class _VisitRun:
                 with self.steps.step("open"):
                     patience_s = self._settings.patience_s
                     self.page = await open_page(context, proxy, self._options, self._clock, patience_s=patience_s)
+                    self._browser.pages[self._request.url] = self.page
                     if self._request.session is not None:
                         from render.site_session import restore_session
 
@@ -245,6 +246,7 @@ class _VisitRun:
             self.steps.fall_short(error.reason)
         finally:
             if self.page is not None:
+                self._browser.pages.pop(self._request.url, None)
                 self.page.end("visited")
 
     async def _leave(self, page: BrowserPage) -> None:

@@ -20,7 +20,7 @@ from babel.messages.pofile import read_po, write_po
 from playback.web.i18n import DOMAIN, LOCALES, SOURCE
 
 ROOT = Path(__file__).parents[1]
-SITES = (ROOT / "playback" / "web", ROOT / "qa" / "web")
+SITES = (ROOT / "playback" / "web", ROOT / "qa" / "web", ROOT / "weboid" / "console")
 _METHODS = [("**.html", "jinja2"), ("**.py", "python")]
 _KEYWORDS = {"_": None, "translate": None, "ngettext": (1, 2), "noop": None}
 _OPTIONS = {"**.html": {"trimmed": "true", "silent": "false"}}

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from core.clock import Clock
 from core.config.settings import BrowserSettings, Settings
@@ -29,6 +29,9 @@ from proxy.control.client import ProxyClient
 from render.browser import Browser
 from render.chromium import BrowserExecutable, find_browser
 from warc.local_storage import ScratchKind, scratch_folder
+
+if TYPE_CHECKING:
+    from render.page import BrowserPage
 
 log = logging.getLogger(__name__)
 
@@ -298,6 +301,10 @@ class BrowserPool:
             if member not in self._taking and not member.visits:
                 # Shielded: a cancelled visit leaves no half-closed browser.
                 await asyncio.shield(self._in_background(self._end(member)))
+
+    def pages(self) -> "dict[str, BrowserPage]":
+        """Return the tabs of the visits under way by the visited URL."""
+        return {url: page for each in self._all for url, page in each.browser.pages.items()}
 
     def visits_bytes(self) -> int:
         """Return the memory of the visits under way, at most a second old."""

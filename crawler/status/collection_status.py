@@ -6,6 +6,7 @@ Every list is bounded, so an overview takes as long for ten URLs as for ten mill
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import shutil
 import threading
@@ -18,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import UnavailableError
+from core.errors import UnavailableError, WeboidError
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_manifest import VisitOutcome
 from crawler.frontier.base import (
@@ -42,6 +43,7 @@ from crawler.rules.scope_rule import link_counts
 from warc.index.database import unindexed_warcs
 from warc.index.sqlite import open_index
 
+_LOG = logging.getLogger(__name__)
 HOSTS_SHOWN = 20
 JOBS_SHOWN = 50
 LEASES_SHOWN = 100
@@ -295,16 +297,22 @@ class StatusReader:
         settings: Settings,
         clock: Clock,
         checks: Callable[[datetime], CopyCheckSummary | None] = lambda _now: None,
+        background: bool = False,
     ) -> None:
-        """Store the arguments of `read_status`; `frontier` and `checks` are called each time."""
+        """Store the arguments of `read_status`; `frontier` and `checks` are called each time.
+
+        With `background`, rows are counted by a thread, and `holdings` is None until they have been.
+        """
         self._layout = layout
         self._frontier = frontier
         self._clock = clock
         self._lock = threading.Lock()
         self._status: CollectionStatus | None = None
         self._read_at = float("-inf")
-        self._holdings = _ThrottledValue(clock, lambda: None if layout is None else read_holdings(layout, settings))
-        self._checks = _ThrottledValue(clock, lambda: checks(clock.now()))
+        self._holdings = ThrottledValue(
+            clock, lambda: None if layout is None else read_holdings(layout, settings), background=background
+        )
+        self._checks = ThrottledValue(clock, lambda: checks(clock.now()), background=background)
 
     def status(self) -> CollectionStatus:
         """Return the status, `CACHED_S` old at most but for the index's counts; errors as `read_status`."""
@@ -327,23 +335,43 @@ class StatusReader:
             return self._status
 
 
-class _ThrottledValue(Generic[_T]):
-    """Expensive value, read only for a limited share of the time and cached in between."""
+class ThrottledValue(Generic[_T]):
+    """Expensive value, read only for a limited share of the time and cached in between.
 
-    def __init__(self, clock: Clock, read: Callable[[], _T]) -> None:
+    With `background`, a thread reads it: the last value is returned at once, None before the first.
+    """
+
+    def __init__(self, clock: Clock, read: Callable[[], _T], *, background: bool = False) -> None:
         self._clock = clock
         self._read = read
-        self._value: tuple[_T] | None = None
+        self._background = background
+        self._value: _T | None = None
+        self._is_reading = threading.Lock()
         self._until = float("-inf")
 
-    def read(self) -> _T:
-        """Return the cached value, read again when it is time."""
+    def read(self) -> _T | None:
+        """Return the cached value, read again when it is time; errors are raised, in a thread logged."""
+        if self._clock.monotonic() >= self._until and self._is_reading.acquire(blocking=not self._background):
+            if self._background:
+                threading.Thread(target=self._read_logged, daemon=True).start()
+            else:
+                self._read_now()
+        return self._value
+
+    def _read_logged(self) -> None:
+        try:
+            self._read_now()
+        except (WeboidError, OSError) as error:
+            _LOG.warning("status.count_failed error=%s", error)
+
+    def _read_now(self) -> None:
         began = self._clock.monotonic()
-        if self._value is None or began >= self._until:
-            self._value = (self._read(),)
+        try:
+            self._value = self._read()
+        finally:
             ended = self._clock.monotonic()
             self._until = ended + COUNTING_SHARE * (ended - began)
-        return self._value[0]
+            self._is_reading.release()
 
 
 def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:

@@ -12,6 +12,7 @@ from core.errors import InputError, InvariantError, WeboidError
 from core.timestamps import parse_warc_date
 from crawler.frontier.base import STOP_ORDER, FrontierItem
 from crawler.worker.crawl_events import SnapshotMade
+from crawler.worker.live_view import store_pictures
 from crawler.worker.page_task import (
     MAX_INTERNAL_ERRORS,
     RUN_ERRORS,
@@ -81,10 +82,11 @@ class WorkerPool:
 
     async def _watch(self) -> None:
         """Poll the frontier for orders."""
-        backoff = ExponentialBackoff(ORDERS_POLL_S, BACKOFF_MAX_S)
+        context, backoff = self.context, ExponentialBackoff(ORDERS_POLL_S, BACKOFF_MAX_S)
         while True:
             try:
                 await self._apply_orders()
+                await store_pictures(context.frontier, context.supervisor.browsers, context.patience, context.clock)
             except Exception:
                 log.exception("orders.unread")
                 await asyncio.sleep(backoff.next_s())

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from babel import Locale
-from babel.dates import format_date, format_time
+from babel.dates import format_date, format_skeleton, format_time
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
@@ -135,6 +135,11 @@ def when(moment: datetime) -> str:
 def minute(moment: datetime) -> str:
     """Format the time of day, in UTC."""
     return format_time(moment, "HH:mm", locale=_language())
+
+
+def short_moment(moment: datetime) -> str:
+    """Format day, month and time of day, in UTC: ``28 Nov, 16:25``."""
+    return f"{format_skeleton('MMMd', moment, locale=_language())}, {minute(moment)}"
 
 
 def moment_of(when_: datetime) -> str:

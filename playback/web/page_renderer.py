@@ -1,5 +1,6 @@
 """Page renderer: templates, paths, response headers and the language of an answer."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -166,10 +167,12 @@ class WebContext:
 class PageRenderer:
     """Renderer of templates."""
 
-    def __init__(self, replay_origin: str, archive_name: str = "", **functions: Callable[..., object]) -> None:
-        """Create the template environment, with additional template functions."""
+    def __init__(
+        self, replay_origin: str, archive_name: str = "", folders: Sequence[Path] = (), **names: object
+    ) -> None:
+        """Create the template environment, with additional folders of templates and names in templates."""
         environment = self._templates = Environment(
-            loader=FileSystemLoader(HERE / "templates"),
+            loader=FileSystemLoader([*folders, HERE / "templates"]),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -211,7 +214,7 @@ class PageRenderer:
             month_name=i18n.month,
             weekdays=i18n.weekdays,
             rough=rough_distance,
-            **functions,
+            **names,
         )
         environment.filters.update(
             when=i18n.when,
@@ -222,6 +225,10 @@ class PageRenderer:
             number=i18n.number,
             size=size_of,
         )
+
+    def add_filters(self, **filters: Callable[..., object]) -> None:
+        """Add template filters by name."""
+        self._templates.filters.update(filters)
 
     def __call__(
         self, template: str, code: int = 200, headers: Mapping[str, str] | None = None, **values: object
@@ -267,10 +274,10 @@ def changes_path(older: CapturedPage, newer: CapturedPage) -> str:
 def size_of(count: int) -> str:
     """Format a number of bytes.
 
-    >>> size_of(999), size_of(4_321), size_of(12_345_678)
-    ('999 B', '4.3 kB', '12.3 MB')
+    >>> size_of(999), size_of(4_321), size_of(12_345_678), size_of(80_683_900_000)
+    ('999 B', '4.3 kB', '12.3 MB', '80.7 GB')
     """
     if count < 1000:
         return f"{i18n.number(count)} B"
-    value, unit = (count / 1000, "kB") if count < 1_000_000 else (count / 1_000_000, "MB")
-    return f"{i18n.number(round(value, 1))} {unit}"
+    power = min(int(math.log10(count)) // 3, 4)
+    return f"{i18n.number(round(count / 1000**power, 1))} {('kB', 'MB', 'GB', 'TB')[power - 1]}"

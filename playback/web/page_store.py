@@ -12,7 +12,7 @@ from core.errors import BadUrlError, PermanentError
 from core.media_types import DOWNLOAD_TYPES, PDF, READ_TYPES
 from core.page_classes import GOOD, QUALITY_SQL, WITHHELD, class_rank, is_usable
 from core.page_manifest import PageInfo, VisitOutcome
-from core.timestamps import from_unix_milliseconds, timestamp14, unix_milliseconds
+from core.timestamps import from_unix_milliseconds, timestamp14, timestamp14_at, unix_milliseconds
 from core.url_keys import replay_key
 from playback.access.control import PAGE_FACTS, WITH_FRAMES, AccessControl, PageFacts, TakenDownError, page_facts
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownSubject
@@ -313,6 +313,23 @@ class PageStore:
             elif takedown.effect is TakedownEffect.BLOCK:  # without a copy; hidden ones not at all
                 moments.append(CaptureMoment(row["timestamp"], is_offered=False, page=page))
         return tuple(moments)
+
+    def days(self, url: str) -> dict[str, tuple[int, str]]:
+        """Return number and newest timestamp of the captures of each day, by its eight digits, by the index alone.
+
+        Captures of all URLs with the same replay key count, hidden ones too: only for a store without permits.
+        """
+        assert self._permits is None
+        values = url_values(url)
+        if values is None:
+            return {}
+        rows = self._database.rows(
+            "SELECT captured_ms / 86400000 AS day, count(*) AS captures, max(captured_ms) AS newest"  # noqa: S608 ours
+            f" FROM pages WHERE {self._database.has_key} GROUP BY captured_ms / 86400000",
+            values,
+        )
+        newest = [timestamp14_at(row["newest"]) for row in rows]
+        return {each[:8]: (row["captures"], each) for row, each in zip(rows, newest, strict=True)}
 
     def spellings(self, url: str, *, limit: int) -> tuple[str, ...]:
         """Return other URLs with the same replay key, which may be different pages."""

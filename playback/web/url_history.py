@@ -2,11 +2,12 @@
 
 import calendar
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import pairwise
+from typing import Self
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -69,6 +70,14 @@ class CaptureCalendar:
             self._captures[day] += 1
             self._offered[day] += moment.is_offered
             self._newest[day] = max(moment.timestamp, self._newest.get(day, ""))
+
+    @classmethod
+    def of_days(cls, days: Mapping[str, tuple[int, str]]) -> Self:
+        """Create the calendar of `PageStore.days`; whether there are copies is not known, and assumed."""
+        made = cls(())
+        made._captures = made._offered = Counter({day: count for day, (count, _) in days.items()})
+        made._newest = {day: newest for day, (_, newest) in days.items()}
+        return made
 
     @property
     def total(self) -> int:

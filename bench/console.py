@@ -1,0 +1,184 @@
+"""The operator's console: answers over a large collection, and the cost of live pictures.
+
+- ``overview_p95_ms``, ``queue_p95_ms``, ``versions_p95_ms``: the overview, a host of the queue, and the calendar of a URL
+  with a tenth of all captures, over HTTP; ``scan_ms``: counting the same rows once, which the overview does not do.
+- ``search_p95_ms``: captures of a site; ``title_p95_ms``: by words of their title, a scan of the newest.
+- ``live_cost``: percent of the pages per CPU second that a viewer of live pictures costs; ``idle_cost``: without one.
+
+Ten million captures and a million queue items; with ``--quick`` a twentieth.
+"""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: its folder must not hide our packages
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import asyncio
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+
+import httpx
+from aiohttp import web
+
+from bench import cpu, report
+from core.clock import SystemClock
+from core.config.settings import FrontierSettings, PolitenessSettings, VisitSettings
+from core.layout import COLLECTION_VERSION, Layout
+from core.timestamps import timestamp14_at
+from crawler.frontier.base import Frontier, NewItem
+from crawler.frontier.sqlite_frontier import open_frontier
+from crawler.worker.live_view import ask_for_pictures, store_pictures
+from net.backoff import StoreRetry
+from render.browser import Browser
+from render.visit import VisitRequest, visit
+from tests.support.browser_screen import launch_browser
+from tests.support.console_server import serve_console
+from warc.index.database import CAPTURES_DDL
+
+HOT = "https://hot.example/"
+_FIRST_MS = 1_500_000_000_000
+_VISITS, _ROUNDS = 12, 3
+_CLOCK = SystemClock()
+
+
+def _rows(count: int, hot: int) -> Iterator[tuple[object, ...]]:
+    """Yield rows of pages, one a minute; the first `hot` are of one URL."""
+    for number in range(count):
+        site = number % 5_000
+        url = HOT if number < hot else f"https://site-{site}.example/page/{number}"
+        key = "example,hot)/" if number < hot else f"example,site-{site})/page/{number}"
+        captured_ms = _FIRST_MS + number * 60_000
+        moment = timestamp14_at(captured_ms)
+        yield (f"{number:032x}", url, key, moment, captured_ms, url, f"Page number {number}")
+
+
+def make_collection(root: Path, captures: int, items: int) -> Layout:
+    """Write the index and the queue of a large collection, without WARCs."""
+    layout = Layout(root)
+    for folder in (layout.archive, layout.databases, layout.reports):
+        folder.mkdir(parents=True)
+    layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
+    database = sqlite3.connect(layout.captures_db)
+    database.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; {CAPTURES_DDL}")
+    database.executemany(
+        "INSERT INTO pages (page_id, url, urlkey, timestamp, captured_ms, final_url, title, outcome, reason, status, mime,"
+        " records, stored_bytes, seconds, page_class, class_score, class_evidence)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, 'complete', '', 200, 'text/html', 3, 5000, 1.0, 'ok', 0.9, '')",
+        _rows(captures, captures // 10),
+    )
+    database.commit()
+    database.close()
+    with open_frontier(layout, FrontierSettings(), PolitenessSettings()) as frontier:
+        for start in range(0, items, 5_000):
+            urls = (f"https://host-{number % 20_000}.example/{number}" for number in range(start, start + 5_000))
+            frontier.add(map(NewItem, urls), now=_CLOCK.now())
+    return layout
+
+
+def _p95_ms(client: httpx.Client, path: str, count: int = 60) -> float:
+    spent = []
+    for _ in range(count):
+        began = time.perf_counter()
+        client.get(path).raise_for_status()
+        spent.append(1e3 * (time.perf_counter() - began))
+    return sorted(spent)[int(0.95 * count)]
+
+
+def answers(layout: Layout, captures: int) -> dict[str, float]:
+    """Measure the pages."""
+    began = time.perf_counter()
+    with sqlite3.connect(layout.captures_db) as database:
+        database.execute("SELECT outcome, count(*) FROM pages GROUP BY outcome").fetchall()
+    found = {"scan_ms": 1e3 * (time.perf_counter() - began)}
+    with serve_console(layout) as console, httpx.Client(base_url=console.address, timeout=60) as client:
+        console.sign_in(client)
+        client.get("/console")  # templates are loaded
+        found["overview_p95_ms"] = _p95_ms(client, "/console")
+        found["queue_p95_ms"] = _p95_ms(client, "/console/crawl/queue?host=host-7.example")
+        found["versions_p95_ms"] = _p95_ms(client, f"/console/captures/url?url={HOT}")
+        found["search_p95_ms"] = _p95_ms(client, "/console/captures?in=host&q=site-7.example")
+        found["title_p95_ms"] = _p95_ms(client, f"/console/captures?q=number+{captures - 4_711}", 20)
+    return found
+
+
+async def _visit_all(browser: Browser, frontier: Frontier, urls: list[str], mode: str) -> float:
+    """Return the CPU seconds of visits, two at a time, while pictures are stored as in a worker process."""
+
+    class Pool:
+        def pages(self) -> object:
+            return browser.pages
+
+    async def watch() -> None:
+        patience = StoreRetry(_CLOCK, lambda _event: None)
+        while True:
+            if mode == "live":
+                ask_for_pictures(frontier, now=_CLOCK.now())
+            await store_pictures(frontier, Pool(), patience, _CLOCK)  # type: ignore[arg-type]
+            await asyncio.sleep(0.5)
+
+    watching = asyncio.create_task(watch()) if mode != "none" else None
+    rest = iter(urls)
+
+    async def work() -> None:
+        for url in rest:
+            await visit(browser, VisitRequest(url), VisitSettings(), clock=_CLOCK)
+
+    before = cpu.used()
+    await asyncio.gather(work(), work())
+    spent = sum(cpu.since(before).values())
+    if watching is not None:
+        watching.cancel()
+    return spent
+
+
+async def live_costs(frontier: Frontier) -> dict[str, float]:
+    """Measure visits with a viewer, without one, and without live pictures at all, in turn."""
+    words = "".join(f"<p>{'All of these words are read. ' * 12}</p>" for _ in range(60))
+    style = "@keyframes x { to { margin-left: 9em } } b { animation: x 1s infinite alternate }"
+
+    async def page(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(
+            text=f"<title>{request.path}</title><style>{style}</style><b>moving</b>{words}", content_type="text/html"
+        )
+
+    runner = web.ServerRunner(web.Server(page))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    spent: dict[str, list[float]] = {"none": [], "live": [], "idle": []}
+    async with await launch_browser() as browser:
+        urls = [f"{origin}/{number}" for number in range(_VISITS)]
+        await _visit_all(browser, frontier, urls, "none")
+        for turn in range(_ROUNDS):
+            for mode in sorted(spent, key=lambda name: (len(name) + ord(name[0])) * (turn + 7) % 11):  # in any order
+                spent[mode].append(await _visit_all(browser, frontier, urls, mode))
+    await runner.cleanup()
+    plain = report.median(spent.pop("none"))
+    return {f"{mode}_cost": 100 * (1 - plain / report.median(found)) for mode, found in spent.items()}
+
+
+def main() -> None:
+    """Make the collection, ask, visit; print the figures."""
+    quick = report.arguments(__doc__ or "").quick
+    captures, items = (500_000, 50_000) if quick else (10_000_000, 1_000_000)
+    root = Path(tempfile.mkdtemp(prefix="weboid-bench-", dir=Path.home()))
+    try:
+        layout = make_collection(root / "collection", captures, items)
+        figures = answers(layout, captures)
+        with open_frontier(layout, FrontierSettings(), PolitenessSettings()) as frontier:
+            figures |= asyncio.run(live_costs(frontier))
+    finally:
+        shutil.rmtree(root)
+    targets = {"overview_p95_ms": "< 100", "search_p95_ms": "< 150", "live_cost": "< 5"}
+    head = (f"{captures / 1e6:g} million captures, {items / 1e6:g} million items", "figure", "target")
+    report.table([head] + [(name, f"{value:.1f}", targets.get(name, "")) for name, value in figures.items()])
+    report.figures("console", figures)
+
+
+if __name__ == "__main__":
+    main()

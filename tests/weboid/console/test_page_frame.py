@@ -1,0 +1,217 @@
+"""Every page of the console in a real browser: for everyone, in both themes and sizes, and refreshed while someone looks.
+
+With ``WEBOID_PICTURES=docs/pictures`` it also makes the pictures of the documentation.
+"""
+
+import io
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+from PIL import Image
+
+from core.errors import TransientError
+from tests.support.browser_screen import Screen
+from tests.support.console_server import ROLES, Console
+from tests.support.documentation_pictures import save_picture
+from tests.support.registry_shelf import DEAD
+from tests.weboid.console.sample_collection import STORY
+from weboid.console.page_frame import next_step
+
+pytestmark = pytest.mark.browser
+IN_BROWSER = pytest.mark.asyncio(loop_scope="session")
+PAGES = {
+    "overview": "",
+    "crawl": "/crawl",
+    "crawl-new": "/crawl/new",
+    "queue": "/crawl/queue?host=refuses.example",
+    "log": "/crawl/log",
+    "captures": "/captures",
+    "versions": f"/captures/url?url={STORY}",
+    "capture": "/captures/{newest}",
+    "compare": "/captures/compare?a={newest}&b={older}",
+    "links": "/links",
+    "link": "/links/{link}",
+    "bot": "/bot",
+    "rules": "/rules",
+    "settings": "/settings",
+    "health": "/health",
+    "users": "/users",
+    "audit": "/audit",
+}
+
+
+def addresses(console: Console) -> dict[str, str]:
+    """The paths of all pages by name."""
+    newest, older, _ = console.page_ids(STORY)
+    link = console.get("/links", q=DEAD).text.partition("/console/links/")[2].partition('"')[0]
+    return {name: path.format(newest=newest, older=older, link=link) for name, path in PAGES.items()}
+
+
+@IN_BROWSER
+@pytest.mark.parametrize(("size", "dark"), [((1280, 900), False), ((390, 844), True)], ids=["desktop", "phone"])
+async def test_axe_finds_nothing_on_any_page(
+    size: tuple[int, int], dark: bool, console: Console, screen: Screen
+) -> None:
+    """Names, contrast, landmarks; nothing is wider than the window; no markup of the web runs."""
+    console.user.role = "admin"
+    found = {}
+    for name, path in addresses(console).items():
+        await screen.open(f"{console.address}{'/de' if dark else ''}/console{path}", size=size, dark=dark)
+        found[name] = await screen.findings()
+        if await screen.value("document.documentElement.scrollWidth > innerWidth"):
+            found[name].append("wider than the window")
+        if await screen.value("'pwned' in window"):
+            found[name].append("markup of a page ran")
+
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+@IN_BROWSER
+@pytest.mark.skipif("WEBOID_PICTURES" not in os.environ, reason="makes pictures of the documentation")
+async def test_pictures_of_the_documentation(console: Console, screen: Screen) -> None:
+    """Each page in both themes and sizes, side by side."""
+    console.user.role = "admin"
+    for name, path in addresses(console).items():
+        shots = []
+        for size, dark in (((1280, 900), False), ((1280, 900), True), ((390, 844), False), ((390, 844), True)):
+            await screen.open(f"{console.address}/console{path}", size=size, dark=dark)
+            await screen.value("for (const e of document.querySelectorAll('.hint .url')) e.textContent = 'weboid.toml'")
+            height = min(await screen.value("document.documentElement.scrollHeight"), 1_500)
+            metrics = {"width": size[0], "height": height, "deviceScaleFactor": 1, "mobile": False}
+            await screen.send("Emulation.setDeviceMetricsOverride", **metrics)
+            shots.append(Image.open(io.BytesIO(await screen.picture())).convert("RGB").reduce(2))
+        sheet = Image.new(
+            "RGB", (sum(each.width + 12 for each in shots) - 12, max(each.height for each in shots)), "grey"
+        )
+        place = 0
+        for shot in shots:
+            sheet.paste(shot, (place, 0))
+            place += shot.width + 12
+        save_picture(sheet, Path(os.environ["WEBOID_PICTURES"], f"console-{name}.png"))
+
+
+@IN_BROWSER
+async def test_a_keyboard_comes_to_the_content_first(console: Console, screen: Screen) -> None:
+    """The way past the navigation, then the navigation, each with a visible focus."""
+    await screen.open(f"{console.address}/console/captures")
+    stops = []
+    for _ in range(6):
+        await screen.press("Tab", 9)
+        stops.append(
+            await screen.value(
+                "(e => [e.textContent.trim(), getComputedStyle(e).outlineStyle])(document.activeElement)"
+            )
+        )
+
+    assert stops[0] == ["Skip to content", "solid"]
+    assert "Overview" in [text for text, _ in stops]
+    assert all(style != "none" for _, style in stops)
+
+
+@IN_BROWSER
+async def test_the_overview_is_refreshed_while_someone_looks(console: Console, screen: Screen) -> None:
+    """Without a reload: the state of the crawl changes in the page, and an opened cause stays open."""
+    await screen.open(f"{console.address}/console")
+    await screen.value("document.querySelector('#live details').open = true; window.same = true")
+    before = await screen.value("document.querySelector('.tile .state').textContent")
+    console.frontier.pause("maintenance")
+    try:
+        await screen.value("""new Promise(done => {
+            const look = () => document.querySelector('.tile .state').textContent === 'Paused'
+                ? done(true) : setTimeout(look, 50);
+            look();
+        })""")
+    finally:
+        console.frontier.resume()
+
+    assert before == "Running"
+    assert await screen.value("window.same && document.querySelector('#live details').open")
+
+
+@IN_BROWSER
+async def test_workers_are_shown_live_only_when_asked(console: Console, screen: Screen) -> None:
+    """A page without live pictures asks for none; one with them renews its note."""
+    await screen.open(f"{console.address}/console/crawl")
+    asked_before = console.frontier.notes("live-viewer", now=console.stores.clock.now())
+    await screen.open(f"{console.address}/console/crawl?live=1")
+    asked = console.frontier.notes("live-viewer", now=console.stores.clock.now())
+
+    assert asked_before == {}
+    assert list(asked) == [""]
+    assert await screen.value("document.querySelectorAll('.workers .card').length") == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "role"),
+    [
+        ("/settings", "operator"),
+        ("/health", "operator"),
+        ("/users", "admin"),
+        ("/audit", "operator"),
+        ("/rules", "reviewer"),
+        ("/bot", "reviewer"),
+        ("/crawl/log", "reviewer"),
+        ("/crawl/queue", "reviewer"),
+        ("/crawl/new", "operator"),
+        ("/captures", "reader"),
+        ("", "reader"),
+    ],
+)
+def test_a_page_is_for_its_role_and_higher_ones(path: str, role: str, console: Console) -> None:
+    """Also in German, and below its address."""
+    allowed = {}
+    for each in ROLES:
+        console.user.role = each
+        answers = [console.get(path), httpx.get(f"{console.address}/de/console{path}")]
+        allowed[each] = {answer.status_code for answer in answers}
+
+    rank = ROLES.index(role)
+    assert allowed == {each: {200} if place >= rank else {403} for place, each in enumerate(ROLES)}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_navigation_and_acts_are_those_of_the_role(role: str, console: Console) -> None:
+    """A page whose role is missing has no link, an act no button."""
+    console.user.role = role
+    text = console.get("/crawl").text
+
+    rank = ROLES.index(role)
+    assert (">Settings</span>" in text) == (rank >= ROLES.index("operator"))
+    assert (">Bot</span>" in text) == (rank >= ROLES.index("reviewer"))
+    assert ("/do/pause_crawl" in text) == (rank >= ROLES.index("operator"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        ("host down", "could not be reached several times"),
+        ("host", "not on the public web"),
+        ("net::ERR_CERT_INVALID", "TLS failed"),
+        ("autoblacklist", "refuses crawlers"),
+        ("something new", "See the examples"),
+    ],
+)
+def test_each_cause_has_a_next_step(reason: str, step: str) -> None:
+    """By the first words; the more special ones decide."""
+    assert step in next_step(reason)
+
+
+def test_a_missing_page_and_a_store_that_is_away_are_pages_too(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the navigation and the way back, in the user's language; no traceback."""
+
+    def away(*_: object, **__: object) -> None:
+        raise TransientError("The frontier is busy.")
+
+    missing = console.get("/captures/none")
+    monkeypatch.setattr(console.stores.status, "status", away)
+    failing = console.get("/crawl")
+
+    assert (missing.status_code, failing.status_code) == (404, 503)
+    assert "There is no such page" in missing.text
+    assert "does not answer at the moment" in failing.text
+    assert "Overview</span>" in failing.text
+    assert "frontier is busy" not in failing.text

@@ -1,0 +1,1 @@
+"""Operator console: HTTP API, accounts, and pages."""

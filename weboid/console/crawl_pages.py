@@ -1,0 +1,385 @@
+"""Console pages of the crawl: overview, progress, workers, queue and log."""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from sqlalchemy import func, select
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from core.config.settings import SCOPE_KINDS
+from core.errors import BadUrlError, TransientError
+from core.urls import fetch_key, identity_key
+from crawler.frontier.base import Frontier, HostReport, ItemRecord, ItemState, MinuteCounts
+from crawler.jobs.list_files import parse_lines
+from crawler.jobs.scope import describe_span
+from crawler.profiles import builtin_profiles
+from crawler.status.collection_status import CollectionHoldings, CollectionStatus, FrontierOverview, ThrottledValue
+from crawler.worker.live_view import ask_for_pictures, live_picture, live_pictures, picture_key
+from links.registry.schema import urls
+from links.states import LinkState
+from playback.web.i18n import noop, translate
+from playback.web.page_store import COLUMNS, CapturedPage
+from playback.web.registry.registry_forms import read_body
+from weboid.console.link_pages import LINK_STATES, EditLine, edit_lines
+from weboid.console.page_frame import (
+    CONSOLE_PATH,
+    PICTURE_HEADERS,
+    ConsoleFrame,
+    ConsoleStores,
+    console_path,
+    state_name,
+)
+
+LATEST_SHOWN = 10
+WORKERS_SHOWN = 12
+LISTED = 100
+LOG_READ_BYTES = 4 << 20  # of the crawl log for one answer
+LINKS_COUNTED = 1_000_000  # the newest; counted in the background
+_EDITS_SHOWN = 5
+NEW_CRAWL_BYTES = 4 << 20  # of the form: some 50,000 URLs
+SEEDS_SHOWN = 10
+_SCOPES = {
+    "page": noop("These pages only"),
+    "prefix": noop("Everything below their folders"),
+    "host": noop("Their hosts"),
+    "domain": noop("Their hosts and all below them"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChartBar:
+    """Rectangle of a chart of 600 by 100 units."""
+
+    kind: str  # its result: done, skipped or dead
+    x: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteChart:
+    """Pages that ended in each of the last minutes, stacked by result, and their sums."""
+
+    bars: tuple[ChartBar, ...]
+    most: int  # in one minute
+    done: int
+    skipped: int
+    dead: int
+
+
+def minute_chart(minutes: Sequence[MinuteCounts]) -> MinuteChart:
+    """Lay out the chart of at most 60 minutes, the newest at the right."""
+    most = max((each.done + each.skipped + each.dead for each in minutes), default=0)
+    bars = []
+    for place, each in enumerate(reversed(minutes)):
+        base = 100.0
+        for kind in ("done", "skipped", "dead"):
+            height = 100 * getattr(each, kind) / most if most else 0
+            if height:
+                base -= height
+                bars.append(ChartBar(kind, 591 - 10 * place, round(base, 2), round(height, 2)))
+    sums = [sum(getattr(each, kind) for each in minutes) for kind in ("done", "skipped", "dead")]
+    return MinuteChart(tuple(bars), most, *sums)
+
+
+def days_left(holdings: CollectionHoldings, minutes: Sequence[MinuteCounts]) -> int | None:
+    """Return the whole days until the disk's reserve is reached at the last hour's rate; None when unknown."""
+    per_hour = sum(each.bytes for each in minutes)
+    left = holdings.free_bytes - holdings.reserve_bytes
+    return None if per_hour <= 0 or left <= 0 else int(left / (24 * per_hour))
+
+
+def hosts_in_trouble(view: FrontierOverview, frontier: Frontier, *, limit: int = 6) -> list[HostReport]:
+    """Return hosts that are blocked or down, with the most waiting items first."""
+    names = [each.host for each in view.blocked[:50]]
+    known = {each.host: each for each in (*view.slowest, *view.longest)}
+    found = {name: known.get(name) or frontier.host(name, now=view.at) for name in names}
+    found |= {each.host: each for each in known.values() if each.down_until is not None}
+    return sorted((each for each in found.values() if each), key=lambda each: (-each.waiting, each.host))[:limit]
+
+
+def link_parts(counts: Mapping[LinkState, int]) -> list[tuple[str, str, int, str]]:
+    """Return class, name, count and address of each state that occurs."""
+    return [
+        (kind, translate(name), counts[state], "") for state, (kind, name) in LINK_STATES.items() if state in counts
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCounts:
+    """Links by state; `is_sample` when only the newest were counted."""
+
+    counts: Mapping[LinkState, int]
+    is_sample: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """Page in a worker; `frame` is the time of its live picture in milliseconds, None without one."""
+
+    worker: str
+    url: str
+    since: datetime | None
+    key: str  # of its picture
+    frame: int | None
+
+
+class CrawlPages:
+    """Pages of the crawl. Plain functions, run by Starlette in threads."""
+
+    def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
+        self._stores = stores
+        self._frame = frame
+        self._links = ThrottledValue(stores.clock, self._count_links, background=True)
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [
+            Route(CONSOLE_PATH, self.overview),
+            Route(f"{CONSOLE_PATH}/crawl", self.crawl),
+            Route(f"{CONSOLE_PATH}/crawl/new", self.new),
+            Route(f"{CONSOLE_PATH}/crawl/new", self.estimate, methods=["POST"]),
+            Route(f"{CONSOLE_PATH}/crawl/workers", self.workers),
+            Route(f"{CONSOLE_PATH}/crawl/frame", self.frame),
+            Route(f"{CONSOLE_PATH}/crawl/queue", self.queue),
+            Route(f"{CONSOLE_PATH}/crawl/log", self.log),
+        ]
+
+    def overview(self, request: Request) -> Response:
+        """Return the overview."""
+        status, frontier = self._stores.status.status(), self._stores.frontier()
+        view, holdings = status.frontier, status.holdings
+        return self._frame(
+            "overview.html",
+            request,
+            section="",
+            status=status,
+            chart=minute_chart(view.minutes) if view else None,
+            days_left=days_left(holdings, view.minutes) if view and holdings else None,
+            trouble=hosts_in_trouble(view, frontier) if view and frontier else (),
+            links=self._links.read() if self._stores.registry.is_there() else None,
+            link_parts=link_parts,
+            edits=self._edits(),
+            latest=self._latest(request),
+        )
+
+    def crawl(self, request: Request) -> Response:
+        """Return progress, workers, hosts and errors."""
+        status = self._stores.status.status()
+        view = status.frontier
+        known = {each.host: each for each in (*view.longest, *view.slowest)} if view else {}
+        return self._frame(
+            "crawl.html",
+            request,
+            section="crawl",
+            status=status,
+            queue_hosts=sorted(known.values(), key=lambda each: (-each.waiting, each.host))[:20],
+            latest=self._latest(request),
+            **self._workers(request, status),
+        )
+
+    def workers(self, request: Request) -> Response:
+        """Return the pages in the workers, as a part of the page."""
+        status = self._stores.status.status()
+        return self._frame("workers.html", request, **self._workers(request, status))
+
+    def queue(self, request: Request) -> Response:
+        """Return items of the queue by state, host or address."""
+        asked = request.query_params
+        state = asked.get("state", "queued") if asked.get("state") in set(ItemState) else "queued"
+        host, words = asked.get("host", "").strip().lower()[:300], asked.get("q", "").strip()[:5000]
+        found: Sequence[ItemRecord] = ()
+        frontier = self._stores.frontier()
+        if frontier is not None and words:
+            with suppress(BadUrlError):
+                spelled = [words] if "://" in words else [f"https://{words}", f"http://{words}"]
+                found = [each for each in frontier.find_all([fetch_key(url) for url in spelled]) if each]
+        elif frontier is not None:
+            found = frontier.ls(ItemState(state), limit=LISTED, host=host or None)
+        return self._frame(
+            "queue.html",
+            request,
+            section="crawl",
+            state=state,
+            host=host,
+            words=words,
+            states=[(str(each), state_name(each)) for each in ItemState],
+            found=found,
+            total=frontier.counts()[ItemState(state)] if frontier is not None else 0,
+            limit=LISTED,
+        )
+
+    def new(self, request: Request) -> Response:
+        """Return the empty form of a crawl."""
+        return self._new(request, dict[str, str](), None)
+
+    async def estimate(self, request: Request) -> Response:
+        """Return the filled form with scope and estimate; nothing is queued."""
+        body = await read_body(request, ("application/x-www-form-urlencoded",), NEW_CRAWL_BYTES)
+        fields = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=30))
+        return await run_in_threadpool(self._new, request, fields, estimate_crawl(fields, self._stores.status.status()))
+
+    def _new(self, request: Request, fields: Mapping[str, str], estimate: "CrawlEstimate | None") -> Response:
+        return self._frame(
+            "new.html",
+            request,
+            section="crawl",
+            fields=defaultdict(str, fields),
+            scopes=[(kind, translate(name)) for kind, name in _SCOPES.items()],
+            presets=builtin_profiles(),
+            estimate=estimate,
+        )
+
+    def log(self, request: Request) -> Response:
+        """Return lines of the crawl log, the newest first."""
+        asked = request.query_params
+        words, outcome = asked.get("q", "")[:300], asked.get("outcome", "")
+        before = asked.get("before", "")
+        lines, further = search_log(
+            self._stores.layout.crawl_log,
+            words.lower().split(),
+            outcome,
+            before=int(before) if before.isascii() and before.isdecimal() and len(before) < 16 else None,
+        )
+        query = {"q": words, "outcome": outcome, "before": str(further)}
+        return self._frame(
+            "log.html",
+            request,
+            section="crawl",
+            lines=lines,
+            words=words,
+            outcome=outcome,
+            older=console_path("crawl", "log", **query) if further else "",
+        )
+
+    def frame(self, request: Request) -> Response:
+        """Return the live picture of a worker's page."""
+        frontier = self._stores.frontier()
+        now = self._stores.clock.now()
+        picture = frontier and live_picture(frontier, request.query_params.get("page", "")[:64], now=now)
+        if not picture:
+            raise HTTPException(404)
+        return Response(picture, headers={**PICTURE_HEADERS, "Cache-Control": "no-store"}, media_type="image/jpeg")
+
+    def _workers(self, request: Request, status: CollectionStatus) -> dict[str, Any]:
+        """Return the pages in work; with ``live`` in the query their pictures are asked for."""
+        is_live, pictures = request.query_params.get("live") == "1", dict[str, int]()
+        frontier = self._stores.frontier()
+        if is_live and frontier is not None:
+            now = self._stores.clock.now()
+            ask_for_pictures(frontier, now=now)
+            pictures = live_pictures(frontier, now=now)
+        leases = status.frontier.leases if status.frontier else ()
+        views = []
+        for lease in leases[:WORKERS_SHOWN]:
+            key = picture_key(lease.url)
+            views.append(WorkerView(lease.worker, lease.url, lease.since, key, pictures.get(key)))
+        return {"is_live": is_live, "workers": views, "now": status.at}
+
+    def _latest(self, request: Request) -> tuple[CapturedPage, ...]:
+        rows = self._stores.database.rows(
+            f"SELECT {COLUMNS} FROM pages ORDER BY captured_ms DESC LIMIT {LATEST_SHOWN}",  # noqa: S608 ours
+            {},
+        )
+        return self._stores.pages(request.state.user).pages_of(rows)
+
+    def _edits(self) -> list[EditLine]:
+        if not self._stores.registry.is_there():
+            return []
+        with suppress(TransientError), self._stores.registry.store().snapshot() as reader:
+            return edit_lines(reader, limit=_EDITS_SHOWN)
+        return []
+
+    def _count_links(self) -> LinkCounts:
+        newest = select(urls.c.state).order_by(urls.c.id.desc()).limit(LINKS_COUNTED).subquery()
+        query = select(newest.c.state, func.count()).group_by(newest.c.state)
+        with self._stores.registry.store().reading() as connection:
+            counts = {LinkState(state): int(count) for state, count in connection.execute(query)}
+        return LinkCounts(counts, sum(counts.values()) >= LINKS_COUNTED)
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlEstimate:
+    """Scope of a planned crawl, and its size by what was measured so far."""
+
+    seeds: Sequence[tuple[str, str]]  # the first: URL, and what it brings into scope
+    count: int  # of all seeds
+    problems: Sequence[str]  # lines that are no URL, the first
+    pages: int | None  # at most; None: not limited
+    bytes: int | None  # None: unknown
+    seconds: float | None  # at the rate of the last ten minutes; None: unknown
+
+
+def estimate_crawl(fields: Mapping[str, str], status: CollectionStatus) -> CrawlEstimate:
+    """Return scope and size of a crawl from its form."""
+    kind = fields.get("scope", "page")
+    kind = kind if kind in SCOPE_KINDS else "page"
+    seeds: dict[str, str] = {}
+    problems: list[str] = []
+    for each in parse_lines(fields.get("urls", "").splitlines(), source=translate("The list")):
+        if isinstance(each, str):
+            seeds.setdefault(identity_key(each), each)
+        else:
+            problems.append(str(each))
+    limit = fields.get("page_limit", "").strip()
+    pages = len(seeds) if kind == "page" else int(limit) if limit.isascii() and limit.isdecimal() and limit else None
+    each_bytes = status.holdings.bytes_per_page if status.holdings is not None else None
+    rate = status.frontier.per_minute[10] if status.frontier is not None else 0
+    return CrawlEstimate(
+        [(url, describe_span(kind, url)) for url in list(seeds.values())[:SEEDS_SHOWN]],
+        len(seeds),
+        problems[:SEEDS_SHOWN],
+        pages,
+        pages * each_bytes if pages is not None and each_bytes is not None else None,
+        pages * 60 / rate if pages is not None and rate else None,
+    )
+
+
+_LINE = {"outcome": "", "status": None, "reason": "", "bytes": 0, "seconds": 0, "page_id": ""}
+
+
+def search_log(
+    path: Path, words: Sequence[str], outcome: str, *, before: int | None = None
+) -> tuple[list[dict[str, Any]], int]:
+    """Return at most `LISTED` matching lines of the crawl log, newest first, and where to continue; 0: at its begin.
+
+    The part of `LOG_READ_BYTES` before the offset `before` is read; lower-case `words` must all be in the line.
+    """
+    found: list[dict[str, Any]] = []
+    try:
+        with path.open("rb") as file:
+            end = os.fstat(file.fileno()).st_size if before is None else min(before, os.fstat(file.fileno()).st_size)
+            start = max(0, end - LOG_READ_BYTES)
+            file.seek(start)
+            part = file.read(end - start)
+    except OSError:
+        return [], 0
+    skipped = part.find(b"\n") + 1 if start else 0
+    position = start + len(part)
+    for line in reversed(part[skipped:].splitlines(keepends=True)):
+        position -= len(line)
+        text = line.decode(errors="replace").lower()
+        if not all(word in text for word in words):
+            continue
+        try:
+            facts = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(facts, dict) and isinstance(facts.get("url"), str) and outcome in ("", facts.get("outcome")):
+            facts["time"] = str(facts.get("time", ""))[:19].replace("T", " ")
+            found.append(_LINE | facts)
+            if len(found) == LISTED:
+                return found, position
+    return found, start + skipped if start else 0

@@ -1,0 +1,249 @@
+"""Console pages of cited links and of the bot: links by state and host, one link with its history, proposals, edits."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import select
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from core.errors import BadUrlError, ConfigError
+from core.urls import fetch_key, identity_key
+from links.check_history import date_of, day_of, unpack_history
+from links.check_result import words_of
+from links.feedback.replacements import ProposalStage
+from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, newest_edits
+from links.registry.lookups import EVERY_STATE, list_urls, url_facts, uses_anywhere
+from links.registry.pages import find_pages
+from links.registry.schema import replacements
+from links.registry.urls import UrlRow, find_urls, latest_observations, urls_by_id
+from links.registry.wikis import all_wikis
+from links.states import LinkState
+from playback.web.i18n import noop, translate
+from playback.web.registry.registry_service import NoRegistryError
+from playback.web.text_diff import TextDifference, compare_texts
+from weboid.app.wiki_clients import settings_of_wiki
+from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path
+
+LISTED = 100
+USES_SHOWN = 50
+PROPOSALS_SHOWN = 50
+EDITS_SHOWN = 50
+LINK_STATES = {
+    LinkState.ALIVE: ("good", noop("Works")),
+    LinkState.DYING: ("fair", noop("Failing")),
+    LinkState.DEAD: ("bad", noop("Dead")),
+    LinkState.BLOCKED: ("fair", noop("Blocks checks")),
+    LinkState.USURPED: ("bad", noop("Usurped")),
+    LinkState.DEVIATED: ("fair", noop("Changed")),
+    LinkState.PERMALIVE: ("good", noop("Marked as working")),
+    LinkState.PERMADEAD: ("bad", noop("Marked as dead")),
+    LinkState.UNKNOWN: ("unknown", noop("Not checked yet")),
+    LinkState.INVALID: ("unknown", noop("Invalid")),
+    LinkState.EXCLUDED: ("unknown", noop("Excluded")),
+}
+EDIT_STATES = {
+    EditState.INTENDED: ("", noop("being sent")),
+    EditState.MADE: ("good", noop("made")),
+    EditState.KEPT: ("good", noop("kept")),
+    EditState.FAILED: ("bad", noop("failed")),
+    EditState.REVERTED: ("fair", noop("reverted")),
+    EditState.ACCEPTED: ("fair", noop("revert accepted")),
+    EditState.DECLINED: ("", noop("revert declined")),
+    EditState.SWEPT: ("", noop("gone with other edits")),
+    EditState.GONE: ("", noop("page deleted")),
+}
+_STAGES = {
+    ProposalStage.WAITING: ("", noop("not tested yet")),
+    ProposalStage.WORKS: ("good", noop("works")),
+    ProposalStage.FAILED: ("bad", noop("fails")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLine:
+    """Link of a list."""
+
+    row: UrlRow
+    mark: str  # class of its state
+    state: str
+    says: str  # result of the last check
+    checked: str  # day; empty: never
+    failing_since: str  # day; empty: it does not fail
+
+
+@dataclass(frozen=True, slots=True)
+class EditLine:
+    """Edit of the bot, with its changes as differences of wikitext."""
+
+    edit: BotEdit
+    mark: str  # class of its state
+    state: str
+    title: str
+    wiki: str
+    at: datetime
+    changes: Sequence[TextDifference] = ()
+
+
+def link_line(row: UrlRow) -> LinkLine:
+    """Return the link as lists show it, in the user's language."""
+    mark, name = LINK_STATES[row.state]
+    checked = str(date_of(row.checked_day)) if row.checked_day is not None else ""
+    since = str(date_of(row.first_fail_day)) if row.first_fail_day is not None and row.fails else ""
+    return LinkLine(row, mark, translate(name), translate(words_of(row.code)), checked, since)
+
+
+def edit_lines(
+    reader: Any,
+    states: Sequence[EditState] = tuple(EDIT_STATES),
+    *,
+    limit: int,
+    wiki: str = "",
+    with_changes: bool = False,
+) -> list[EditLine]:
+    """Return the newest edits in these states of all wikis, or of one, the newest first."""
+    lines = []
+    for each in all_wikis(reader):
+        if wiki and str(each.name) != wiki:
+            continue
+        edits = newest_edits(reader, each.id, states, limit=limit)
+        pages = find_pages(reader, each.id, {edit.page_id for edit in edits})
+        for edit in edits:
+            mark, name = EDIT_STATES[edit.state]
+            title = pages[edit.page_id].title if edit.page_id in pages else str(edit.page_id)
+            changes = [compare_texts(change.before, change.after) for change in edit.changes] if with_changes else ()
+            at = datetime.fromtimestamp(edit.moment, UTC)
+            lines.append(EditLine(edit, mark, translate(name), title, str(each.name), at, changes))
+    return sorted(lines, key=lambda line: line.edit.moment, reverse=True)[:limit]
+
+
+class LinkPages:
+    """Pages of links and of the bot. Plain functions, run by Starlette in threads."""
+
+    def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
+        self._stores = stores
+        self._frame = frame
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [
+            Route(f"{CONSOLE_PATH}/links", self.links),
+            Route(f"{CONSOLE_PATH}/links/{{number:int}}", self.link),
+            Route(f"{CONSOLE_PATH}/bot", self.bot),
+        ]
+
+    def links(self, request: Request) -> Response:
+        """Return links by state and host, and proposed replacements."""
+        asked = request.query_params
+        words, state, after = asked.get("q", "").strip()[:20_000], asked.get("state", ""), asked.get("after", "")
+        start = int(after) if after.isascii() and after.isdecimal() and len(after) < 18 else 0
+        chosen = LinkState[state] if state in LinkState.__members__ else None
+        with self._reading() as reader:
+            if "/" in words:
+                rows = self._found(reader, words)
+            else:
+                states = [int(chosen)] if chosen is not None else EVERY_STATE
+                rows = list_urls(reader, limit=LISTED + 1, after=start, host=words.lower(), states=states)
+        more = console_path("links", q=words, state=state, after=str(rows[LISTED - 1].id)) if len(rows) > LISTED else ""
+        return self._frame(
+            "links.html",
+            request,
+            section="links",
+            words=words,
+            state=state,
+            states=[(each.name, translate(name)) for each, (_, name) in LINK_STATES.items()],
+            lines=[link_line(row) for row in rows[:LISTED]],
+            more=more,
+            proposals=self._proposals() if not (words or state or start) else [],
+        )
+
+    def link(self, request: Request) -> Response:
+        """Return all that is known of one link."""
+        number, now = request.path_params["number"], self._stores.clock.now()
+        with self._reading() as reader:
+            facts = url_facts(reader, [number], day=day_of(now)).get(number) if number < 1 << 62 else None
+            if facts is None:
+                raise HTTPException(404)
+            names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
+            uses = uses_anywhere(reader, number, limit=USES_SHOWN)
+            looks = latest_observations(reader, number)
+        runs = [
+            (translate(words_of(run.code)), str(date_of(run.first)), str(date_of(run.last)))
+            for run in reversed(unpack_history(facts.row.history))
+        ]
+        stage = facts.replacement and _STAGES[ProposalStage(facts.replacement.state)]
+        return self._frame(
+            "link.html",
+            request,
+            section="links",
+            facts=facts,
+            line=link_line(facts.row),
+            runs=runs[:USES_SHOWN],
+            uses=[(names.get(use.page.wiki_id, ""), use, str(date_of(use.first_day))) for use in uses],
+            looks=[(datetime.fromtimestamp(look.moment, UTC), look) for look in looks],
+            copies=[(copy, str(date_of(copy.found_day))) for copy in facts.copies],
+            reports_until=str(date_of(facts.reports_until)) if facts.reports_until is not None else "",
+            stage=(stage[0], translate(stage[1])) if stage else None,
+        )
+
+    def bot(self, request: Request) -> Response:
+        """Return wikis with their switch, and edits with their differences."""
+        asked = request.query_params
+        wanted, wiki = asked.get("state", ""), asked.get("wiki", "")
+        states = [EditState[wanted]] if wanted in EditState.__members__ else list(EDIT_STATES)
+        wikis = []
+        with self._reading() as reader:
+            for each in all_wikis(reader):
+                counts = count_edits(reader, each.id, EditKind.PAGE)
+                try:
+                    is_on: bool | None = settings_of_wiki(each).bot.enabled
+                except ConfigError:
+                    is_on = None
+                wikis.append((str(each.name), is_on, counts))
+            edits = edit_lines(reader, states, limit=EDITS_SHOWN, wiki=wiki, with_changes=True)
+        return self._frame(
+            "bot.html",
+            request,
+            section="bot",
+            wikis=wikis,
+            edits=edits,
+            wiki=wiki,
+            state=wanted,
+            states=[(each.name, translate(name)) for each, (_, name) in EDIT_STATES.items()],
+            EditState=EditState,
+        )
+
+    def _found(self, reader: Any, words: str) -> list[UrlRow]:
+        spelled = words if "://" in words else f"https://{words}"
+        try:
+            identity = identity_key(fetch_key(spelled, allow_single_label=True))
+        except BadUrlError:
+            return []
+        return list(find_urls(reader, [identity]).values())
+
+    def _proposals(self) -> list[tuple[LinkLine, str, str, str]]:
+        """Return link, proposed address, class and name of its stage, waiting ones first."""
+        columns = (replacements.c.url_id, replacements.c.address, replacements.c.state)
+        query = select(*columns).order_by(replacements.c.state, replacements.c.tested_day).limit(PROPOSALS_SHOWN)
+        with self._stores.registry.store().reading() as connection:
+            found = connection.execute(query).all()
+            rows = urls_by_id(connection, [each.url_id for each in found])
+        stages = {stage: (mark, translate(name)) for stage, (mark, name) in _STAGES.items()}
+        return [
+            (link_line(rows[each.url_id]), each.address, *stages[ProposalStage(each.state)])
+            for each in found
+            if each.url_id in rows
+        ]
+
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        try:
+            with self._stores.registry.store().snapshot() as reader:
+                yield reader
+        except NoRegistryError:
+            raise HTTPException(404) from None

@@ -1,0 +1,321 @@
+"""Frame of the console's pages: the stores that they read, templates, navigation and results of operations.
+
+An application mounts `pages_app` to signed-in users only: ``request.state.user`` is a `ConsoleUser`. Pages change nothing: their forms are posted to ``operation_path(id)``
+with the fields of the operation, ``csrf`` and ``back``. The operation redirects to ``back`` with ``done=id`` in the query,
+whose message is in `DONE`, or answers with `ConsoleFrame.problem`.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote, urlencode
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from core.clock import Clock
+from core.config.settings import Settings
+from core.errors import TransientError, UnavailableError
+from core.layout import Layout
+from core.timestamps import format_duration
+from crawler.frontier.base import Frontier
+from crawler.status.collection_status import StatusReader
+from playback.access.control import AccessControl
+from playback.access.decision_store import DecisionStore
+from playback.access.level_store import LevelStore
+from playback.web.i18n import SOURCE, localized_path, noop, page_language, short_moment, translate
+from playback.web.page_renderer import HERE as READER_FOLDER
+from playback.web.page_renderer import LanguageMiddleware, PageRenderer, path_with_query, scripted_headers
+from playback.web.page_store import PageRecords, PageStore
+from playback.web.registry.registry_service import RegistrySource
+from warc.artifact_reader import ArtifactReader
+from warc.index.database import IndexDatabase
+
+HERE = Path(__file__).parent
+CONSOLE_PATH = "/console"
+ALL_CAPTURES_ROLE = "curator"  # sees captures that readers are not shown
+_NO_RIGHT = noop("Your role does not allow this. Ask an administrator of this archive.")
+_MISSING = noop("There is no such page, or it has been removed.")
+_AWAY = noop("A store does not answer at the moment. Try again in a few seconds.")
+_LOG = logging.getLogger(__name__)
+PICTURE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, max-age=3600",
+    "Content-Disposition": "inline",
+}
+_SECTIONS = (
+    ("", noop("Overview"), "reader"),
+    ("crawl", noop("Crawl"), "reader"),
+    ("captures", noop("Captures"), "reader"),
+    ("links", noop("Links"), "reader"),
+    ("bot", noop("Bot"), "reviewer"),
+    ("rules", noop("Rules"), "reviewer"),
+    ("settings", noop("Settings"), "operator"),
+    ("health", noop("Health"), "operator"),
+    ("users", noop("Users"), "admin"),
+    ("audit", noop("Changes"), "operator"),
+)
+_PAGE_ROLES = {
+    **{key: role for key, _, role in _SECTIONS},
+    "crawl/queue": "reviewer", "crawl/log": "reviewer", "crawl/new": "operator",
+}
+_OUTCOMES = {
+    "complete": noop("Complete"),
+    "partial": noop("Partial"),
+    "failed": noop("Failed"),
+    "skipped": noop("Skipped"),
+    "retry": noop("Will be retried"),
+}
+_STATES = {
+    "queued": noop("Waiting"),
+    "claimed": noop("In work"),
+    "done": noop("Archived"),
+    "skipped": noop("Skipped"),
+    "dead": noop("Failed"),
+}
+ROLE_NAMES = {
+    "reader": noop("Reader"),
+    "reviewer": noop("Reviewer"),
+    "curator": noop("Curator"),
+    "operator": noop("Operator"),
+    "admin": noop("Administrator"),
+}
+
+
+class ConsoleUser(Protocol):
+    """Signed-in user, as pages need it."""
+
+    name: str
+    role: str
+    csrf: str  # token of the session's forms
+
+    def may(self, role: str) -> bool:
+        """Return True when the user has the role or a higher one."""
+        ...
+
+
+class AccountReader(Protocol):
+    """Accounts of the console, as pages show them."""
+
+    def users(self) -> Sequence[Any]:
+        """Return the accounts: name, role, is_external, added."""
+        ...
+
+    def tokens(self) -> Sequence[Mapping[str, Any]]:
+        """Return API tokens: id, name, owner, role, scopes, and added, expires and used in seconds since 1970."""
+        ...
+
+    def log_entries(self, *, before: int | None = None, limit: int = 50) -> Sequence[Mapping[str, Any]]:
+        """Return lines of the audit log, newest first: id, moment in seconds, actor, operation, fields, outcome."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleStores:
+    """Stores of a collection that the pages read. Thread-safe."""
+
+    layout: Layout
+    settings: Settings
+    status: StatusReader
+    frontier: Callable[[], Frontier | None]  # None while there is none
+    database: IndexDatabase
+    access: AccessControl
+    decisions: DecisionStore
+    levels: LevelStore
+    registry: RegistrySource
+    clock: Clock
+
+    def pages(self, user: "ConsoleUser") -> PageStore:
+        """Return the captures that the user may see: curators all, others those that readers are shown."""
+        return PageStore(self.database, None if user.may(ALL_CAPTURES_ROLE) else self.access)
+
+    def records(self, user: "ConsoleUser") -> PageRecords:
+        """Return the artifacts of these captures."""
+        return PageRecords(self.pages(user), ArtifactReader(self.layout))
+
+
+class ConsoleFrame:
+    """Renderer of the console's pages."""
+
+    def __init__(
+        self,
+        *,
+        archive_name: str = "",
+        front_origin: str = "",
+        operation_path: Callable[[str], str],
+        has_registry: Callable[[], bool],
+        has_accounts: bool = False,
+    ) -> None:
+        """Create the templates; `operation_path` gives the address of an operation's form by its name."""
+        self.front_origin = front_origin  # of the reader pages; empty when they are not known
+        self._render = PageRenderer(
+            front_origin,
+            archive_name,
+            (HERE / "templates",),
+            front_origin=front_origin,
+            console_path=console_path,
+            operation_path=operation_path,
+            sign_out_path=operation_path("sign_out"),
+            navigation=lambda user: [
+                (key, translate(name))
+                for key, name, role in _SECTIONS
+                if user.may(role)
+                and (has_registry() or key not in ("links", "bot"))
+                and (has_accounts or key not in ("users", "audit"))
+            ],
+            role_name=lambda role: translate(ROLE_NAMES[role]),
+            outcome_name=lambda outcome: translate(_OUTCOMES[outcome]) if outcome in _OUTCOMES else outcome,
+            state_name=state_name,
+            advice=lambda reason: translate(next_step(reason)),
+        )
+        self._render.add_filters(
+            duration=lambda value: format_duration(value.total_seconds() if isinstance(value, timedelta) else value),
+            clock=short_moment,
+        )
+
+    def __call__(self, template: str, request: Request, code: int = 200, **values: Any) -> Response:
+        """Render a page for the request's user, ``request.state.user``; ``done`` in its query names a done operation."""
+        done = DONE.get(request.query_params.get("done", ""), "")
+        values = {"done": done and translate(done), "error": "", "here": _without_done(request), **values}
+        user = request.state.user
+        return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
+
+    def sign_in(self, request: Request, code: int = 200, *, error: str = "", provider: str = "") -> Response:
+        """Return the page with name and password, posted to the operation ``sign_in`` with ``back``, a path.
+
+        `provider` is the address of the sign-in at an identity provider; empty: there is none.
+        """
+        back = request.query_params.get("back", "")
+        values = {"error": error, "provider": provider, "back": back}
+        return self._render("console/sign_in.html", code, scripted_headers(""), **values)
+
+    def problem(self, request: Request, code: int, text: str, back: str = "") -> Response:
+        """Return the page of an operation that was refused, with the reason and the way back."""
+        return self("problem.html", request, code, section=None, error=text, back=back or console_path())
+
+
+def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: AccountReader | None = None) -> Starlette:
+    """Create the application of all pages below `CONSOLE_PATH`, with their style sheets and scripts at ``/static``.
+
+    `accounts` None: there are none to show.
+    """
+    from weboid.console.account_pages import AccountPages
+    from weboid.console.capture_pages import CapturePages
+    from weboid.console.crawl_pages import CrawlPages
+    from weboid.console.link_pages import LinkPages
+    from weboid.console.rule_pages import RulePages
+
+    def failed(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            is_missing = error.status_code == 404 and error.detail == "Not Found"
+            return frame.problem(request, error.status_code, translate(_MISSING) if is_missing else error.detail)
+        _LOG.warning("console.store_unavailable error=%s", error)
+        return frame.problem(request, 503, translate(_AWAY), str(request.url.path))
+
+    kinds = (CrawlPages, CapturePages, LinkPages, RulePages)
+    routes = [route for each in kinds for route in each(stores, frame).routes()]
+    routes += AccountPages(accounts, frame).routes() if accounts is not None else []
+    static = StaticFiles(directory=READER_FOLDER / "static", packages=[("weboid.console", "static")])
+    return Starlette(
+        routes=[*routes, Mount("/static", static)],
+        middleware=[Middleware(LanguageMiddleware, default=SOURCE), Middleware(_RoleGuard, frame=frame)],
+        exception_handlers={HTTPException: failed, TransientError: failed, UnavailableError: failed},
+    )
+
+
+class _RoleGuard:
+    """Middleware that refuses pages whose role the user lacks."""
+
+    def __init__(self, app: ASGIApp, frame: ConsoleFrame) -> None:
+        self._app = app
+        self._frame = frame
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app: ASGIApp = self._app
+        if scope["type"] == "http":
+            request = Request(scope)
+            steps = request.url.path.removeprefix(CONSOLE_PATH).strip("/").split("/")
+            roles = [_PAGE_ROLES.get("/".join(steps[:count]), "reader") for count in (1, 2)]
+            if not all(map(request.state.user.may, roles)):
+                app = self._frame.problem(request, 403, translate(_NO_RIGHT))
+        await app(scope, receive, send)
+
+
+def _without_done(request: Request) -> str:
+    """Return path and query of the request, with the language prefix, without the message of an operation."""
+    query = [(key, value) for key, value in request.query_params.multi_items() if key != "done"]
+    path = page_language.get().prefix + page_language.get().path.partition("?")[0]
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def console_path(*parts: str, **query: str) -> str:
+    """Return the path of a console page, with the language prefix that the user chose."""
+    steps = "/".join(quote(part, safe="") for part in parts if part)
+    return path_with_query(localized_path(f"{CONSOLE_PATH}/{steps}" if steps else CONSOLE_PATH), query)
+
+
+def state_name(state: str) -> str:
+    """Return the name of an `ItemState` in the user's language."""
+    return translate(_STATES[state])
+
+
+DONE = {
+    "save_capture": noop("The page will be captured."),
+    "create_crawl": noop("The crawl has been queued."),
+    "pause_crawl": noop("Paused; pages in work finish."),
+    "resume_crawl": noop("Pages begin again."),
+    "stop_crawl": noop("Stopping after the pages in work."),
+    "pause_host": noop("The host is paused."),
+    "resume_host": noop("The host may be visited again."),
+    "retry_items": noop("Queued again."),
+    "move_items": noop("Moved to the front of the queue."),
+    "drop_items": noop("Removed from the queue."),
+    "add_policy": noop("The rule applies within a second."),
+    "remove_policy": noop("The rule has been removed."),
+    "add_takedown": noop("Taken down."),
+    "lift_takedown": noop("The take-down has been lifted."),
+    "set_level": noop("The level has been set."),
+    "mark_links": noop("The links have been marked."),
+    "remove_proposal": noop("The proposal has been removed."),
+    "set_bot": noop("The bot has been switched."),
+    "review_edit": noop("The review has been stored."),
+    "set_user": noop("The account has been stored."),
+    "remove_user": noop("The account has been removed."),
+    "remove_token": noop("The token has been removed."),
+}
+_NEXT_STEPS = (
+    (("host down",), noop("The host could not be reached several times. Check its address, then resume the host.")),
+    (("dns",), noop("The name does not resolve. Correct the address, or remove it.")),
+    (("connect", "net::ERR_CONNECTION"), noop("The server did not answer. Retry later.")),
+    (("tls", "net::ERR_CERT", "net::ERR_SSL"), noop("The certificate or TLS failed. Retry later, or accept the loss.")),
+    (("deadline", "net::ERR_TIMED_OUT"), noop("The page took too long. Raise visit.timeout_s for this host.")),
+    (("crashed", "closed", "browser"), noop("The page ended its browser. Raise browser.page_memory_mb, or retry.")),
+    (("internal error",), noop("A fault of Weboid. Report it with the traceback in the log.")),
+    (("robots",), noop("robots.txt forbids the page. Set policy.robots where you have permission.")),
+    (("blacklist", "list"), noop("A rule of this archive forbids the page. Change the rule if it is wrong.")),
+    (("autoblacklist", "challenge"), noop("The site refuses crawlers. Slow down, or ask its operator for access.")),
+    (("scope", "budget"), noop("The page is outside the crawl's scope or limits. Raise them to include it.")),
+    (("address", "host", "port"), noop("The address is not on the public web. Allow its network under [egress].")),
+    (("failed link",), noop("The last visit found no page there. It is tried again later.")),
+    (("noarchive",), noop("The page opts out of archiving.")),
+)
+_OTHER_STEP = noop("See the examples, then retry the pages.")
+
+
+def next_step(reason: str) -> str:
+    """Return the advice for a group of failures by the first words of their reason, in the source language.
+
+    >>> next_step("dns")
+    'The name does not resolve. Correct the address, or remove it.'
+    """
+    return next((text for starts, text in _NEXT_STEPS if reason.startswith(starts)), _OTHER_STEP)

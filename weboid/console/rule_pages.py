@@ -1,0 +1,148 @@
+"""Console pages of rules, settings and health: policy entries, take-downs, levels, the profile, checks of the machine."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from core.config.settings import Settings
+from core.errors import WeboidError
+from core.layout import CONFIG_FILE
+from core.url_patterns import pattern_target
+from crawler.frontier.base import POLICY_ORDER
+from crawler.policy.policy_entries import SETTINGS, PolicyEntry, PolicyKind, read_entries
+from crawler.profile_check import finding_at, profile_faults, profile_warnings
+from crawler.profiles import SHEETS, ProfileLayer, chain_settings, load_chain
+from playback.access.levels import Level
+from playback.access.takedowns import Takedown, TakedownSubject, list_takedowns
+from weboid.app.collection_config import config_faults, read_config
+from weboid.app.setup_check import check_setup
+from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores
+
+ROWS_SHOWN = 200
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
+_LONGEST_VALUE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """Setting in force."""
+
+    group: str
+    key: str
+    value: str  # as in TOML, passwords masked
+    default: str
+    source: str  # file and line, or the preset; empty for a default
+
+    @property
+    def is_default(self) -> bool:
+        """Return True when no file sets it."""
+        return not self.source
+
+
+def setting_rows(settings: Settings, chain: tuple[ProfileLayer, ...]) -> Iterator[SettingRow]:
+    """Yield all settings with their sources, in the order of the reference."""
+    defaults = Settings()
+    for group in fields(Settings):
+        if group.name in SHEETS:
+            continue
+        values, plain = getattr(settings, group.name), getattr(defaults, group.name)
+        for each in fields(values):
+            layer = next((one for one in chain if each.name in one.document.get(group.name, {})), None)
+            source = finding_at(layer, group.name, each.name, "").where if layer is not None else ""
+            shown = [_value_text(getattr(of, each.name)) for of in (values, plain)]
+            yield SettingRow(group.name, each.name, shown[0], shown[1], source)
+
+
+def _value_text(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+    text = _PASSWORD.sub(r"\1…@", text)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+class RulePages:
+    """Pages of rules, settings and health. Plain functions, run by Starlette in threads."""
+
+    def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
+        self._stores = stores
+        self._frame = frame
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [
+            Route(f"{CONSOLE_PATH}/rules", self.rules),
+            Route(f"{CONSOLE_PATH}/settings", self.settings),
+            Route(f"{CONSOLE_PATH}/health", self.health),
+        ]
+
+    def rules(self, request: Request) -> Response:
+        """Return policy entries, take-downs and levels; for a URL those that apply to it."""
+        now, words = self._stores.clock.now(), request.query_params.get("q", "").strip()[:2_000]
+        frontier = self._stores.frontier()
+        entries = read_entries(frontier.orders(POLICY_ORDER) if frontier is not None else {})
+        shown: list[PolicyEntry] = [each for each in entries.by_id.values() if each.holds(now)]
+        takedowns: list[Takedown] = [each for each in list_takedowns(self._stores.decisions) if each.holds(now)]
+        levels = list(self._stores.levels.now().rules)
+        if words.startswith(("http://", "https://")):
+            shown = entries.of(pattern_target(words), tuple(PolicyKind), now=now)
+            takedown = self._stores.access.subject(TakedownSubject(words))
+            takedowns = [takedown] if takedown is not None else []
+            levels = list(self._stores.levels.now().speaking(words))
+        elif words:
+            shown = [each for each in shown if words in each.pattern]
+            takedowns = [each for each in takedowns if words in each.what]
+            levels = [each for each in levels if words in str(each.target)]
+        return self._frame(
+            "rules.html",
+            request,
+            section="rules",
+            words=words,
+            entries=sorted(shown, key=lambda each: each.made_at, reverse=True)[:ROWS_SHOWN],
+            takedowns=takedowns[::-1][:ROWS_SHOWN],
+            decisions=levels[:ROWS_SHOWN],
+            total=len(shown) + len(takedowns) + len(levels),
+            unread=entries.unread,
+            kinds=[PolicyKind.BLACKLIST, PolicyKind.WHITELIST],
+            setting_keys=list(SETTINGS),
+            levels=list(Level),
+        )
+
+    def settings(self, request: Request) -> Response:
+        """Return the settings in force, each with the file and line that sets it, and faults of these files."""
+        root = self._stores.layout.root
+        path = root / CONFIG_FILE
+        rows: list[SettingRow] = []
+        faults: list[str] = []
+        try:
+            chain = load_chain(str(path) if path.exists() else "default")
+            found = profile_faults(chain)
+            faults = [f"{each.where}: {each.text}" for each in found] + list(config_faults(read_config(root)))
+            settings = self._stores.settings if found else chain_settings(chain)
+            rows = list(setting_rows(settings, chain))
+            warnings = [] if found else [f"{each.where}: {each.text}" for each in profile_warnings(chain, settings)]
+        except WeboidError as error:
+            faults, warnings = [str(error)], []
+        has_all = request.query_params.get("all") == "1"
+        return self._frame(
+            "settings.html",
+            request,
+            section="settings",
+            path=str(path),
+            has_file=path.exists(),
+            rows=[each for each in rows if has_all or not each.is_default],
+            total=len(rows),
+            has_all=has_all,
+            faults=faults,
+            warnings=warnings,
+        )
+
+    def health(self, request: Request) -> Response:
+        """Return the findings of `weboid doctor`; they start a browser, so only when they are asked for."""
+        findings = (
+            check_setup(self._stores.layout.root, self._stores.settings) if "run" in request.query_params else None
+        )
+        return self._frame("health.html", request, section="health", findings=findings)

@@ -1,0 +1,20 @@
+// The console without this script works by full pages; with it parts are refreshed while someone looks.
+"use strict";
+
+// Nothing is asked for while the window is hidden, or while the user is selecting text or typing.
+document.addEventListener("htmx:before:request", (event) => {
+  const polled = event.target.getAttribute?.("hx-trigger")?.startsWith("every");
+  const selection = document.getSelection();
+  if (polled && (document.hidden || (selection && !selection.isCollapsed))) event.preventDefault();
+});
+
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset?.confirm;
+  if (question && !window.confirm(question)) event.preventDefault();
+});
+
+document.addEventListener("change", (event) => {
+  const all = event.target.closest?.("[data-all]");
+  if (!all) return;
+  for (const box of document.querySelectorAll(`input[name="${all.dataset.all}"]`)) box.checked = all.checked;
+});
