@@ -1,7 +1,7 @@
 """Import of foreign WARCs: records a second through checks and index, beside cdxj-indexer on the same file.
 
 - ``import_records_s``: records of the file a second of processor time, indexed with all their digests verified.
-- ``cdxj_indexer_records_s``: the same file by cdxj-indexer, which verifies none; installed for the run.
+- ``cdxj_indexer_records_s``: the same file by cdxj-indexer, which verifies none.
 - ``pages_s``: pages a second of processor time, with their manifests.
 - ``import_rss_mb``: the largest resident set of `weboid import`.
 
@@ -25,6 +25,7 @@ import tempfile
 from contextlib import closing
 
 from bench import report
+from bench.proxy import REFERENCE_PYTHON
 from warc.index.indexer import index_file
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.record_builder import header_block, new_record_id
@@ -86,11 +87,7 @@ def main() -> None:
         whole_s = _child_s(*program, "--collection", str(Path(folder, "collection")))
         rss_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
         (line,) = Path(folder, "collection", "reports", "imports.jsonl").read_text().splitlines()
-        environment = Path(folder, "venv")
-        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-        pip = [str(environment / "bin" / "pip"), "install", "--quiet", "cdxj-indexer", "setuptools<81"]
-        subprocess.run(pip, check=True)
-        peer_s = _child_s(str(environment / "bin" / "cdxj-indexer"), str(file))
+        peer_s = _child_s(str(Path(REFERENCE_PYTHON).with_name("cdxj-indexer")), str(file))
     records = found.records
     assert json.loads(line)["records"] == records == 2 * captures
     figures = {

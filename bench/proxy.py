@@ -36,13 +36,14 @@ from proxy.control.client import ProxyClient, ProxyVisit
 
 HOST = "origin.example"
 ROOT = Path(__file__).resolve().parent.parent
+REFERENCE_PYTHON = str(ROOT / ".cache/reference/bin/python")  # other programs: `scripts/setup test`
 
 
 @contextmanager
-def child(*arguments: str, first: str = "") -> Iterator[str]:
+def child(*arguments: str, first: str = "", python: str = sys.executable) -> Iterator[str]:
     """A Python process of ours that prints one line when ready and ends with its input."""
     process = subprocess.Popen(
-        [sys.executable, "-m", *arguments],
+        [python, "-m", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -148,7 +149,7 @@ async def ours(load: Load, folder: Path, origin: int, certificate: Path, key: st
 
 async def stock(load: Load, folder: Path, origin: int, key: str) -> Run:
     """The load through stock warcprox, until its WARC holds all bodies."""
-    with child("bench.stock_warcprox", str(folder)) as line:
+    with child("bench.stock_warcprox", str(folder), python=REFERENCE_PYTHON) as line:
         port, pid = map(int, line.split())
         process = psutil.Process(pid)
         before = cpu_of(process)

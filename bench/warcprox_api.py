@@ -28,7 +28,7 @@ import psutil
 
 from bench import report
 from bench.certificate import write_certificate
-from bench.proxy import ROOT, child, cpu_of
+from bench.proxy import REFERENCE_PYTHON, ROOT, child, cpu_of
 from bench.proxy_client import Client
 from bench.turns import take_turns
 
@@ -132,7 +132,10 @@ def main() -> None:
         with child("bench.origin", str(certificate)) as line:
             origin = int(line)
             for number in range(rounds):
-                with tempfile.TemporaryDirectory() as folder, child("bench.stock_warcprox", folder) as answer:
+                with (
+                    tempfile.TemporaryDirectory() as folder,
+                    child("bench.stock_warcprox", folder, python=REFERENCE_PYTHON) as answer,
+                ):
                     place = Path(folder)
                     port, pid = map(int, answer.split())
 

@@ -62,6 +62,7 @@ class Layout:
     proxies = _CollectionPath("db/proxies")  # lock files of a cluster's proxies (`proxy.process`)
     frontier_db = _CollectionPath("db/frontier.sqlite")
     decisions_db = _CollectionPath("db/decisions.sqlite")  # take-downs, levels and verdicts
+    console_db = _CollectionPath("db/console.sqlite")  # accounts of the console (`weboid.console.accounts`)
     links_db = _CollectionPath("db/links.sqlite")  # link registry (`links.store`)
     made = _CollectionPath("cache/playback")  # sanitised copies
     url_lists = _CollectionPath("db/lists")  # lists of bad addresses

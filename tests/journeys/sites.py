@@ -131,10 +131,14 @@ class SiteServer:
         answer = self._answers.get(request.path, missing)
         if answer.is_held:
             self._gate.wait(60)
+        etag = answer.headers.get("ETag")
+        if etag is not None and request.headers["If-None-Match"] == etag:
+            answer = Answer(b"", answer.content_type, 304, answer.headers)
         try:
             request.send_response(answer.status)
             request.send_header("Content-Type", answer.content_type)
-            request.send_header("Content-Length", str(len(answer.body)))
+            if answer.status != 304:  # it has no content, and its length is not that of the page
+                request.send_header("Content-Length", str(len(answer.body)))
             for name, value in answer.headers.items():
                 request.send_header(name, value)
             request.end_headers()

@@ -1,12 +1,13 @@
 """An operator's bad days: a take-down, a level, an upgrade."""
 
+import re
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from tests.journeys.conftest import Reader, Shell, profile_of
-from tests.journeys.sites import SiteServer, article
+from tests.journeys.sites import SiteServer, article, picture
 from tests.support import loopback
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
@@ -69,6 +70,33 @@ def test_a_copy_is_taken_down_then_limited_and_comes_back(pages: list[str], shel
 
     assert shell.run(f"weboid level rm --link {pages[0]}").code == 0
     assert "<img" in loopback.get(copy).text
+
+
+def test_a_capture_that_the_host_confirmed_is_taken_down(site: SiteServer, shell: Shell) -> None:
+    """Page and picture of a 304 are shown from the first capture's records, until the later one is taken down."""
+    validators = {"ETag": '"1"', "Cache-Control": "no-cache"}
+    site.put("/picture.png", picture(), content_type="image/png", headers=validators)
+    url = site.put("/confirmed", article("Confirmed", "Words of a confirmed article."), headers=validators)
+    profile_of(shell.folder / "profile.toml", site)
+    archive(shell, url)
+    archive(shell, url, "--again")
+    assert [site.count(path) for path in ("/confirmed", "/picture.png")] == [2, 2]
+    served = shell.serve()
+    copy = served.copy(url)
+    shown = loopback.get(copy)
+    assert "Words of a confirmed article." in shown.text
+    assert "<img" in shown.text
+
+    timestamp = re.search(r"\d{14}", copy)
+    assert timestamp is not None
+    added = shell.run(f"weboid takedown add {url} --capture {timestamp[0]} --reason Order")
+    assert added.code == 0, added.err
+    assert loopback.get(copy).status_code == 451
+    earlier = served.get(f"/latest/{url}")
+    assert earlier.status_code == 200
+    assert timestamp[0] not in str(earlier.url)
+    proof = shell.run(f"weboid takedown prove {url}")
+    assert proof.code == 0, proof.out + proof.err
 
 
 def test_the_collection_of_the_previous_release_is_gone_on_with(site: SiteServer, shell: Shell) -> None:

@@ -16,7 +16,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
 from bench.certificate import write_certificate
-from bench.proxy import child
+from bench.proxy import REFERENCE_PYTHON, child
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.hosts import join_host_port
 from core.layout import Layout
@@ -30,7 +30,6 @@ from tests.support.proxy_fixtures import ROOT, Browser, Origin, Response, check,
 pytestmark = pytest.mark.proxy
 
 API = ListenAddress()
-BROZZLER = ROOT / ".cache/brozzler/bin/python"  # scripts/setup test
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,8 @@ def service(
     plain, secure, certificate = origins
     with ExitStack() as stack:
         if request.param == "stock":
-            port, _ = map(int, stack.enter_context(child("bench.stock_warcprox", str(folder), "0.2")).split())
+            stock = child("bench.stock_warcprox", str(folder), "0.2", python=REFERENCE_PYTHON)
+            port, _ = map(int, stack.enter_context(stock).split())
             yield Service(port, folder, plain, secure)
         else:
             layout = Layout(folder / "collection")
@@ -251,13 +251,12 @@ def test_a_reached_limit_is_answered_with_its_counters(service: Service, name: s
 
     def is_reached() -> bool:
         answers.append(service.ask(f"/{name}/more", meta))
-        return answers[-1].status != 200
+        return answers[-1].status == status  # stock may fail meanwhile: its database is locked for a moment
 
     wait_until(is_reached, 30)
     told = json.loads(answers[-1].headers["warcprox-meta"])
     reached = "reached-soft-limit" if status == 430 else "reached-limit"
 
-    assert answers[-1].status == status
     assert told[reached] == {f"{bucket}/total/urls": 2}
     assert told["stats"][bucket]["total"]["urls"] >= 2
     assert told["stats"][bucket]["total"]["wire_bytes"] > 0
@@ -472,7 +471,7 @@ def test_brozzler_archives_a_site(origins: tuple[Origin, Origin, Path], tmp_path
         proxy = join_host_port(*running.warcprox_api.reached_at)
         chrome = str(find_browser().path)
         subprocess.run(
-            [str(BROZZLER), "-m", "tests.support.brozzler_site", proxy, "http://site.example/site/", chrome],
+            [REFERENCE_PYTHON, "-m", "tests.support.brozzler_site", proxy, "http://site.example/site/", chrome],
             check=True,
             timeout=200,
             stdout=subprocess.DEVNULL,  # its log; what stops it is on standard error

@@ -1,4 +1,4 @@
-"""Archives a site with brozzler's own worker, in brozzler's environment: PROXY SEED CHROME.
+"""Archives a site with brozzler's own worker, in the environment of the reference programs: PROXY SEED CHROME.
 
 Its frontier and service registry are in RethinkDB, which is packaged nowhere; so the pages are taken here from
 the outlinks that it reports. Everything else is brozzler's as it was installed.

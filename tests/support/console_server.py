@@ -68,7 +68,9 @@ class TestAccounts:
             "fields": '{"host": "<b>refuses.example"}',
             "outcome": "done",
         }
-        entries = [{**about, "id": number, "operation": "pause_host"} for number in range(150, 0, -1)]
+        entries: list[dict[str, Any]] = [
+            {**about, "id": number, "operation": "pause_host"} for number in range(150, 0, -1)
+        ]
         return [each for each in entries if before is None or each["id"] < before][:limit]
 
 

@@ -24,18 +24,22 @@ class AccountPages:
         return [Route(f"{CONSOLE_PATH}/users", self.users), Route(f"{CONSOLE_PATH}/audit", self.audit)]
 
     def users(self, request: Request) -> Response:
-        """Return accounts and API tokens."""
+        """Return accounts and API tokens to an administrator, to others their own tokens."""
+        user = request.state.user
+        is_admin = user.may("admin")
         tokens = [
             {**each, **{name: _moment(each[name]) for name in ("added", "expires", "used")}}
             for each in self._accounts.tokens()
+            if is_admin or each["owner"] == user.name
         ]
         return self._frame(
             "users.html",
             request,
             section="users",
-            accounts=self._accounts.users(),
+            accounts=self._accounts.users() if is_admin else None,
             tokens=tokens,
             roles=list(ROLE_NAMES),
+            own_roles=[role for role in ROLE_NAMES if user.may(role)],
         )
 
     def audit(self, request: Request) -> Response:

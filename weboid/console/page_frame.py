@@ -62,12 +62,14 @@ _SECTIONS = (
     ("rules", noop("Rules"), "reviewer"),
     ("settings", noop("Settings"), "operator"),
     ("health", noop("Health"), "operator"),
-    ("users", noop("Users"), "admin"),
+    ("users", noop("Access"), "reader"),
     ("audit", noop("Changes"), "operator"),
 )
 _PAGE_ROLES = {
     **{key: role for key, _, role in _SECTIONS},
-    "crawl/queue": "reviewer", "crawl/log": "reviewer", "crawl/new": "operator",
+    "crawl/queue": "reviewer",
+    "crawl/log": "reviewer",
+    "crawl/new": "operator",
 }
 _OUTCOMES = {
     "complete": noop("Complete"),
@@ -95,9 +97,20 @@ ROLE_NAMES = {
 class ConsoleUser(Protocol):
     """Signed-in user, as pages need it."""
 
-    name: str
-    role: str
-    csrf: str  # token of the session's forms
+    @property
+    def name(self) -> str:
+        """Return the name of the account."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """Return the name of the role."""
+        ...
+
+    @property
+    def csrf(self) -> str:
+        """Return the token of the session's forms."""
+        ...
 
     def may(self, role: str) -> bool:
         """Return True when the user has the role or a higher one."""
@@ -190,15 +203,6 @@ class ConsoleFrame:
         user = request.state.user
         return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
 
-    def sign_in(self, request: Request, code: int = 200, *, error: str = "", provider: str = "") -> Response:
-        """Return the page with name and password, posted to the operation ``sign_in`` with ``back``, a path.
-
-        `provider` is the address of the sign-in at an identity provider; empty: there is none.
-        """
-        back = request.query_params.get("back", "")
-        values = {"error": error, "provider": provider, "back": back}
-        return self._render("console/sign_in.html", code, scripted_headers(""), **values)
-
     def problem(self, request: Request, code: int, text: str, back: str = "") -> Response:
         """Return the page of an operation that was refused, with the reason and the way back."""
         return self("problem.html", request, code, section=None, error=text, back=back or console_path())
@@ -286,11 +290,12 @@ DONE = {
     "lift_takedown": noop("The take-down has been lifted."),
     "set_level": noop("The level has been set."),
     "mark_links": noop("The links have been marked."),
-    "remove_proposal": noop("The proposal has been removed."),
+    "remove_replacement": noop("The proposal has been removed."),
     "set_bot": noop("The bot has been switched."),
     "review_edit": noop("The review has been stored."),
     "set_user": noop("The account has been stored."),
     "remove_user": noop("The account has been removed."),
+    "add_token": noop("The token has been made."),
     "remove_token": noop("The token has been removed."),
 }
 _NEXT_STEPS = (

@@ -16,6 +16,18 @@ def test_accounts_and_tokens_are_listed(console: Console) -> None:
     assert 'action="/do/set_user"' in text
 
 
+def test_others_see_their_own_tokens_only(console: Console) -> None:
+    """Of accounts nothing; a token cannot have a higher role than its owner."""
+    console.user.role = "curator"
+
+    text = console.get("/users").text
+
+    assert "Grace" not in text
+    assert "save_capture" in text  # of a token of Ada's
+    assert 'value="curator"' in text
+    assert 'value="operator"' not in text
+
+
 def test_the_audit_log_is_read_in_parts(console: Console) -> None:
     """Newest first, with what was changed; markup stays text."""
     text = console.get("/audit").text

@@ -148,7 +148,6 @@ async def test_workers_are_shown_live_only_when_asked(console: Console, screen: 
     [
         ("/settings", "operator"),
         ("/health", "operator"),
-        ("/users", "admin"),
         ("/audit", "operator"),
         ("/rules", "reviewer"),
         ("/bot", "reviewer"),

@@ -1,0 +1,140 @@
+"""`weboid console`: serve the operator's console and its API, with a worker; accounts and API tokens."""
+
+import asyncio
+import getpass
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
+
+import click
+
+from core.clock import SystemClock
+from core.errors import InputError
+from core.layout import Layout
+from crawler.status.status_server import parse_listen_address
+from weboid.app.operator_identity import known_operator
+from weboid.app.text_table import table, width
+from weboid.cli.support.child_commands import ManagedProcess, ProcessExit, ProcessOutput, ProcessSupervisor
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.commands import COMMANDS, LazyGroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, OUTPUT, CommandOutput
+from weboid.cli.support.run_options import WEBOID
+from weboid.cli.support.stores import make_collection
+
+_CLOCK = SystemClock()
+_ROLES = click.Choice(["reader", "reviewer", "curator", "operator", "admin"])
+
+
+@cli_command("console", cls=LazyGroupWithDefault, commands_at=COMMANDS["console"], invoke_without_command=True)
+def console_command(
+    *,
+    listen: str = option("Address to serve on; port 0: any free port.", default="127.0.0.1:8090", metavar="HOST:PORT"),
+    origin: str = option("Public origin, behind a proxy with TLS: https://console.example.", default=""),
+    front: str = option("Origin of the reader pages, which the console links to.", default="", metavar="ORIGIN"),
+    worker: bool = option("Visit what is queued.", "--worker/--no-worker", default=True),
+    where: CommandTarget = TARGET,
+) -> None:
+    """Serve the console: what runs, what fails, captures, links, rules; and the HTTP API.
+
+    Prints its address, and at the first start a link that signs in an administrator, once. Pages that
+    are saved or crawled in the console are visited by a worker of this command, unless another run
+    writes the collection. Ctrl-C ends it. See docs/how-to/operator-console.md.
+    """
+    from weboid.console.server import open_stores, serve_console
+
+    root = where.layout.root
+    if not where.is_shared:
+        asyncio.run(make_collection(root))
+    operator = known_operator(root)
+    parts = []
+    if worker and not where.is_shared:
+        command = (*WEBOID, "archive", "--stay", "--collection", str(root), "--profile", where.profile)
+        parts.append(ManagedProcess("worker", command))
+    with open_stores(where.layout, where.settings, clock=_CLOCK, database_url=where.settings.index.url) as (
+        stores,
+        accounts,
+    ):
+
+        def ready(address: str) -> None:
+            click.echo(f"{address}/console")
+            if not accounts.users():
+                key = accounts.make_link(getpass.getuser())
+                click.echo(f"First sign-in, within half an hour: {address}/enter?key={key}")
+
+        async def run() -> None:
+            stopping = asyncio.Event()
+            supervisor = ProcessSupervisor(parts, clock=_CLOCK, report=_report)
+            working = asyncio.create_task(supervisor.run(stopping))
+            try:
+                await serve_console(
+                    stores,
+                    accounts,
+                    listen=parse_listen_address(listen),
+                    origin=origin,
+                    titles=(operator.name or "", front),
+                    on_ready=ready,
+                )
+            finally:
+                stopping.set()
+                await working
+
+        with suppress(KeyboardInterrupt):
+            asyncio.run(run())
+
+
+def _report(event: ProcessOutput | ProcessExit) -> None:
+    """Print what the worker prints, and its end."""
+    if isinstance(event, ProcessOutput):
+        click.echo(f"{event.part}: {event.line}", err=True)
+    else:
+        click.echo(f"{event.part} ended with {event.code}; it is started again in {event.again_s:.0f} s.", err=True)
+
+
+@cli_command("user")
+def user_command(
+    *,
+    name: str | None = argument("[NAME]"),
+    role: str | None = option("Add the account, or change its role.", type=_ROLES),
+    password_file: Path | None = option(
+        "Its password; - is standard input.", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE"
+    ),
+    link: bool = option("Print a link that signs the account in, once."),
+    is_removal: bool = option("Remove it, with its sessions and tokens.", "--remove"),
+    console: str = option("Origin of the console, for the link.", default="http://127.0.0.1:8090", metavar="ORIGIN"),
+    collection: Path = COLLECTION,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """List the console's accounts; add, change or remove one.
+
+    Roles, each with what those before it may: reader, reviewer (reviews of edits), curator (rules,
+    take-downs, levels, marks), operator (crawls, queue, bot), admin (accounts).
+    """
+    from weboid.console.accounts import AccountStore, ConsoleRole
+
+    with closing(AccountStore(Layout(collection).console_db, _CLOCK)) as accounts:
+        if name is None:
+            found = accounts.users()
+            rows = [(each.name, str(each.role), f"{each.added:%Y-%m-%d}") for each in found]
+            output.show(
+                {"users": [{"name": each.name, "role": each.role} for each in found]},
+                table(("name", "role", "added"), rows, columns=width()) if rows else "There is no account yet.",
+            )
+            return
+        if is_removal:
+            accounts.remove_user(name)
+            output.show({"name": name, "removed": True}, f"{name} was removed.")
+            return
+        known = {each.name: each.role for each in accounts.users()}
+        if role is None and name not in known:
+            raise InputError(f"There is no account {name!r}: --role adds it.")
+        password = None
+        if password_file is not None:
+            text = sys.stdin.read() if str(password_file) == "-" else password_file.read_text(encoding="utf-8")
+            password = text.rstrip("\n")
+        if role is not None or password is not None:
+            accounts.set_user(name, ConsoleRole(role) if role else known[name], password=password)
+        shown = next(each for each in accounts.users() if each.name == name)
+        address = f"{console.rstrip('/')}/enter?key={accounts.make_link(name)}" if link else ""
+        output.show(
+            {"name": name, "role": shown.role, "link": address}, [f"{name} is {shown.role}.", *filter(None, [address])]
+        )

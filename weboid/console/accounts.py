@@ -1,0 +1,361 @@
+"""Accounts of the console in `db/console.sqlite`: users, sessions, API tokens, sign-in links, audit log.
+
+Secrets of sessions, tokens and links are 256 random bits, of which the file has the SHA-256; passwords are hashed by
+Argon2id. The file is for its owner alone. An account that is changed or removed loses its sessions at once.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from core.clock import Clock
+from core.errors import InputError
+
+SESSION_AGE = timedelta(days=14)
+SESSION_IDLE = timedelta(hours=12)
+LINK_AGE = timedelta(minutes=30)
+PASSWORD_LENGTH = 10  # NIST SP 800-63B asks for 8 at least
+FAILURES, FAILURE_WINDOW = 5, timedelta(minutes=15)  # failed sign-ins of a name or an address before it has to wait
+KEY_AGE = timedelta(days=1)  # of an idempotency key
+_NAME_LENGTH = 100
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS users (
+    name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT NOT NULL, subject TEXT UNIQUE, added INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS sessions (
+    digest BLOB PRIMARY KEY, name TEXT NOT NULL REFERENCES users ON DELETE CASCADE,
+    began INTEGER NOT NULL, used INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS tokens (
+    id INTEGER PRIMARY KEY, digest BLOB UNIQUE NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, role TEXT NOT NULL,
+    scopes TEXT NOT NULL, added INTEGER NOT NULL, expires INTEGER, used INTEGER);
+CREATE TABLE IF NOT EXISTS links (digest BLOB PRIMARY KEY, name TEXT NOT NULL, expires INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS failures (who TEXT NOT NULL, moment INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS failures_of ON failures (who, moment);
+CREATE TABLE IF NOT EXISTS audit (
+    id INTEGER PRIMARY KEY, moment INTEGER NOT NULL, actor TEXT NOT NULL, operation TEXT NOT NULL,
+    fields TEXT NOT NULL, outcome TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS answers (
+    digest BLOB PRIMARY KEY, request BLOB NOT NULL, answer TEXT NOT NULL, moment INTEGER NOT NULL);
+"""
+
+
+class ConsoleRole(StrEnum):
+    """Roles of accounts; each may do what those before it may."""
+
+    READER = "reader"
+    REVIEWER = "reviewer"
+    CURATOR = "curator"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+_ROLES = list(ConsoleRole)
+
+
+class SignInError(InputError):
+    """The sign-in was refused; the message does not say whether the account exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedInUser:
+    """Account behind a request."""
+
+    name: str
+    role: ConsoleRole
+    csrf: str = ""  # token of the session's forms; empty for an API token
+    scopes: tuple[str, ...] = ()  # operations that an API token may call; none: all of its role
+    session: str = ""
+
+    def may(self, role: str) -> bool:
+        """Return True when the user has the role or a higher one."""
+        return _ROLES.index(self.role) >= _ROLES.index(ConsoleRole(role))
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRow:
+    """Stored account."""
+
+    name: str
+    role: ConsoleRole
+    is_external: bool  # signs in at an identity provider
+    added: datetime
+
+
+class AccountStore:
+    """Accounts of a collection's console. Thread-safe."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        """Open the file, and create it when it is missing."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._connection.row_factory = sqlite3.Row
+        self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {_SCHEMA}")
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _rows(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection in a transaction of its own."""
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    @property
+    def _now(self) -> int:
+        return int(self._clock.now().timestamp())
+
+    def users(self) -> list[AccountRow]:
+        """Return the accounts by name."""
+        with self._rows() as rows:
+            return [
+                AccountRow(
+                    each["name"], ConsoleRole(each["role"]), each["subject"] is not None, self._moment(each["added"])
+                )
+                for each in rows.execute("SELECT * FROM users ORDER BY name")
+            ]
+
+    def _moment(self, seconds: int) -> datetime:
+        return datetime.fromtimestamp(seconds, self._clock.now().tzinfo)
+
+    def set_user(
+        self, name: str, role: ConsoleRole, *, password: str | None = None, subject: str | None = None
+    ) -> None:
+        """Add an account, or change its role and password; its sessions end. Raises InputError."""
+        name = name.strip()
+        if not 0 < len(name) <= _NAME_LENGTH or not name.isprintable() or ":" in name:
+            raise InputError(f"An account's name has 1 to {_NAME_LENGTH} printable characters, and no colon.")
+        if password is not None and len(password) < PASSWORD_LENGTH:
+            raise InputError(f"The password is too short: use {PASSWORD_LENGTH} characters at least.")
+        hashed = "" if password is None else _hasher().hash(password)
+        with self._rows() as rows:
+            before = rows.execute("SELECT * FROM users WHERE name = ?", (name,)).fetchone()
+            if before is not None and before["role"] == ConsoleRole.ADMIN != role:
+                _keep_admin(rows, name)
+            rows.execute(
+                "INSERT INTO users VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET role = excluded.role, "
+                "password = CASE excluded.password WHEN '' THEN password ELSE excluded.password END",
+                (name, role, hashed, subject, self._now),
+            )
+            rows.execute("DELETE FROM sessions WHERE name = ?", (name,))
+
+    def remove_user(self, name: str) -> None:
+        """Remove an account with its sessions and tokens. Raises InputError if it is unknown, or the last admin."""
+        with self._rows() as rows:
+            _keep_admin(rows, name)
+            if not rows.execute("DELETE FROM users WHERE name = ?", (name,)).rowcount:
+                raise InputError(f"There is no account {name[:_NAME_LENGTH]!r}.")
+            rows.execute("DELETE FROM tokens WHERE owner = ?", (name,))
+
+    def sign_in(self, name: str, password: str, *, peer: str) -> str:
+        """Return the secret of a new session. Raises SignInError."""
+        from argon2.exceptions import Argon2Error, InvalidHashError
+
+        with self._rows() as rows:
+            since = self._now - int(FAILURE_WINDOW.total_seconds())
+            rows.execute("DELETE FROM failures WHERE moment < ?", (since,))
+            for who in (f"name:{name}", f"peer:{peer}"):
+                if rows.execute("SELECT count(*) FROM failures WHERE who = ?", (who,)).fetchone()[0] >= FAILURES:
+                    raise SignInError("Too many failed attempts: wait for a quarter of an hour.")
+            found = rows.execute("SELECT * FROM users WHERE name = ? AND password != ''", (name,)).fetchone()
+        try:
+            # As slow for an unknown name, whose existence nothing tells.
+            _hasher().verify(found["password"] if found is not None else _UNKNOWN, password)
+        except (Argon2Error, InvalidHashError):
+            found = None
+        with self._rows() as rows:
+            if found is None:
+                rows.executemany(
+                    "INSERT INTO failures VALUES (?, ?)",
+                    ((f"{of}:{who}", self._now) for of, who in (("name", name), ("peer", peer))),
+                )
+            else:
+                rows.execute("DELETE FROM failures WHERE who = ?", (f"name:{name}",))
+                return self._begin(rows, name)
+        raise SignInError("Name or password is wrong.")
+
+    def sign_in_subject(self, subject: str, name: str, role: ConsoleRole) -> str:
+        """Return a session of the account with that subject of an identity provider; a new one gets `role`."""
+        with self._rows() as rows:
+            found = rows.execute("SELECT name FROM users WHERE subject = ?", (subject,)).fetchone()
+            if found is None:
+                taken = rows.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone()
+                name = (
+                    f"{name[:80]} {hashlib.sha256(subject.encode()).hexdigest()[:8]}" if taken else name[:_NAME_LENGTH]
+                )
+                rows.execute("INSERT INTO users VALUES (?, ?, '', ?, ?)", (name, role, subject, self._now))
+            return self._begin(rows, found["name"] if found is not None else name)
+
+    def _begin(self, rows: sqlite3.Connection, name: str) -> str:
+        secret = secrets.token_urlsafe(32)
+        rows.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", (_digest(secret), name, self._now, self._now))
+        return secret
+
+    def session(self, secret: str) -> SignedInUser | None:
+        """Return the user of a session; None when it is unknown or over."""
+        now = self._now
+        with self._rows() as rows:
+            found = rows.execute(
+                "SELECT * FROM sessions JOIN users USING (name) WHERE digest = ?", (_digest(secret),)
+            ).fetchone()
+            if found is None:
+                return None
+            over = (
+                now - found["began"] > SESSION_AGE.total_seconds() or now - found["used"] > SESSION_IDLE.total_seconds()
+            )
+            if over:
+                rows.execute("DELETE FROM sessions WHERE digest = ?", (_digest(secret),))
+                return None
+            if now - found["used"] >= 60:
+                rows.execute("UPDATE sessions SET used = ? WHERE digest = ?", (now, _digest(secret)))
+        csrf = hmac.digest(secret.encode(), b"csrf", "sha256").hex()
+        return SignedInUser(found["name"], ConsoleRole(found["role"]), csrf, session=secret)
+
+    def sign_out(self, secret: str) -> None:
+        """End a session."""
+        with self._rows() as rows:
+            rows.execute("DELETE FROM sessions WHERE digest = ?", (_digest(secret),))
+
+    def make_link(self, name: str) -> str:
+        """Return the secret of a link that signs the account in, once, within half an hour; make an admin if needed."""
+        secret = secrets.token_urlsafe(32)
+        with self._rows() as rows:
+            rows.execute("INSERT INTO users VALUES (?, 'admin', '', NULL, ?) ON CONFLICT DO NOTHING", (name, self._now))
+            rows.execute("DELETE FROM links WHERE expires < ?", (self._now,))
+            expires = self._now + int(LINK_AGE.total_seconds())
+            rows.execute("INSERT INTO links VALUES (?, ?, ?)", (_digest(secret), name, expires))
+        return secret
+
+    def use_link(self, secret: str) -> str:
+        """Return the secret of the link's new session. Raises SignInError if the link was used or is over."""
+        with self._rows() as rows:
+            found = rows.execute(
+                "DELETE FROM links WHERE digest = ? RETURNING name, expires", (_digest(secret),)
+            ).fetchone()
+            if found is not None and found["expires"] >= self._now:
+                return self._begin(rows, found["name"])
+        raise SignInError("This link was used, or is over. `weboid console user NAME --link` makes another one.")
+
+    def add_token(
+        self,
+        name: str,
+        owner: SignedInUser,
+        role: ConsoleRole,
+        *,
+        scopes: tuple[str, ...] = (),
+        age: timedelta | None = None,
+    ) -> str:
+        """Return a new API token, which is not shown again. Raises InputError if the owner lacks the role."""
+        if not owner.may(role):
+            raise InputError(f"A token cannot have a higher role than its owner, who is {owner.role}.")
+        secret = f"weboid_{secrets.token_urlsafe(32)}"
+        expires = None if age is None else self._now + int(age.total_seconds())
+        with self._rows() as rows:
+            rows.execute(
+                "INSERT INTO tokens (digest, name, owner, role, scopes, added, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (_digest(secret), name[:_NAME_LENGTH], owner.name, role, " ".join(scopes), self._now, expires),
+            )
+        return secret
+
+    def tokens(self) -> list[dict[str, Any]]:
+        """Return the API tokens without their secrets, the newest first."""
+        with self._rows() as rows:
+            query = "SELECT id, name, owner, role, scopes, added, expires, used FROM tokens ORDER BY id DESC"
+            return [{**each, "scopes": each["scopes"].split()} for each in map(dict, rows.execute(query))]
+
+    def remove_token(self, number: int, *, owner: str = "") -> None:
+        """Remove a token, of that owner if one is named. Raises InputError if it is unknown."""
+        with self._rows() as rows:
+            if not rows.execute("DELETE FROM tokens WHERE id = ? AND ? IN ('', owner)", (number, owner)).rowcount:
+                raise InputError(f"There is no token {number}.")
+
+    def token(self, secret: str) -> SignedInUser | None:
+        """Return the user of an API token: with the lower of its role and its owner's; None when it does not hold."""
+        now = self._now
+        with self._rows() as rows:
+            found = rows.execute(
+                "SELECT tokens.*, users.role AS of_owner FROM tokens JOIN users ON users.name = owner WHERE digest = ?",
+                (_digest(secret),),
+            ).fetchone()
+            if found is None or (found["expires"] is not None and found["expires"] < now):
+                return None
+            if found["used"] is None or now - found["used"] >= 60:
+                rows.execute("UPDATE tokens SET used = ? WHERE id = ?", (now, found["id"]))
+        role = min(ConsoleRole(found["role"]), ConsoleRole(found["of_owner"]), key=_ROLES.index)
+        return SignedInUser(f"{found['owner']}:{found['name']}", role, scopes=tuple(found["scopes"].split()))
+
+    def log(self, actor: str, operation: str, fields: Mapping[str, Any], outcome: str) -> None:
+        """Add a line to the audit log."""
+        text = json.dumps(fields, ensure_ascii=False, default=str)[:4_000]
+        with self._rows() as rows:
+            rows.execute(
+                "INSERT INTO audit (moment, actor, operation, fields, outcome) VALUES (?, ?, ?, ?, ?)",
+                (self._now, actor, operation, text, outcome[:500]),
+            )
+
+    def log_entries(self, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
+        """Return lines of the audit log before the number `before`, the newest first."""
+        with self._rows() as rows:
+            query = "SELECT * FROM audit WHERE ? IS NULL OR id < ? ORDER BY id DESC LIMIT ?"
+            return [dict(each) for each in rows.execute(query, (before, before, limit))]
+
+    def answer_once(self, key: str, request: str, perform: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the stored answer of an idempotency key, or perform the request and store its answer.
+
+        Raises InputError if the key was used for another request.
+        """
+        digests = (_digest(key), _digest(request))
+        with self._rows() as rows:
+            rows.execute("DELETE FROM answers WHERE moment < ?", (self._now - int(KEY_AGE.total_seconds()),))
+            found = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()
+        if found is None:
+            answer = perform()
+            with self._rows() as rows:
+                stored = (*digests, json.dumps(answer, default=str), self._now)
+                rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", stored)
+            return answer
+        if found["request"] != digests[1]:
+            raise InputError("This Idempotency-Key was used for another request: use a new one.")
+        return dict(json.loads(found["answer"]))
+
+
+def _keep_admin(rows: sqlite3.Connection, name: str) -> None:
+    """Raise InputError if no administrator would be left without that account."""
+    role = rows.execute("SELECT role FROM users WHERE name = ?", (name,)).fetchone()
+    others = rows.execute("SELECT count(*) FROM users WHERE role = 'admin' AND name != ?", (name,)).fetchone()[0]
+    if role is not None and role[0] == ConsoleRole.ADMIN and not others:
+        raise InputError(f"{name} is the last administrator: make another one first.")
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def _hasher() -> Any:
+    from argon2 import PasswordHasher
+
+    return PasswordHasher()  # Argon2id with the parameters of RFC 9106's second choice
+
+
+# A hash with the same parameters, whose password nothing knows.
+_UNKNOWN = "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$5PG0vp6EI8K5hW9L1y6S8f0NHCpxI4m7o2c9a2VqH0o"

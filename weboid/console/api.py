@@ -1,0 +1,333 @@
+"""HTTP API of the console below ``/api/v1``: FastAPI routes of the operations, and resources to read.
+
+Every route has a role; errors are problem details (RFC 9457); lists have a cursor; `Idempotency-Key` makes a repeated
+request answer as the first one did; resources have an ETag; ``/events`` sends the crawl's counts when they change.
+"""
+
+import asyncio
+import hashlib
+import inspect
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from core.errors import InputError, TransientError, UnavailableError, WeboidError
+from core.urls import fetch_key
+from crawler.frontier.base import JOB_ORDER, POLICY_ORDER, HostOrder, ItemState
+from crawler.frontier.frontier_export import record_facts
+from crawler.jobs.crawl_job import parse_job
+from crawler.policy.policy_entries import read_entries
+from crawler.status.collection_status import json_value
+from playback.access.takedowns import list_takedowns
+from playback.web.page_search import PageSearch, parse_cursor, parse_question
+from playback.web.page_store import CapturedPage
+from weboid.app.setup_check import check_setup
+from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
+from weboid.console.operations import OPERATIONS, ConsoleOperation, OperationContext
+from weboid.console.page_frame import ConsoleStores
+
+API_PATH = "/api/v1"
+EVENTS_S = 1.0  # interval at which the counts of events are read
+_PROBLEM = "application/problem+json"
+_Limit = Annotated[int, Query(ge=1, le=1_000)]
+
+
+def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONResponse:
+    """Return a problem details response."""
+    document = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+    return JSONResponse(document, status, media_type=_PROBLEM)
+
+
+def problem_of(error: WeboidError) -> JSONResponse:
+    """Return the problem details of an error of ours."""
+    if isinstance(error, InputError):
+        return problem(422, "The request cannot be carried out", str(error))
+    is_away = isinstance(error, TransientError | UnavailableError)
+    return problem(503 if is_away else 500, "A store is not available" if is_away else "Internal error", str(error))
+
+
+def require(role: ConsoleRole, name: str = "") -> Callable[[Request], SignedInUser]:
+    """Return a dependency: the request's user, who has the role and the scope `name`."""
+
+    def user_of(request: Request) -> SignedInUser:
+        user: SignedInUser | None = getattr(request.state, "user", None)
+        if user is None:
+            raise HTTPException(
+                401, "Sign in, or send a token as `Authorization: Bearer TOKEN`.", {"WWW-Authenticate": "Bearer"}
+            )
+        if not user.may(role) or (user.scopes and name not in user.scopes):
+            raise HTTPException(403, f"This needs the role {role}{f' and the scope {name}' if user.scopes else ''}.")
+        return user
+
+    return user_of
+
+
+def perform(
+    operation: ConsoleOperation, stores: ConsoleStores, accounts: AccountStore, user: SignedInUser, fields: Any
+) -> dict[str, Any]:
+    """Perform an operation and log it; raises as the operation does."""
+    shown = {key: value for key, value in fields.model_dump().items() if key != "password"}
+    try:
+        answer = operation.perform(OperationContext(stores, accounts, user), fields)
+    except WeboidError as error:
+        accounts.log(user.name, operation.name, shown, f"refused: {error}")
+        raise
+    accounts.log(user.name, operation.name, shown, "done")
+    return answer
+
+
+def create_api(stores: ConsoleStores, accounts: AccountStore) -> FastAPI:
+    """Create the application that is mounted at `API_PATH`; middleware sets ``request.state.user``."""
+    api = FastAPI(
+        title="Weboid console API",
+        version="1",
+        servers=[{"url": API_PATH}],
+        docs_url=None,
+        redoc_url=None,
+        description="Operations and resources of one archive. Sign in to the console, or send an API token.",
+        responses={
+            code: {"description": text, "content": {_PROBLEM: {}}}
+            for code, text in (
+                (401, "Not signed in"),
+                (403, "Role or scope is missing"),
+                (503, "A store is not available"),
+            )
+        },
+    )
+    for each in OPERATIONS.values():
+        _add_operation(api, each, stores, accounts)
+    api.include_router(ApiResources(stores, accounts).routes())
+
+    def http_problem(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, StarletteHTTPException)
+        answer = problem(error.status_code, str(error.detail))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    def invalid(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        faults = [{"field": ".".join(map(str, each["loc"][1:])), "fault": each["msg"]} for each in error.errors()]
+        detail = "; ".join(f"{each['field'] or 'body'}: {each['fault']}" for each in faults[:5])
+        return problem(422, "The request is not valid", detail, errors=faults[:50])
+
+    def failed(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, WeboidError)
+        return problem_of(error)
+
+    api.add_exception_handler(StarletteHTTPException, http_problem)
+    api.add_exception_handler(RequestValidationError, invalid)
+    api.add_exception_handler(WeboidError, failed)
+    return api
+
+
+def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleStores, accounts: AccountStore) -> None:
+    """Add the route of an operation, whose body are its fields."""
+
+    def endpoint(fields: Any, user: SignedInUser, idempotency_key: str | None) -> dict[str, Any]:
+        def act() -> dict[str, Any]:
+            return perform(operation, stores, accounts, user, fields)
+
+        if idempotency_key is None:
+            return act()
+        request = f"{operation.name} {fields.model_dump_json()}"
+        return accounts.answer_once(f"{user.name} {idempotency_key}", request, act)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    key = Annotated[str | None, Header(min_length=1, max_length=200)]
+    vars(endpoint)["__signature__"] = inspect.Signature(  # FastAPI reads it
+        [
+            inspect.Parameter("fields", keyword, annotation=operation.fields),
+            inspect.Parameter(
+                "user", keyword, annotation=Annotated[SignedInUser, Depends(require(operation.role, operation.name))]
+            ),
+            inspect.Parameter("idempotency_key", keyword, annotation=key, default=None),
+        ]
+    )
+    summary, _, text = (operation.perform.__doc__ or "").partition("\n")
+    api.add_api_route(
+        operation.path,
+        endpoint,
+        methods=["POST"],
+        operation_id=operation.name,
+        status_code=operation.status,
+        summary=summary.rstrip("."),
+        description=f"{text.strip()}\n\nRole: {operation.role}.".strip(),
+        tags=[operation.path.split("/")[1]],
+        response_model=dict[str, Any],
+    )
+
+
+def _tagged(request: Request, value: Any) -> Response:
+    """Return the value as JSON with its ETag; 304 when the client has it."""
+    body = json.dumps(value, ensure_ascii=False, default=str).encode()
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type="application/json")
+
+
+_Reader = Annotated[SignedInUser, Depends(require(ConsoleRole.READER, "read"))]
+
+
+class ApiResources:
+    """Resources to read; each method is a route."""
+
+    def __init__(self, stores: ConsoleStores, accounts: AccountStore) -> None:
+        self._stores = stores
+        self._accounts = accounts
+
+    def routes(self) -> APIRouter:
+        """Return the routes."""
+        router = APIRouter()
+        for path, read, role in (
+            ("/me", self.who_am_i, ConsoleRole.READER),
+            ("/status", self.read_status, ConsoleRole.READER),
+            ("/captures", self.list_captures, ConsoleRole.READER),
+            ("/captures/{page_id}", self.read_capture, ConsoleRole.READER),
+            ("/queue", self.list_queue, ConsoleRole.READER),
+            ("/queue/item", self.read_item, ConsoleRole.READER),
+            ("/hosts", self.list_hosts, ConsoleRole.READER),
+            ("/crawls", self.list_crawls, ConsoleRole.READER),
+            ("/policy", self.list_policy, ConsoleRole.READER),
+            ("/takedowns", self.read_takedowns, ConsoleRole.OPERATOR),
+            ("/health", self.read_health, ConsoleRole.OPERATOR),
+            ("/audit", self.read_audit, ConsoleRole.ADMIN),
+            ("/users", self.list_users, ConsoleRole.ADMIN),
+            ("/tokens", self.list_tokens, ConsoleRole.READER),
+            ("/events", self.send_events, ConsoleRole.READER),
+        ):
+            router.add_api_route(
+                path,
+                read,
+                operation_id=read.__name__,
+                tags=[path.split("/")[1]],
+                response_model=None,
+                dependencies=[Depends(require(role, "read"))],
+            )
+        return router
+
+    def who_am_i(self, user: _Reader) -> dict[str, Any]:
+        """Return name, role and scopes of the caller."""
+        return {"name": user.name, "role": user.role, "scopes": user.scopes}
+
+    def read_status(self, request: Request) -> Response:
+        """Return counts, rates and sizes of crawl and collection."""
+        return _tagged(request, json_value(asdict(self._stores.status.status())))
+
+    def list_captures(self, user: _Reader, q: str = "", cursor: str = "") -> dict[str, Any]:
+        """Return captures, the newest first; `q` as in the console's search: words, or host:, url:, title:."""
+        found = PageSearch(self._stores.database, self._stores.pages(user)).find(
+            parse_question(q), before=parse_cursor(cursor)
+        )
+        following = str(found.older) if found.older else None
+        return {"captures": [_capture(each) for each in found.pages], "next": following}
+
+    def read_capture(self, request: Request, page_id: str, user: _Reader) -> Response:
+        """Return the manifest of a capture."""
+        page = self._stores.pages(user).with_ids([page_id]).get(page_id)
+        manifest = None if page is None else self._stores.records(user).manifest(page)
+        if page is None or manifest is None:
+            raise HTTPException(404, "There is no such capture.")
+        return _tagged(request, {**_capture(page), "manifest": json.loads(manifest.to_json())})
+
+    def list_queue(
+        self, state: ItemState = ItemState.QUEUED, host: str | None = None, limit: _Limit = 50
+    ) -> dict[str, Any]:
+        """Return items of the queue: queued ones in the order of their visits, others the latest first."""
+        frontier = self._stores.frontier()
+        records = [] if frontier is None else list(frontier.ls(state, limit=limit, host=host))
+        total = 0 if frontier is None else frontier.counts()[state]
+        return {"items": [record_facts(each) for each in records], "total": total}
+
+    def read_item(self, url: str, user: _Reader) -> dict[str, Any]:
+        """Return the state of a URL in the queue, and its newest capture: what follows a saved URL."""
+        frontier = self._stores.frontier()
+        record = None if frontier is None else frontier.find(fetch_key(url))
+        captures = self._stores.pages(user).captures(url, limit=1)
+        if record is None and not captures:
+            raise HTTPException(404, "Neither the queue nor the archive has that URL.")
+        newest = _capture(captures[0]) if captures else None
+        return {"item": None if record is None else record_facts(record), "capture": newest}
+
+    def list_hosts(self, order: HostOrder = HostOrder.LONGEST, limit: _Limit = 50) -> dict[str, Any]:
+        """Return hosts of the queue with their delays, failures and blocks."""
+        frontier = self._stores.frontier()
+        found = [] if frontier is None else frontier.hosts(order, now=self._stores.clock.now(), limit=limit)
+        return {"hosts": [json_value(asdict(each)) for each in found]}
+
+    def list_crawls(self) -> dict[str, Any]:
+        """Return the crawls with their counts."""
+        frontier = self._stores.frontier()
+        jobs = {} if frontier is None else frontier.orders(JOB_ORDER)
+        crawls = []
+        for name, text in jobs.items():
+            assert frontier is not None
+            job = parse_job(name, text)
+            counts = json_value(asdict(frontier.job_counts(name)))
+            crawls.append({"name": name, "seeds": len(job.seeds), "scope": job.settings.scope.kind, "counts": counts})
+        return {"crawls": crawls}
+
+    def list_policy(self) -> dict[str, Any]:
+        """Return the archiving rules."""
+        frontier = self._stores.frontier()
+        entries = read_entries({} if frontier is None else frontier.orders(POLICY_ORDER))
+        return {"entries": [{"id": key, **entry.facts} for key, entry in entries.by_id.items()]}
+
+    def read_takedowns(self) -> dict[str, Any]:
+        """Return the take-downs with their tickets, lifted ones too."""
+        now = self._stores.clock.now()
+        found = list_takedowns(self._stores.decisions)
+        return {"takedowns": [{**json_value(asdict(each)), "holds": each.holds(now)} for each in found]}
+
+    async def read_health(self) -> dict[str, Any]:
+        """Return the checks of `weboid doctor`."""
+        found = await asyncio.to_thread(check_setup, self._stores.layout.root, self._stores.settings)
+        return {"checks": [json_value(asdict(each)) for each in found]}
+
+    def read_audit(self, cursor: int | None = None, limit: _Limit = 50) -> dict[str, Any]:
+        """Return the audit log, the newest first."""
+        entries = self._accounts.log_entries(before=cursor, limit=limit)
+        return {"entries": entries, "next": entries[-1]["id"] if len(entries) == limit else None}
+
+    def list_users(self) -> dict[str, Any]:
+        """Return the accounts."""
+        return {"users": [json_value(asdict(each)) for each in self._accounts.users()]}
+
+    def list_tokens(self, user: _Reader) -> dict[str, Any]:
+        """Return the API tokens of your account without their secrets; of all accounts to administrators."""
+        found = [each for each in self._accounts.tokens() if user.may(ConsoleRole.ADMIN) or each["owner"] == user.name]
+        return {"tokens": found}
+
+    def send_events(self) -> StreamingResponse:
+        """Send the crawl's counts as server-sent events, whenever they change."""
+
+        async def events() -> AsyncIterator[str]:
+            last = ""
+            while True:
+                frontier = self._stores.frontier()
+                stats = None if frontier is None else await run_in_threadpool(frontier.stats, self._stores.clock.now())
+                text = json.dumps(None if stats is None else asdict(stats), default=str)
+                yield ": still here\n\n" if text == last else f"event: crawl\ndata: {text}\n\n"
+                last = text
+                await asyncio.sleep(EVENTS_S)
+
+        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+def _capture(page: CapturedPage) -> dict[str, Any]:
+    return {
+        "page_id": page.page_id,
+        "url": page.url,
+        "timestamp": page.timestamp,
+        "title": "" if page.taken_down or page.withheld else page.title,
+        "status": page.status,
+        "outcome": page.outcome,
+    }

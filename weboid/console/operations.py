@@ -1,0 +1,637 @@
+"""Operations of the console and of its API: one typed function for each, with its role and its address.
+
+A function takes the context and validated fields, and returns JSON values, in which `message` is a sentence for the
+user. Pages send the same fields as forms. The work is done by the stores that the commands use.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.config.settings import SCOPE_KINDS, Settings
+from core.errors import InputError, UnavailableError
+from core.timestamps import LONGEST_DURATION, parse_duration
+from core.urls import fetch_key, identity_key
+from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, HostReport, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.frontier_export import ItemSelection, record_facts, select_items
+from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
+from crawler.jobs.list_files import parse_lines
+from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry
+from crawler.status.collection_status import is_in_use, json_value
+from links.feedback import replacements
+from links.feedback.marks import LinkMark, MarkKind, apply_marks, check_mark, put_marks
+from links.feedback.reporter_limits import ActLimit, LimitedAct
+from links.registry.bot_edits import edits_by_id
+from links.registry.wikis import change_wiki, known_wiki, parse_wiki
+from playback.access import takedowns as decided_takedowns
+from playback.access.levels import Level, LevelActor, target_of
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, normalize_target
+from weboid.app.operator_identity import collection_settings
+from weboid.app.wiki_clients import settings_of_wiki
+from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
+from weboid.console.page_frame import ConsoleStores
+from wiki.bot.edit_settlement import RevertReview, review_revert
+from wiki.settings import WikiSettings, replace_settings
+
+URLS_LIMIT = 10_000  # of one request
+_PAST = datetime(1970, 1, 1, tzinfo=UTC)
+_UNLIMITED = {LimitedAct.REMOVE: ActLimit(0, None)}
+
+Reason = Annotated[str, Field(max_length=500)]
+Url = Annotated[str, Field(min_length=1, max_length=8_000)]
+LaneName = Literal["now", "high", "standard"]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationContext:
+    """Stores and author of an operation."""
+
+    stores: ConsoleStores
+    accounts: AccountStore
+    user: SignedInUser
+
+    @property
+    def now(self) -> datetime:
+        """Return the current time."""
+        return self.stores.clock.now()
+
+    @property
+    def frontier(self) -> Frontier:
+        """Return the frontier; UnavailableError: the collection has none yet."""
+        frontier = self.stores.frontier()
+        if frontier is None:
+            raise UnavailableError("There is no queue yet: save a URL, or start a crawl.")
+        return frontier
+
+
+class OperationFields(BaseModel):
+    """Fields of an operation; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleOperation:
+    """Operation with its address below ``/api/v1``."""
+
+    name: str
+    path: str
+    role: ConsoleRole
+    fields: type[OperationFields]
+    perform: Callable[[OperationContext, Any], dict[str, Any]]
+    status: int = 200
+
+
+OPERATIONS: dict[str, ConsoleOperation] = {}
+
+
+def operation(
+    path: str, role: ConsoleRole, *, status: int = 200
+) -> Callable[[Callable[[OperationContext, Any], dict[str, Any]]], Callable[[OperationContext, Any], dict[str, Any]]]:
+    """Register the function under its name."""
+
+    def register(
+        perform: Callable[[OperationContext, Any], dict[str, Any]],
+    ) -> Callable[[OperationContext, Any], dict[str, Any]]:
+        fields = perform.__annotations__["fields"]
+        OPERATIONS[perform.__name__] = ConsoleOperation(perform.__name__, path, role, fields, perform, status)
+        return perform
+
+    return register
+
+
+class NoFields(OperationFields):
+    """No fields."""
+
+
+# ------------------------------------------------------------------------------------------------ captures and crawls
+
+
+class SaveFields(OperationFields):
+    """URL to capture now."""
+
+    url: Url
+    lane: LaneName = "now"
+
+
+@operation("/captures", ConsoleRole.OPERATOR, status=202)
+def save_capture(context: OperationContext, fields: SaveFields) -> dict[str, Any]:
+    """Queue a URL before all others, also when it was captured before."""
+    url = fetch_key(fields.url)
+    lane = Lane[fields.lane.upper()]
+    added = context.frontier.add([NewItem(url, lane)], now=context.now, again=timedelta(0))
+    state = "queued" if added.added or added.requeued else "already queued"
+    return {"url": url, "state": state, "message": f"{url} is {state}."}
+
+
+class CrawlFields(OperationFields):
+    """Crawl from seeds along their links."""
+
+    urls: str | list[Url] = Field(description="Seeds, as a list or one a line.")
+    scope: Literal["page", "prefix", "host", "domain", "any"] = "prefix"
+    page_limit: Annotated[int, Field(ge=0, le=10**9)] | Literal[""] = 0
+    depth: Annotated[int, Field(ge=0, le=10_000)] | Literal[""] = ""
+    preset: str = "default"
+    name: str = ""
+    lane: LaneName = "standard"
+    dry_run: bool = False
+
+
+@operation("/crawls", ConsoleRole.OPERATOR, status=201)
+def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, Any]:
+    """Store a crawl and queue its seeds; workers begin at once. With `dry_run` nothing is stored."""
+    lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
+    seeds: dict[str, str] = {}
+    problems = []
+    for each in parse_lines(lines[:URLS_LIMIT], source="urls"):
+        if isinstance(each, str):
+            seeds.setdefault(identity_key(each), each)
+        else:
+            problems.append(str(each))
+    if not seeds:
+        raise InputError(problems[0] if problems else "Name what to crawl: at least one URL.")
+    if fields.scope not in SCOPE_KINDS:
+        raise InputError(f"The scope is one of {', '.join(SCOPE_KINDS)}.")
+    settings: Settings = collection_settings(fields.preset, context.stores.layout.root, unattended=True)
+    scope = replace(
+        settings.scope,
+        kind=fields.scope,
+        pages=fields.page_limit or settings.scope.pages,
+        depth=settings.scope.depth if fields.depth == "" else fields.depth,
+    )
+    urls = tuple(seeds.values())
+    name = check_job_name(fields.name) if fields.name else derive_job_name(urls)
+    job = Job(name, urls, replace(settings, scope=scope), Lane[fields.lane.upper()], context.now)
+    facts = {"name": name, "seeds": len(urls), "problems": problems[:20], "dry_run": fields.dry_run}
+    if fields.dry_run:
+        return facts
+    import asyncio
+
+    from crawler.run.job_run import submit_job
+
+    done = asyncio.run(submit_job(job, context.frontier, local=context.stores.settings, clock=context.stores.clock))
+    return {**facts, "added": done.added.added, "message": f"The crawl {name} has begun with {len(urls)} seeds."}
+
+
+class PauseFields(OperationFields):
+    """Pause of the crawl."""
+
+    reason: Reason = "paused in the console"
+
+
+@operation("/crawl/pause", ConsoleRole.OPERATOR)
+def pause_crawl(context: OperationContext, fields: PauseFields) -> dict[str, Any]:
+    """Pause the crawl; pages in progress finish."""
+    context.frontier.pause(fields.reason)
+    return _crawl_state(context, "The crawl is paused. Pages in progress finish.")
+
+
+@operation("/crawl/resume", ConsoleRole.OPERATOR)
+def resume_crawl(context: OperationContext, fields: NoFields) -> dict[str, Any]:  # noqa: ARG001 one form for all
+    """Resume a paused crawl, and cancel a stop order."""
+    context.frontier.resume()
+    context.frontier.take_back(STOP_ORDER, "")
+    return _crawl_state(context, "The crawl goes on.")
+
+
+class StopFields(OperationFields):
+    """Stop of the runs."""
+
+    at_once: bool = Field(default=False, description="Leave the pages in progress queued.")
+
+
+@operation("/crawl/stop", ConsoleRole.OPERATOR)
+def stop_crawl(context: OperationContext, fields: StopFields) -> dict[str, Any]:
+    """Stop the current runs after the pages in progress. Nothing is lost; the next run continues."""
+    context.frontier.give_order(STOP_ORDER, "", "now" if fields.at_once else "")
+    return _crawl_state(context, "The runs stop after the pages in progress.")
+
+
+def _crawl_state(context: OperationContext, message: str) -> dict[str, Any]:
+    stats = context.frontier.stats(context.now)
+    return {
+        "paused": stats.paused,
+        "stopping": "" in context.frontier.orders(STOP_ORDER),
+        "claimed": stats.claimed,
+        "queued": stats.queued,
+        "in_use": is_in_use(context.stores.layout),
+        "message": message,
+    }
+
+
+# ----------------------------------------------------------------------------------------------------- hosts and queue
+
+
+class HostPauseFields(OperationFields):
+    """Pause of a host."""
+
+    host: Annotated[str, Field(min_length=1, max_length=300)]
+    duration: str = Field(default="", description="As 2h or 30d; until it is resumed without one.")
+    reason: Reason = "paused in the console"
+
+
+@operation("/hosts/pause", ConsoleRole.OPERATOR)
+def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, Any]:
+    """Pause a host, for a time or until it is resumed."""
+    length = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION
+    context.frontier.block_until(fields.host, context.now + length, fields.reason, now=context.now)
+    return _host_state(context, fields.host, f"{fields.host} is paused.")
+
+
+class HostFields(OperationFields):
+    """A host of the queue."""
+
+    host: Annotated[str, Field(min_length=1, max_length=300)]
+
+
+@operation("/hosts/resume", ConsoleRole.OPERATOR)
+def resume_host(context: OperationContext, fields: HostFields) -> dict[str, Any]:
+    """End the block of a host, whatever its origin."""
+    context.frontier.block_until(fields.host, _PAST, "", now=context.now)
+    return _host_state(context, fields.host, f"{fields.host} may be visited again.")
+
+
+def _host_state(context: OperationContext, host: str, message: str) -> dict[str, Any]:
+    report: HostReport | None = context.frontier.host(host, now=context.now)
+    if report is None:
+        raise InputError(f"The queue does not know the host {host[:200]!r}.")
+    return {**json_value(asdict(report)), "message": message}
+
+
+class RetryFields(OperationFields):
+    """Items to queue again: one URL, or all in a state."""
+
+    url: str = ""
+    state: Literal["dead", "skipped", ""] = ""
+    host: str = ""
+
+
+@operation("/queue/retry", ConsoleRole.OPERATOR)
+def retry_items(context: OperationContext, fields: RetryFields) -> dict[str, Any]:
+    """Queue failed or skipped pages again, with fresh attempts."""
+    frontier = context.frontier
+    if bool(fields.url) == bool(fields.state):
+        raise InputError("Name one URL, or a state: dead or skipped.")
+    batches: Iterable[Sequence[ItemRecord]]
+    if fields.url:
+        batches = [[_known(frontier, fields.url)]]
+    else:
+        batches = select_items(frontier, ItemState(fields.state), ItemSelection(host=fields.host or None))
+    count, seen = 0, set[str]()
+    for batch in batches:
+        again = [each for each in batch if each.item.url not in seen]
+        seen.update(each.item.url for each in again)
+        count += frontier.add([_again(each) for each in again], now=context.now, again=timedelta(0)).requeued
+    return {"requeued": count, "message": f"{count} queued again."}
+
+
+def _again(record: ItemRecord) -> NewItem:
+    item = record.item
+    return NewItem(item.url, item.lane, item.hops, item.via, item.job, item.hops_off, item.host)
+
+
+def _known(frontier: Frontier, url: str) -> ItemRecord:
+    record = frontier.find(fetch_key(url))
+    if record is None:
+        raise InputError(f"The queue does not know {url[:500]}.")
+    return record
+
+
+class MoveFields(OperationFields):
+    """Item and its new lane."""
+
+    url: Url
+    lane: LaneName = "now"
+
+
+@operation("/queue/move", ConsoleRole.OPERATOR)
+def move_items(context: OperationContext, fields: MoveFields) -> dict[str, Any]:
+    """Move a queued page to another lane; a lower one than its own has no effect."""
+    record = _known(context.frontier, fields.url)
+    context.frontier.add([replace(_again(record), lane=Lane[fields.lane.upper()])], now=context.now)
+    return {**record_facts(_known(context.frontier, fields.url)), "message": "It is visited before the others."}
+
+
+class DropFields(OperationFields):
+    """Item to skip."""
+
+    url: Url
+    reason: Reason = "removed in the console"
+
+
+@operation("/queue/drop", ConsoleRole.OPERATOR)
+def drop_items(context: OperationContext, fields: DropFields) -> dict[str, Any]:
+    """Skip a queued page unvisited; it can be queued again."""
+    count = context.frontier.discard([fetch_key(fields.url)], now=context.now, reason=fields.reason)
+    return {"skipped": count, "message": f"{count} removed from the queue."}
+
+
+# --------------------------------------------------------------------------------------------------------------- rules
+
+
+class PolicyFields(OperationFields):
+    """Archiving rule."""
+
+    pattern: Annotated[str, Field(min_length=1, max_length=2_000)]
+    kind: Literal["blacklist", "whitelist"] = "blacklist"
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    duration: str = Field(default="", description="As 30d; without one the rule does not end.")
+
+
+@operation("/policy", ConsoleRole.CURATOR, status=201)
+def add_policy(context: OperationContext, fields: PolicyFields) -> dict[str, Any]:
+    """Add an archiving rule, which crawls follow within a second."""
+    expires = context.now + parse_duration(fields.duration) if fields.duration else None
+    entry = new_entry(
+        PolicyEntry(
+            kind=PolicyKind(fields.kind),
+            pattern=fields.pattern,
+            reason=fields.reason,
+            actor=context.user.name,
+            made_at=context.now,
+            expires_at=expires,
+            key="",
+            value="",
+        )
+    )
+    context.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
+    return {"id": entry.id, **entry.facts, "message": f"The rule for {fields.pattern} holds."}
+
+
+class PolicyEntryFields(OperationFields):
+    """Stored archiving rule."""
+
+    entry_id: str
+
+
+@operation("/policy/remove", ConsoleRole.CURATOR)
+def remove_policy(context: OperationContext, fields: PolicyEntryFields) -> dict[str, Any]:
+    """Remove an archiving rule."""
+    if not context.frontier.take_back(POLICY_ORDER, fields.entry_id):
+        raise InputError(f"There is no rule {fields.entry_id[:100]!r}.")
+    return {"id": fields.entry_id, "message": "The rule was removed."}
+
+
+class TakedownFields(OperationFields):
+    """Content that readers are not shown."""
+
+    url: Url
+    kind: Literal["url", "prefix", "host", "capture", "digest"] = "url"
+    timestamp: str = Field(default="", pattern="^([0-9]{14})?$", description="Of a single capture.")
+    effect: Literal["block", "hide"] = "block"
+    reason: Reason = ""
+    ticket: Annotated[str, Field(max_length=200)] = ""
+    duration: str = ""
+
+
+@operation("/takedowns", ConsoleRole.CURATOR, status=201)
+def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str, Any]:
+    """Take down content, from the next request on."""
+    from playback.takedown_coverage import digest_aliases
+
+    kind = TakedownKind(fields.kind)
+    if (kind is TakedownKind.CAPTURE) and not fields.timestamp:
+        raise InputError("Name the timestamp of the capture.")
+    name = fields.url
+    if kind is TakedownKind.HOST and "//" in name:
+        from core.urls import host_of
+
+        name = host_of(fetch_key(name)).partition(":")[0]
+    what = normalize_target(kind, name)
+    model = Takedown(
+        number=0,
+        kind=kind,
+        what=what,
+        timestamp=fields.timestamp if kind is TakedownKind.CAPTURE else "",
+        effect=TakedownEffect(fields.effect),
+        reason=fields.reason,
+        ticket=fields.ticket,
+        actor=context.user.name,
+        decided_at=context.now,
+        expires_at=context.now + parse_duration(fields.duration) if fields.duration else None,
+    )
+    aliases = digest_aliases(context.stores.database, what) if kind is TakedownKind.DIGEST else ()
+    decided_takedowns.add_takedowns(context.stores.decisions, [replace(model, what=each) for each in (what, *aliases)])
+    return {"kind": fields.kind, "what": what, "effect": fields.effect, "message": f"{what} is not shown any more."}
+
+
+class LiftFields(OperationFields):
+    """Take-down to lift."""
+
+    number: int
+    reason: Reason = "lifted in the console"
+
+
+@operation("/takedowns/lift", ConsoleRole.CURATOR)
+def lift_takedown(context: OperationContext, fields: LiftFields) -> dict[str, Any]:
+    """Lift a take-down; it stays in the history."""
+    held = [each for each in decided_takedowns.list_takedowns(context.stores.decisions) if each.lifted_at is None]
+    if fields.number not in {each.number for each in held}:
+        raise InputError(f"No take-down in force has the number {fields.number}.")
+    decided_takedowns.lift_takedowns(
+        context.stores.decisions, [fields.number], actor=context.user.name, reason=fields.reason, now=context.now
+    )
+    return {"number": fields.number, "message": f"Take-down {fields.number} was lifted."}
+
+
+class LevelFields(OperationFields):
+    """Level of a link or a domain; without a level its rule is removed."""
+
+    link: str = ""
+    domain: str = ""
+    level: str = Field(default="", description=f"One of {', '.join(Level)}; empty: the more general rules apply again.")
+    reason: Reason = ""
+
+
+@operation("/levels", ConsoleRole.CURATOR)
+def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
+    """Set how much of a link's or a domain's copies readers are shown."""
+    if bool(fields.link) == bool(fields.domain):
+        raise InputError("Name a link or a domain.")
+    if fields.level and fields.level not in set(Level):
+        raise InputError(f"The level is one of {', '.join(Level)}.")
+    target = target_of(link=fields.link) if fields.link else target_of(domain=fields.domain)
+    level = Level(fields.level) if fields.level else None
+    context.stores.levels.decide(
+        [target], level, actor=LevelActor(context.user.name), now=context.now, reason=fields.reason, is_stored=False
+    )
+    return {
+        "what": target.what,
+        "level": level,
+        "message": f"{target.what} is shown at the level {level or 'of its rules'}.",
+    }
+
+
+# ------------------------------------------------------------------------------------------------------- links and bot
+
+
+class MarkFields(OperationFields):
+    """Links, or patterns of links, and their mark."""
+
+    url: list[Url] | Url = Field(description="URLs or patterns, as `weboid links mark` takes them.")
+    kind: Literal["permalive", "permadead", "never", "always"]
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+@operation("/links/marks", ConsoleRole.CURATOR, status=201)
+def mark_links(context: OperationContext, fields: MarkFields) -> dict[str, Any]:
+    """Mark links as working, dead, never or always to be checked."""
+    patterns = fields.url if isinstance(fields.url, list) else [fields.url]
+    moment = int(context.now.timestamp())
+    made = [
+        check_mark(
+            LinkMark(
+                id=0,
+                kind=MarkKind(fields.kind),
+                pattern=pattern,
+                reason=fields.reason,
+                actor=context.user.name,
+                moment=moment,
+                expires=None,
+                key="",
+                value="",
+            )
+        )
+        for pattern in patterns[:URLS_LIMIT]
+    ]
+    store = context.stores.registry.store()
+    with store.writing() as rows:
+        put_marks(rows, made)
+    tally = apply_marks(store, context.stores.clock)
+    return {"marks": len(made), "looked": tally.looked, "message": f"{len(made)} marked."}
+
+
+class UrlFields(OperationFields):
+    """A URL."""
+
+    url: Url
+
+
+@operation("/links/replacements/remove", ConsoleRole.CURATOR)
+def remove_replacement(context: OperationContext, fields: UrlFields) -> dict[str, Any]:
+    """Remove the proposed replacement of a link."""
+    with context.stores.registry.store().writing() as rows:
+        address = replacements.remove_replacement(rows, fields.url, bytes(16), context.now, limits=_UNLIMITED)
+    return {"url": fields.url, "address": address, "message": f"The proposal {address} was removed."}
+
+
+class BotFields(OperationFields):
+    """Switch of a wiki's bot."""
+
+    wiki: str
+    enabled: bool
+
+
+@operation("/bot", ConsoleRole.OPERATOR)
+def set_bot(context: OperationContext, fields: BotFields) -> dict[str, Any]:
+    """Switch a wiki's bot on or off; a run in progress stops at its next batch of pages."""
+    store = context.stores.registry.store()
+    with store.writing() as rows:
+        wiki = known_wiki(rows, parse_wiki(fields.wiki))
+        settings = settings_of_wiki(wiki)
+        if fields.enabled and not settings.bot.account:
+            raise InputError(f"The bot has no account yet: `weboid wiki bot on {fields.wiki}` names one.")
+        bot = replace_settings(settings.bot, "bot", enabled=fields.enabled)
+        merged = WikiSettings(settings.feed, bot, settings.templates).merged_into(wiki.settings)
+        change_wiki(rows, wiki, settings=merged)
+    return {
+        "wiki": fields.wiki,
+        "enabled": fields.enabled,
+        "message": f"The bot is {'on' if fields.enabled else 'off'}.",
+    }
+
+
+class ReviewFields(OperationFields):
+    """Review of an edit that people undid."""
+
+    edit: int
+    verdict: Literal["accept", "decline"] = Field(description="accept: the revert was right; decline: the edit was.")
+    reason: Reason = ""
+
+
+@operation("/bot/reviews", ConsoleRole.REVIEWER)
+def review_edit(context: OperationContext, fields: ReviewFields) -> dict[str, Any]:
+    """Accept or decline the revert of an edit."""
+    store = context.stores.registry.store()
+    with store.reading() as rows:
+        edit = edits_by_id(rows, [fields.edit]).get(fields.edit)
+    if edit is None:
+        raise InputError(f"There is no edit {fields.edit}.")
+    review = RevertReview(fields.verdict == "accept", context.user.name, fields.reason)
+    done = review_revert(store, edit.wiki_id, fields.edit, review, now=context.now)
+    return {
+        "edit": done.id,
+        "state": done.state.name.lower(),
+        "message": f"Edit {done.id} is {done.state.name.lower()}.",
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------ accounts
+
+
+class UserFields(OperationFields):
+    """Account and its role."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    role: ConsoleRole
+    password: str | None = Field(
+        default=None, max_length=1_000, description="Without one it signs in by a link or OIDC."
+    )
+
+
+@operation("/users", ConsoleRole.ADMIN, status=201)
+def set_user(context: OperationContext, fields: UserFields) -> dict[str, Any]:
+    """Add an account, or change its role and password; its sessions end."""
+    context.accounts.set_user(fields.name, fields.role, password=fields.password or None)
+    return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
+
+
+class UserNameFields(OperationFields):
+    """An account."""
+
+    name: str
+
+
+@operation("/users/remove", ConsoleRole.ADMIN)
+def remove_user(context: OperationContext, fields: UserNameFields) -> dict[str, Any]:
+    """Remove an account with its sessions and tokens."""
+    context.accounts.remove_user(fields.name)
+    return {"name": fields.name, "message": f"{fields.name} was removed."}
+
+
+class TokenFields(OperationFields):
+    """API token."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    role: ConsoleRole = ConsoleRole.READER
+    scopes: list[str] = Field(default=[], description="Operations that it may call; none: all that the role may.")
+    duration: str = Field(default="365d", description="Until it expires.")
+
+
+@operation("/tokens", ConsoleRole.READER, status=201)
+def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
+    """Create an API token of your account; the answer has its secret, which is not shown again."""
+    if unknown := sorted(set(fields.scopes) - set(OPERATIONS)):
+        raise InputError(f"There is no operation {unknown[0]!r}.")
+    if context.user.scopes or ":" in context.user.name:
+        raise InputError("A token cannot make tokens: sign in.")
+    age = parse_duration(fields.duration)
+    secret = context.accounts.add_token(fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age)
+    return {"name": fields.name, "role": fields.role, "token": secret, "message": f"The token {fields.name} was made."}
+
+
+class TokenNumberFields(OperationFields):
+    """An API token."""
+
+    id: int
+
+
+@operation("/tokens/remove", ConsoleRole.READER)
+def remove_token(context: OperationContext, fields: TokenNumberFields) -> dict[str, Any]:
+    """Remove an API token of your account, or as an administrator any."""
+    own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name
+    context.accounts.remove_token(fields.id, owner=own)
+    return {"id": fields.id, "message": "The token was removed."}

@@ -1,0 +1,283 @@
+"""Server of the console: sign-in, sessions, forms of operations, HTTP API and pages, each for signed-in users only.
+
+Requests to ``/api/v1`` may carry ``Authorization: Bearer TOKEN``; all others have the session's cookie. A form is accepted
+with the session's ``csrf`` token only, and a request of a session that changes something from our own origin only.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from core.clock import Clock
+from core.config.settings import Settings
+from core.errors import ConfigError, InputError, WeboidError
+from core.layout import Layout
+from crawler.frontier.sqlite_frontier import open_frontier
+from crawler.status.collection_status import StatusReader
+from net.http_server import ConnectionLimits, HttpServer, connection_limit, open_listener
+from net.http_server import running as running_server
+from playback.access.control import AccessControl
+from playback.access.decision_store import open_decisions
+from playback.access.holds import HoldIndex
+from playback.access.level_store import LevelStore
+from playback.access.threat_lists import lists_folder
+from playback.web.i18n import SOURCE, localized_path, split_prefix, translate
+from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers
+from playback.web.registry.registry_forms import read_body
+from playback.web.registry.registry_service import RegistrySource
+from warc.index.database import open_database
+from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInError
+from weboid.console.api import API_PATH, create_api, perform, problem
+from weboid.console.operations import OPERATIONS
+from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path, pages_app
+
+COOKIE = "weboid_console"
+BODY_BYTES = 4 << 20
+_FORM = ("application/x-www-form-urlencoded",)
+_OPEN = ("/sign-in", "/enter", "/static/", "/healthz")  # paths for everybody
+_ACTION_PATHS = ("/do/", "/sign-in", "/enter", "/sign-out", "/healthz")
+_SAFE = ("GET", "HEAD")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@contextmanager
+def open_stores(
+    layout: Layout, settings: Settings, *, clock: Clock, database_url: str = ""
+) -> Iterator[tuple[ConsoleStores, AccountStore]]:
+    """Open the stores of a collection that the console shows and changes, until the end of the block."""
+    with ExitStack() as stack:
+        frontier = stack.enter_context(open_frontier(layout, settings.frontier, settings.politeness))
+        database = stack.enter_context(closing(open_database(layout, database_url)))
+        decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
+        registry = stack.enter_context(closing(RegistrySource(layout, database_url)))
+        accounts = stack.enter_context(closing(AccountStore(layout.console_db, clock)))
+        status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
+        holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
+        yield (
+            ConsoleStores(
+                layout=layout,
+                settings=settings,
+                status=status,
+                frontier=lambda: frontier,
+                database=database,
+                access=AccessControl(decisions, database.rows, clock.now, holds),
+                decisions=decisions,
+                levels=LevelStore(decisions),
+                registry=registry,
+                clock=clock,
+            ),
+            accounts,
+        )
+
+
+class UserMiddleware:
+    """ASGI middleware that sets ``request.state.user``, and refuses requests without a user, or from another origin."""
+
+    def __init__(self, app: ASGIApp, accounts: AccountStore, origin: str) -> None:
+        self._app = app
+        self._accounts = accounts
+        self._origin = origin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+        path = split_prefix(scope["raw_path"])[1].decode("latin-1")
+        is_api = path.startswith(f"{API_PATH}/")
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
+        user: SignedInUser | None = None
+        if is_api and scheme.lower() == "bearer":
+            user = await run_in_threadpool(self._accounts.token, secret.strip())
+        else:
+            # Browsers name the origin of every request that is not GET or HEAD (Fetch, 3.2).
+            if scope["method"] not in _SAFE and headers.get("origin") != self._origin:
+                await problem(403, "The request comes from another site")(scope, receive, send)
+                return
+            if cookie := Request(scope).cookies.get(COOKIE, ""):
+                user = await run_in_threadpool(self._accounts.session, cookie)
+        scope.setdefault("state", {})["user"] = user
+        response: Response | None = None
+        if user is None and not is_api and not path.startswith(_OPEN):
+            response = RedirectResponse(localized_path("/sign-in"), 303)
+        elif int(headers.get("content-length", "0") or 0) > BODY_BYTES:
+            response = problem(413, "The request is too large")
+        await (response or self._app)(scope, receive, send)
+
+
+class ConsoleForms:
+    """Sign-in and sign-out, sign-in links, and the forms of operations."""
+
+    def __init__(self, stores: ConsoleStores, accounts: AccountStore, frame: ConsoleFrame, *, is_secure: bool) -> None:
+        self._stores = stores
+        self._accounts = accounts
+        self._frame = frame
+        self._is_secure = is_secure
+
+    def app(self) -> Starlette:
+        """Return the application of these routes."""
+        routes = [
+            Route("/sign-in", self.sign_in, methods=["GET", "POST"]),
+            Route("/enter", self.enter, methods=["GET", "POST"]),
+            Route("/do/sign_out", self.sign_out, methods=["POST"]),
+            Route("/do/{name}", self.act, methods=["POST"]),
+            Route("/healthz", lambda _: JSONResponse({"status": "ok"})),
+        ]
+        return Starlette(routes=routes, middleware=[Middleware(LanguageMiddleware, default=SOURCE)])
+
+    async def sign_in(self, request: Request) -> Response:
+        """Show the form, or begin a session."""
+        error, code = "", 200
+        if request.method == "POST":
+            fields = await _form(request)
+            name, password = (fields.get(key, [""])[0] for key in ("name", "password"))
+            peer = request.client.host if request.client else ""
+            try:
+                secret = await run_in_threadpool(self._accounts.sign_in, name[:100], password[:1_000], peer=peer)
+            except SignInError as refused:
+                error, code = str(refused), 401
+            else:
+                self._accounts.log(name, "sign_in", {"peer": peer}, "done")
+                return self._begin(secret)
+        return self._show_sign_in(request, error, code)
+
+    def _show_sign_in(self, request: Request, error: str, code: int, link: str = "") -> Response:
+        request.state.user = SignedInUser("", ConsoleRole.READER)
+        return self._frame("sign_in.html", request, code, section=None, error=error and translate(error), link=link)
+
+    async def enter(self, request: Request) -> Response:
+        """Begin the session of a sign-in link, after a click: programs that preview links do not use it up."""
+        if request.method == "GET":
+            return self._show_sign_in(request, "", 200, request.query_params.get("key", "")[:200])
+        fields = await _form(request)
+        try:
+            return self._begin(await run_in_threadpool(self._accounts.use_link, fields.get("key", [""])[0][:200]))
+        except SignInError as refused:
+            return self._show_sign_in(request, str(refused), 401)
+
+    def _begin(self, secret: str) -> Response:
+        response = RedirectResponse(console_path(), 303)
+        response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=self._is_secure, path="/")
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """End the session."""
+        user: SignedInUser = request.state.user
+        if (await _form(request)).get("csrf") == [user.csrf]:
+            self._accounts.sign_out(user.session)
+        response = RedirectResponse(localized_path("/sign-in"), 303)
+        response.delete_cookie(COOKIE, path="/")
+        return response
+
+    async def act(self, request: Request) -> Response:
+        """Perform the operation that a form names; redirect to its page, or show why it was refused."""
+        user: SignedInUser = request.state.user
+        fields = await _form(request)
+        back = _own_path(fields.pop("back", [""])[0])
+        operation = OPERATIONS.get(request.path_params["name"])
+        if operation is None or fields.pop("csrf", [""]) != [user.csrf]:
+            text = translate("This form is too old. Go back, reload the page, and try again.")
+            return self._frame.problem(request, 403, text, back)
+        if not user.may(operation.role):
+            return self._frame.problem(request, 403, translate("Your role does not allow this."), back)
+        try:
+            document = {key: values if len(values) > 1 else values[0] for key, values in fields.items()}
+            given = operation.fields.model_validate(document)
+            answer = await run_in_threadpool(perform, operation, self._stores, self._accounts, user, given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            return self._frame.problem(request, 422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}", back)
+        except WeboidError as error:
+            code = 422 if isinstance(error, InputError) else 503
+            return self._frame.problem(request, code, str(error), back)
+        if "token" in answer:  # is shown once, and never stored in an address
+            return self._frame("secret.html", request, section="users", name=answer["name"], secret=answer["token"])
+        parts = urlsplit(back)
+        query = f"{parts.query}&" if parts.query else ""
+        return RedirectResponse(f"{parts.path}?{query}done={operation.name}", 303)
+
+
+async def _form(request: Request) -> dict[str, list[str]]:
+    body = await read_body(request, _FORM, BODY_BYTES)
+    return parse_qs(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=20_000)
+
+
+def _own_path(back: str) -> str:
+    """Return the path and query of one of our pages; the overview for anything else."""
+    parts = urlsplit(back)
+    is_own = not parts.scheme and not parts.netloc and back.startswith("/") and not back.startswith(("//", "/\\"))
+    return back if is_own and f"{CONSOLE_PATH}" in parts.path else console_path()
+
+
+def create_app(stores: ConsoleStores, accounts: AccountStore, *, origin: str, name: str, front_origin: str) -> ASGIApp:
+    """Create the application for browsers that know it as `origin`."""
+    frame = ConsoleFrame(
+        archive_name=name,
+        front_origin=front_origin,
+        operation_path=lambda operation: localized_path(f"/do/{operation}"),
+        has_registry=stores.registry.is_there,
+    )
+    api = create_api(stores, accounts)
+    forms = ConsoleForms(stores, accounts, frame, is_secure=origin.startswith("https:")).app()
+    pages = pages_app(stores, frame, accounts)
+
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
+        path = split_prefix(scope["raw_path"])[1].decode("latin-1").partition("?")[0]
+        if path.startswith(f"{API_PATH}/"):
+            inner = {**scope, "path": scope["path"][len(API_PATH) :], "root_path": ""}
+            await api({**inner, "raw_path": path[len(API_PATH) :].encode("latin-1")}, receive, send)
+        elif path.startswith(_ACTION_PATHS):
+            await forms(scope, receive, send)
+        elif path in ("", "/"):
+            await RedirectResponse(console_path(), 303)(scope, receive, send)
+        else:
+            await pages(scope, receive, send)
+
+    return FixedHeaders(OneOrigin(UserMiddleware(dispatch, accounts, origin), origin), scripted_headers(""))
+
+
+async def serve_console(
+    stores: ConsoleStores,
+    accounts: AccountStore,
+    *,
+    listen: tuple[str, int],
+    origin: str,
+    titles: tuple[str, str],
+    on_ready: Callable[[str], object],
+) -> None:
+    """Serve the console until SIGTERM or SIGINT; `on_ready` gets its origin. Raises ConfigError, UnavailableError.
+
+    `titles` are the archive's name and the origin of its reader pages, which may be empty.
+    An address that other machines reach needs `origin` with https: a proxy in front of it has the certificate.
+    """
+    host, port = listen
+    if host not in _LOOPBACK and not origin.startswith("https://"):
+        raise ConfigError(
+            "The console is reached by this machine only, unless a proxy with TLS is in front of it: "
+            "give its address as --origin https://console.example, or listen on 127.0.0.1."
+        )
+    listener = open_listener(host, port)
+    shown_host = f"[{host}]" if ":" in host else host
+    origin = origin or f"http://{shown_host}:{listener.getsockname()[1]}"
+    app = create_app(stores, accounts, origin=origin, name=titles[0], front_origin=titles[1])
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stopped.set)
+    server: Any = HttpServer(app, ConnectionLimits(connection_limit(256)), timeout_graceful_shutdown=2)
+    async with running_server(server, listener):
+        on_ready(origin)
+        await stopped.wait()
