@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -133,22 +133,30 @@ def serve_console(layout: Layout) -> Iterator[Console]:
             has_accounts=True,
         )
         app = AsUser(pages_app(stores, frame, TestAccounts()), user)
-        listener = open_listener("127.0.0.1", 0)
-        ready, done = threading.Event(), asyncio.Event()
-
-        async def serve() -> None:
-            async with running(HttpServer(app, ConnectionLimits(64), timeout_graceful_shutdown=1), listener):
-                ready.set()
-                await done.wait()
-
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-        thread.start()
-        ready.wait(30)
-        try:
-            address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with serving(lambda _: app) as address:
             yield Console(address, layout, stores, frontier, user)
-        finally:
-            loop.call_soon_threadsafe(done.set)
-            thread.join(30)
-            loop.close()
+
+
+@contextmanager
+def serving(make_app: Callable[[str], ASGIApp]) -> Iterator[str]:
+    """Serve the application that is made for an origin until the end of the block; the origin."""
+    listener = open_listener("127.0.0.1", 0)
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    app = make_app(address)
+    ready, done = threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with running(HttpServer(app, ConnectionLimits(64), timeout_graceful_shutdown=1), listener):
+            ready.set()
+            await done.wait()
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    ready.wait(30)
+    try:
+        yield address
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join(30)
+        loop.close()

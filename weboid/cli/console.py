@@ -34,7 +34,7 @@ def console_command(
     worker: bool = option("Visit what is queued.", "--worker/--no-worker", default=True),
     where: CommandTarget = TARGET,
 ) -> None:
-    """Serve the console: what runs, what fails, captures, links, rules; and the HTTP API.
+    """Serve the console: crawls, captures, links, rules; and an API.
 
     Prints its address, and at the first start a link that signs in an administrator, once. Pages that
     are saved or crawled in the console are visited by a worker of this command, unless another run

@@ -195,7 +195,7 @@ class AccountStore:
         raise SignInError("Name or password is wrong.")
 
     def sign_in_subject(self, subject: str, name: str, role: ConsoleRole) -> str:
-        """Return a session of the account with that subject of an identity provider; a new one gets `role`."""
+        """Return a session of the account with that subject of an identity provider, which gets `role`."""
         with self._rows() as rows:
             found = rows.execute("SELECT name FROM users WHERE subject = ?", (subject,)).fetchone()
             if found is None:
@@ -204,6 +204,8 @@ class AccountStore:
                     f"{name[:80]} {hashlib.sha256(subject.encode()).hexdigest()[:8]}" if taken else name[:_NAME_LENGTH]
                 )
                 rows.execute("INSERT INTO users VALUES (?, ?, '', ?, ?)", (name, role, subject, self._now))
+            else:
+                rows.execute("UPDATE users SET role = ? WHERE subject = ?", (role, subject))
             return self._begin(rows, found["name"] if found is not None else name)
 
     def _begin(self, rows: sqlite3.Connection, name: str) -> str:
