@@ -314,11 +314,14 @@ class StatusReader:
         )
         self._checks = ThrottledValue(clock, lambda: checks(clock.now()), background=background)
 
-    def status(self) -> CollectionStatus:
-        """Return the status, `CACHED_S` old at most but for the index's counts; errors as `read_status`."""
+    def status(self, *, is_fresh: bool = False) -> CollectionStatus:
+        """Return the status, `CACHED_S` old at most but for the index's counts, with `is_fresh` of this moment.
+
+        Errors as `read_status`.
+        """
         with self._lock:
             began = self._clock.monotonic()
-            if self._status is not None and began - self._read_at < CACHED_S:
+            if not is_fresh and self._status is not None and began - self._read_at < CACHED_S:
                 return self._status
             frontier = self._frontier()
             now = self._clock.now()

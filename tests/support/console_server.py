@@ -3,93 +3,67 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import httpx
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.layout import Layout
 from crawler.frontier.base import Frontier
-from crawler.frontier.sqlite_frontier import open_frontier
-from crawler.status.collection_status import StatusReader
 from net.http_server import ConnectionLimits, HttpServer, open_listener, running
-from playback.access.control import AccessControl
-from playback.access.decision_store import open_decisions
-from playback.access.level_store import LevelStore
-from playback.web.registry.registry_service import RegistrySource
-from warc.index.database import open_database
-from weboid.console.page_frame import ConsoleFrame, ConsoleStores, pages_app
+from tests.support.browser_screen import Screen
+from weboid.console.accounts import AccountStore, ConsoleRole
+from weboid.console.page_frame import ConsoleStores
+from weboid.console.server import COOKIE, create_app, open_stores
 
-ROLES = ("reader", "reviewer", "curator", "operator", "admin")
-
-
-@dataclass
-class SignedIn:
-    """A user of a test."""
-
-    role: str = "operator"
-    name: str = "Ada"
-    csrf: str = "token"
-
-    def may(self, role: str) -> bool:
-        """Whether the role suffices."""
-        return ROLES.index(self.role) >= ROLES.index(role)
-
-
-class TestAccounts:
-    """Two accounts, a token, and two changes."""
-
-    __test__ = False
-
-    def users(self) -> list[SimpleNamespace]:
-        """The accounts."""
-        added = datetime(2026, 11, 1, 9, tzinfo=UTC)
-        return [
-            SimpleNamespace(name=name, role=role, is_external=name == "Grace", added=added)
-            for name, role in (("Ada", "admin"), ("Grace", "curator"))
-        ]
-
-    def tokens(self) -> list[dict[str, Any]]:
-        """The tokens."""
-        about = {"id": 1, "name": "wiki", "owner": "Ada", "role": "operator", "scopes": ["save_capture"]}
-        return [{**about, "added": 1_795_000_000, "expires": None, "used": 1_795_600_000}]
-
-    def log_entries(self, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
-        """The changes."""
-        about = {
-            "moment": 1_795_600_000,
-            "actor": "Grace",
-            "fields": '{"host": "<b>refuses.example"}',
-            "outcome": "done",
-        }
-        entries: list[dict[str, Any]] = [
-            {**about, "id": number, "operation": "pause_host"} for number in range(150, 0, -1)
-        ]
-        return [each for each in entries if before is None or each["id"] < before][:limit]
+ROLES = [str(role) for role in ConsoleRole]
+NAMES = dict(zip(ROLES, ("Rosa", "Ravi", "Grace", "Olu", "Ada"), strict=True))
 
 
 @dataclass
 class Console:
-    """A served console; `user` is who looks."""
+    """A served console; `role` is that of who looks."""
 
     address: str
     layout: Layout
     stores: ConsoleStores
-    frontier: Frontier
-    user: SignedIn = field(default_factory=SignedIn)
+    accounts: AccountStore
+    sessions: dict[str, str]  # by role
+    role: str = "operator"
+
+    @property
+    def frontier(self) -> Frontier:
+        """The queue."""
+        frontier = self.stores.frontier()
+        assert frontier is not None
+        return frontier
 
     def get(self, path: str = "", **query: str) -> httpx.Response:
         """A page."""
-        return httpx.get(f"{self.address}/console{path}", params=query or None, timeout=30)
+        with httpx.Client(timeout=30) as client:
+            self.sign_in(client)
+            return client.get(
+                f"{self.address}{path if path.startswith('/de/') else f'/console{path}'}", params=query or None
+            )
+
+    def post(self, path: str, fields: dict[str, str]) -> httpx.Response:
+        """A form."""
+        with httpx.Client(timeout=30) as client:
+            self.sign_in(client)
+            return client.post(f"{self.address}{path}", data=fields, headers={"Origin": self.address})
 
     def sign_in(self, client: httpx.Client) -> None:
         """Let the client be the user."""
+        client.cookies.set(COOKIE, self.sessions[self.role])
+
+    async def show(self, screen: Screen, path: str = "", **window: object) -> None:
+        """Open a page in a window of the user's."""
+        await screen.send("Network.setCookie", name=COOKIE, value=self.sessions[self.role], url=self.address)
+        whole = path if path.startswith("/de/") else f"/console{path}"
+        await screen.open(f"{self.address}{whole}", **window)  # type: ignore[arg-type]
 
     def page_ids(self, url: str) -> list[str]:
         """The captures of a URL, the newest first."""
@@ -97,44 +71,19 @@ class Console:
         return [row["page_id"] for row in self.stores.database.rows(query, {"url": url})]
 
 
-class AsUser:
-    """Middleware that signs everyone in."""
-
-    def __init__(self, app: ASGIApp, user: SignedIn) -> None:
-        self._app, self._user = app, user
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        scope.setdefault("state", {})["user"] = self._user
-        await self._app(scope, receive, send)
-
-
 @contextmanager
 def serve_console(layout: Layout) -> Iterator[Console]:
     """Serve the console of a collection until the end of the block."""
-    settings, clock, user = Settings(), SystemClock(), SignedIn()
-    with (
-        open_frontier(layout, settings.frontier, settings.politeness) as frontier,
-        closing(open_database(layout, "")) as database,
-        closing(open_decisions(layout)) as decisions,
-        closing(RegistrySource(layout)) as registry,
-    ):
-        status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
-        access = AccessControl(decisions, database.rows, clock.now)
-        stores = ConsoleStores(
-            *(layout, settings, status, lambda: frontier, database),
-            *(access, decisions, LevelStore(decisions), registry, clock),
-        )
-        frame = ConsoleFrame(
-            archive_name="Example Library",
-            front_origin="https://archive.example",
-            operation_path=lambda name: f"/do/{name}",
-            has_registry=registry.is_there,
-            has_accounts=True,
-        )
-        app = AsUser(pages_app(stores, frame, TestAccounts()), user)
-        with serving(lambda _: app) as address:
-            yield Console(address, layout, stores, frontier, user)
+    with open_stores(layout, Settings(), clock=SystemClock()) as (stores, accounts):
+        for role, name in NAMES.items():
+            accounts.set_user(name, ConsoleRole(role))
+        sessions = {role: accounts.use_link(accounts.make_link(name)) for role, name in NAMES.items()}
+        with serving(
+            lambda origin: create_app(
+                stores, accounts, origin=origin, name="Example Library", front_origin="https://archive.example"
+            )
+        ) as address:
+            yield Console(address, layout, stores, accounts, sessions)
 
 
 @contextmanager

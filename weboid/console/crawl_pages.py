@@ -159,7 +159,7 @@ class CrawlPages:
 
     def overview(self, request: Request) -> Response:
         """Return the overview."""
-        status, frontier = self._stores.status.status(), self._stores.frontier()
+        status, frontier = self._status(request), self._stores.frontier()
         view, holdings = status.frontier, status.holdings
         return self._frame(
             "overview.html",
@@ -177,7 +177,7 @@ class CrawlPages:
 
     def crawl(self, request: Request) -> Response:
         """Return progress, workers, hosts and errors."""
-        status = self._stores.status.status()
+        status = self._status(request)
         view = status.frontier
         known = {each.host: each for each in (*view.longest, *view.slowest)} if view else {}
         return self._frame(
@@ -189,6 +189,10 @@ class CrawlPages:
             latest=self._latest(request),
             **self._workers(request, status),
         )
+
+    def _status(self, request: Request) -> CollectionStatus:
+        """Return the status; after an operation the one that it has changed."""
+        return self._stores.status.status(is_fresh="done" in request.query_params)
 
     def workers(self, request: Request) -> Response:
         """Return the pages in the workers, as a part of the page."""

@@ -175,7 +175,7 @@ class IdentityProvider:
         algorithms = [each for each in ALGORITHMS if each in offered]
         try:
             try:
-                claims = jwt.decode(token, KeySet.import_key_set(self._key_set(metadata)), algorithms).claims  # type: ignore[arg-type]
+                claims = jwt.decode(token, KeySet.import_key_set(self._key_set(metadata)), algorithms).claims
             except InvalidKeyIdError:  # the provider may have changed its keys
                 keys = self._key_set(metadata, is_unknown=True)
                 claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms).claims

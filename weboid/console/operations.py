@@ -311,7 +311,9 @@ class MoveFields(OperationFields):
 def move_items(context: OperationContext, fields: MoveFields) -> dict[str, Any]:
     """Move a queued page to another lane; a lower one than its own has no effect."""
     record = _known(context.frontier, fields.url)
-    context.frontier.add([replace(_again(record), lane=Lane[fields.lane.upper()])], now=context.now)
+    context.frontier.add(
+        [replace(_again(record), lane=Lane[fields.lane.upper()])], now=context.now, again=LONGEST_DURATION
+    )
     return {**record_facts(_known(context.frontier, fields.url)), "message": "It is visited before the others."}
 
 

@@ -264,13 +264,14 @@ def create_app(
     accounts: AccountStore,
     *,
     origin: str,
-    titles: tuple[str, str] = ("", ""),
+    name: str = "",
+    front_origin: str = "",
     oidc: ProviderSettings | None = None,
 ) -> ASGIApp:
-    """Create the application for browsers that know it as `origin`; `titles` as for `serve_console`."""
+    """Create the application for browsers that know it as `origin`."""
     frame = ConsoleFrame(
-        archive_name=titles[0],
-        front_origin=titles[1],
+        archive_name=name,
+        front_origin=front_origin,
         operation_path=lambda operation: localized_path(f"/do/{operation}"),
         has_registry=stores.registry.is_there,
         has_accounts=True,
@@ -320,7 +321,7 @@ async def serve_console(
     shown_host = f"[{host}]" if ":" in host else host
     origin = origin or f"http://{shown_host}:{listener.getsockname()[1]}"
     oidc = read_provider(read_config(stores.layout.root))
-    app = create_app(stores, accounts, origin=origin, titles=titles, oidc=oidc)
+    app = create_app(stores, accounts, origin=origin, name=titles[0], front_origin=titles[1], oidc=oidc)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

@@ -19,6 +19,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 @pytest.fixture
 def console(served: Console) -> Iterator[Console]:
     """The same, looked at by an operator."""
-    served.user.role = "operator"
+    served.role = "operator"
     yield served
-    served.user.role = "operator"
+    served.role = "operator"

@@ -101,7 +101,7 @@ def test_readers_do_not_see_what_is_hidden(console: Console) -> None:
     add_takedowns(console.stores.decisions, [made])
     try:
         curator = console.get(f"/captures/{page_id}").text
-        console.user.role = "reader"
+        console.role = "reader"
         seen = [
             console.get(f"/captures/{page_id}{part}").status_code
             for part in ("", "/picture", "/file/txt", "/file/wacz")

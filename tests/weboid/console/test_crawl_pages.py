@@ -3,7 +3,6 @@
 from datetime import timedelta
 from pathlib import Path
 
-import httpx
 import pytest
 
 from core.timestamps import warc_date
@@ -128,7 +127,7 @@ def test_an_estimate_queues_nothing(console: Console) -> None:
         "scope": "prefix",
         "page_limit": "40",
     }
-    text = httpx.post(f"{console.address}/console/crawl/new", data=form).text
+    text = console.post("/console/crawl/new", form).text
 
     assert "2 addresses" in text
     assert "new.example/docs/…" in text

@@ -7,7 +7,6 @@ import io
 import os
 from pathlib import Path
 
-import httpx
 import pytest
 from PIL import Image
 
@@ -55,10 +54,10 @@ async def test_axe_finds_nothing_on_any_page(
     size: tuple[int, int], dark: bool, console: Console, screen: Screen
 ) -> None:
     """Names, contrast, landmarks; nothing is wider than the window; no markup of the web runs."""
-    console.user.role = "admin"
+    console.role = "admin"
     found = {}
     for name, path in addresses(console).items():
-        await screen.open(f"{console.address}{'/de' if dark else ''}/console{path}", size=size, dark=dark)
+        await console.show(screen, f"/de/console{path}" if dark else path, size=size, dark=dark)
         found[name] = await screen.findings()
         if await screen.value("document.documentElement.scrollWidth > innerWidth"):
             found[name].append("wider than the window")
@@ -72,11 +71,11 @@ async def test_axe_finds_nothing_on_any_page(
 @pytest.mark.skipif("WEBOID_PICTURES" not in os.environ, reason="makes pictures of the documentation")
 async def test_pictures_of_the_documentation(console: Console, screen: Screen) -> None:
     """Each page in both themes and sizes, side by side."""
-    console.user.role = "admin"
+    console.role = "admin"
     for name, path in addresses(console).items():
         shots = []
         for size, dark in (((1280, 900), False), ((1280, 900), True), ((390, 844), False), ((390, 844), True)):
-            await screen.open(f"{console.address}/console{path}", size=size, dark=dark)
+            await console.show(screen, path, size=size, dark=dark)
             await screen.value("for (const e of document.querySelectorAll('.hint .url')) e.textContent = 'weboid.toml'")
             height = min(await screen.value("document.documentElement.scrollHeight"), 1_500)
             metrics = {"width": size[0], "height": height, "deviceScaleFactor": 1, "mobile": False}
@@ -95,7 +94,7 @@ async def test_pictures_of_the_documentation(console: Console, screen: Screen) -
 @IN_BROWSER
 async def test_a_keyboard_comes_to_the_content_first(console: Console, screen: Screen) -> None:
     """The way past the navigation, then the navigation, each with a visible focus."""
-    await screen.open(f"{console.address}/console/captures")
+    await console.show(screen, "/captures")
     stops = []
     for _ in range(6):
         await screen.press("Tab", 9)
@@ -113,7 +112,7 @@ async def test_a_keyboard_comes_to_the_content_first(console: Console, screen: S
 @IN_BROWSER
 async def test_the_overview_is_refreshed_while_someone_looks(console: Console, screen: Screen) -> None:
     """Without a reload: the state of the crawl changes in the page, and an opened cause stays open."""
-    await screen.open(f"{console.address}/console")
+    await console.show(screen, "")
     await screen.value("document.querySelector('#live details').open = true; window.same = true")
     before = await screen.value("document.querySelector('.tile .state').textContent")
     console.frontier.pause("maintenance")
@@ -133,9 +132,9 @@ async def test_the_overview_is_refreshed_while_someone_looks(console: Console, s
 @IN_BROWSER
 async def test_workers_are_shown_live_only_when_asked(console: Console, screen: Screen) -> None:
     """A page without live pictures asks for none; one with them renews its note."""
-    await screen.open(f"{console.address}/console/crawl")
+    await console.show(screen, "/crawl")
     asked_before = console.frontier.notes("live-viewer", now=console.stores.clock.now())
-    await screen.open(f"{console.address}/console/crawl?live=1")
+    await console.show(screen, "/crawl?live=1")
     asked = console.frontier.notes("live-viewer", now=console.stores.clock.now())
 
     assert asked_before == {}
@@ -162,8 +161,8 @@ def test_a_page_is_for_its_role_and_higher_ones(path: str, role: str, console: C
     """Also in German, and below its address."""
     allowed = {}
     for each in ROLES:
-        console.user.role = each
-        answers = [console.get(path), httpx.get(f"{console.address}/de/console{path}")]
+        console.role = each
+        answers = [console.get(path), console.get(f"/de/console{path}")]
         allowed[each] = {answer.status_code for answer in answers}
 
     rank = ROLES.index(role)
@@ -173,7 +172,7 @@ def test_a_page_is_for_its_role_and_higher_ones(path: str, role: str, console: C
 @pytest.mark.parametrize("role", ROLES)
 def test_navigation_and_acts_are_those_of_the_role(role: str, console: Console) -> None:
     """A page whose role is missing has no link, an act no button."""
-    console.user.role = role
+    console.role = role
     text = console.get("/crawl").text
 
     rank = ROLES.index(role)

@@ -1,0 +1,195 @@
+"""Each act of the console, by its button in a real browser: what it changes, and what the page says."""
+
+import json
+
+import pytest
+
+from crawler.frontier.base import JOB_ORDER, POLICY_ORDER, STOP_ORDER, ItemState, Lane
+from crawler.policy.policy_entries import read_entries
+from links.feedback.marks import read_marks
+from links.registry.bot_edits import EditState
+from playback.access.takedowns import list_takedowns
+from tests.support.browser_screen import Screen
+from tests.support.console_server import Console
+from tests.weboid.console.sample_collection import STORY
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+SAID = "document.querySelector('.said').textContent"
+
+
+async def press(screen: Screen, button: str, **fields: str) -> str:
+    """Fill in fields by their ids, press the button that the selector names, and wait; what the next page says."""
+    await screen.value(f"""(() => {{
+        window.confirm = () => true;
+        window.old = true;
+        for (const each of document.querySelectorAll('details')) each.open = true;
+        for (const [id, value] of Object.entries({json.dumps(fields)})) document.getElementById(id).value = value;
+        document.querySelector({json.dumps(button)}).click();
+    }})()""")
+    await screen.value("""new Promise(done => {
+        const look = () => document.readyState === 'complete' && !window.old ? done(true) : setTimeout(look, 10);
+        look();
+    })""")
+    return str(await screen.value(SAID))
+
+
+def act(name: str, more: str = "") -> str:
+    """The selector of the button of an operation's form."""
+    return f"form[action='/do/{name}']{more} button"
+
+
+async def test_the_crawl_is_paused_resumed_and_stopped(console: Console, screen: Screen) -> None:
+    """Each button is there when it can be pressed."""
+    await console.show(screen, "/crawl")
+    paused = await press(screen, act("pause_crawl"))
+    why = console.frontier.stats(console.stores.clock.now()).paused
+    resumed = await press(screen, act("resume_crawl"))
+    stopped = await press(screen, act("stop_crawl"))
+    orders = console.frontier.orders(STOP_ORDER)
+    await press(screen, act("resume_crawl"))
+
+    assert paused == "Paused; pages in work finish."
+    assert why
+    assert resumed == "Pages begin again."
+    assert stopped == "Stopping after the pages in work."
+    assert orders == {"": ""}
+    assert console.frontier.orders(STOP_ORDER) == {}
+
+
+async def test_a_host_is_paused_and_resumed(console: Console, screen: Screen) -> None:
+    """The row's own button."""
+    now = console.stores.clock.now()
+    row = ":has(input[value='journal.example'])"
+    await console.show(screen, "/crawl")
+    await press(screen, act("pause_host", row))
+    paused = console.frontier.host("journal.example", now=now)
+    said = await press(screen, act("resume_host", row))
+    resumed = console.frontier.host("journal.example", now=now)
+
+    assert paused is not None
+    assert paused.blocked_until is not None
+    assert said == "The host may be visited again."
+    assert resumed is not None
+    assert resumed.blocked_until is None
+
+
+async def test_items_are_retried_moved_and_removed(console: Console, screen: Screen) -> None:
+    """A failed one is queued again; a waiting one goes first, or away."""
+    dead = console.frontier.ls(ItemState.DEAD, limit=1)[0].item.url
+    await console.show(screen, "/crawl/queue?state=dead")
+    await press(screen, act("retry_items", f":has(input[value='{dead}'])"))
+    retried = console.frontier.find(dead)
+    await console.show(screen, "/crawl/queue?host=refuses.example")
+    await press(screen, act("move_items", ":has(input[value='https://refuses.example/3'])"))
+    await press(screen, act("drop_items", ":has(input[value='https://refuses.example/4'])"))
+    moved, dropped = console.frontier.find_all(["https://refuses.example/3", "https://refuses.example/4"])
+
+    assert retried is not None
+    assert retried.state is ItemState.QUEUED
+    assert moved is not None
+    assert moved.item.lane is Lane.NOW
+    assert dropped is not None
+    assert (dropped.state, dropped.outcome) == (ItemState.SKIPPED, "removed in the console")
+
+
+async def test_a_crawl_is_estimated_and_started(console: Console, screen: Screen) -> None:
+    """The form keeps its values between both steps."""
+    await console.show(screen, "/crawl/new")
+    await press_without_message(screen, "form.fields button.quiet")
+    said = await press(screen, "button[formaction$='create_crawl']")
+
+    job = console.frontier.orders(JOB_ORDER)["from-the-console"]
+    assert said == "The crawl has been queued."
+    assert json.loads(job)["seeds"] == ["https://new.example/docs/a"]
+    assert console.frontier.find("https://new.example/docs/a") is not None
+
+
+async def press_without_message(screen: Screen, button: str) -> None:
+    """Fill in the form of a crawl, and ask for its estimate."""
+    await screen.value(f"""(() => {{
+        window.old = true;
+        const values = {{urls: 'https://new.example/docs/a', scope: 'prefix', page_limit: '30', name: 'from-the-console'}};
+        for (const [id, value] of Object.entries(values)) document.getElementById(id).value = value;
+        document.querySelector({json.dumps(button)}).click();
+    }})()""")
+    await screen.value("""new Promise(done => {
+        const look = () => document.querySelector('.estimate') && !window.old ? done(true) : setTimeout(look, 10);
+        look();
+    })""")
+
+
+async def test_a_capture_is_made_again_taken_down_and_shown_again(console: Console, screen: Screen) -> None:
+    """The take-down has the curator's name and reason; the rule page lifts it."""
+    page_id = console.page_ids(STORY)[0]
+    await console.show(screen, f"/captures/{page_id}")
+    saved = await press(screen, act("save_capture"))
+    item = console.frontier.find(STORY)
+    await press(screen, act("set_level"), level="text", why="Large pictures")
+    level = console.stores.levels.now().of(STORY)
+    await press(screen, act("add_takedown"), kind="url", reason="Names a minor", ticket="RT-9")
+    made = list_takedowns(console.stores.decisions)[-1]
+    await console.show(screen, "/rules")
+    lifted = await press(screen, act("lift_takedown", f":has(input[value='{made.number}'])"))
+
+    assert saved == "The page will be captured."
+    assert item is not None
+    assert item.item.lane is Lane.NOW
+    assert level == "text"
+    assert (made.what, made.actor, made.reason, made.ticket) == (STORY, "Olu", "Names a minor", "RT-9")
+    assert lifted == "The take-down has been lifted."
+    assert list_takedowns(console.stores.decisions)[-1].lifted_at is not None
+
+
+async def test_a_rule_is_added_and_removed(console: Console, screen: Screen) -> None:
+    """Workers follow it as one of the command line."""
+    await console.show(screen, "/rules")
+    await press(screen, act("add_policy"), pattern="*.ads.example", reason="Advertisements")
+    entries = read_entries(console.frontier.orders(POLICY_ORDER)).by_id
+    said = await press(screen, act("remove_policy"))
+
+    assert [(each.pattern, each.actor) for each in entries.values()] == [("*.ads.example", "Olu")]
+    assert said == "The rule has been removed."
+    assert console.frontier.orders(POLICY_ORDER) == {}
+
+
+async def test_many_links_are_marked_at_once(console: Console, screen: Screen) -> None:
+    """Those whose boxes are ticked, with one reason."""
+    await console.show(screen, "/links?q=council.example")
+    await screen.value("document.querySelector('[data-all]').click()")
+    said = await press(screen, ".bulk button", kind="permadead", why="The site has moved")
+    with console.stores.registry.store().reading() as rows:
+        marks = read_marks(rows)
+
+    assert said == "The links have been marked."
+    assert len(marks) == 12
+    assert {(mark.kind, mark.reason, mark.actor) for mark in marks} == {("permadead", "The site has moved", "Olu")}
+    assert "Marked as dead" in console.get("/links", q="council.example").text
+
+
+async def test_a_reverted_edit_is_reviewed(console: Console, screen: Screen) -> None:
+    """The revert was right: the bot does not repeat it."""
+    await console.show(screen, "/bot?state=REVERTED")
+    said = await press(screen, act("review_edit", ":has(input[value='accept'])"))
+
+    assert said == "The review has been stored."
+    assert "Reverted by Marta" in console.get("/bot", state=EditState.ACCEPTED.name).text
+
+
+async def test_a_refused_act_says_why_and_leads_back(console: Console, screen: Screen) -> None:
+    """A pattern that is none; the page of the error has the navigation."""
+    await console.show(screen, "/rules")
+    said = await press(screen, act("add_policy"), pattern="re:(", reason="x")
+
+    assert "no regular expression" in said
+    assert await screen.value("document.querySelector('main .button').getAttribute('href')") == "/console/rules"
+    assert console.frontier.orders(POLICY_ORDER) == {}
+
+
+async def test_an_old_form_changes_nothing(console: Console, screen: Screen) -> None:
+    """Its session has ended: the form's token is that of another one."""
+    await console.show(screen, "/crawl")
+    await screen.value("for (const each of document.querySelectorAll('[name=csrf]')) each.value = 'x'")
+    said = await press(screen, act("pause_crawl"))
+
+    assert "too old" in said
+    assert console.frontier.stats(console.stores.clock.now()).paused is None
