@@ -99,7 +99,7 @@ class AccountStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock, self._answering = threading.Lock(), threading.Lock()
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
         self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {_SCHEMA}")
@@ -327,15 +327,17 @@ class AccountStore:
         Raises InputError if the key was used for another request.
         """
         digests = (_digest(key), _digest(request))
-        with self._rows() as rows:
-            rows.execute("DELETE FROM answers WHERE moment < ?", (self._now - int(KEY_AGE.total_seconds()),))
-            found = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()
-        if found is None:
-            answer = perform()
+        with self._answering:  # a repetition that comes while the first is carried out waits for its answer
             with self._rows() as rows:
-                stored = (*digests, json.dumps(answer, default=str), self._now)
-                rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", stored)
-            return answer
+                rows.execute("DELETE FROM answers WHERE moment < ?", (self._now - int(KEY_AGE.total_seconds()),))
+                found = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()
+            if found is None:
+                answer = perform()
+                kept = {name: value for name, value in answer.items() if name != "token"}  # no secret is stored
+                with self._rows() as rows:
+                    stored = (*digests, json.dumps(kept, default=str), self._now)
+                    rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", stored)
+                return answer
         if found["request"] != digests[1]:
             raise InputError("This Idempotency-Key was used for another request: use a new one.")
         return dict(json.loads(found["answer"]))

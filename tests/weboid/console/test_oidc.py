@@ -19,9 +19,13 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from core.clock import SystemClock
+from core.config.settings import Settings
 from core.errors import ConfigError, UnavailableError
+from core.layout import Layout
+from tests.support.console_server import serving
 from weboid.app.collection_config import read_config
 from weboid.console.oidc import IdentityProvider, ProviderRefusalError, ProviderSettings, read_provider
+from weboid.console.server import create_app, open_stores
 
 CALLBACK = "http://127.0.0.1:9/oidc/callback"
 RSA_KEY = RSAKey.generate_key(2048, {"kid": "one"})
@@ -265,6 +269,34 @@ def test_faults_of_the_configuration_name_their_line(tmp_path: Path, text: str, 
 
     with pytest.raises(ConfigError, match=fault):
         read_provider(read_config(tmp_path))
+
+
+def test_the_console_signs_in_by_it(tmp_path: Path, hostile: HostileProvider) -> None:
+    """From the button to a session; its role is read again at the next sign-in, and a refusal shows why."""
+    layout = Layout(tmp_path)
+    layout.frontier_db.parent.mkdir()
+    settings = ProviderSettings(hostile.issuer, "weboid", roles={"a": "admin", "b": "reader"})
+    with (
+        open_stores(layout, Settings(), clock=SystemClock()) as (stores, accounts),
+        serving(lambda origin: create_app(stores, accounts, origin=origin, oidc=settings)) as origin,
+    ):
+
+        def enter(*groups: str) -> tuple[int, str]:
+            with httpx.Client(base_url=origin) as client:
+                assert 'href="/oidc/begin"' in client.get("/sign-in").text
+                asked, now = _query(client.get("/oidc/begin").headers["location"]), int(time.time())
+                about = {"aud": asked["client_id"], "nonce": asked["nonce"], "iat": now, "exp": now + 60}
+                hostile.claims = {**about, "iss": hostile.issuer, "sub": "1", "name": "Eve", "groups": groups}
+                answer = client.get("/oidc/callback", params={"state": asked["state"], "code": "c"})
+                return answer.status_code, client.get("/console").text if answer.status_code == 200 else answer.text
+
+        admin, reader, nobody = enter("a", "b"), enter("b"), enter()
+
+        assert (admin[0], reader[0], nobody[0]) == (200, 200, 401)
+        assert "Administrator" in admin[1]
+        assert "Reader</small>" in reader[1]
+        assert "no role in this archive" in nobody[1]
+        assert [(each.name, each.role) for each in accounts.users()] == [("Eve", "reader")]
 
 
 def _query(address: str) -> dict[str, str]:
