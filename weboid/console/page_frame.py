@@ -167,7 +167,6 @@ class ConsoleFrame:
         front_origin: str = "",
         operation_path: Callable[[str], str],
         has_registry: Callable[[], bool],
-        has_accounts: bool = False,
     ) -> None:
         """Create the templates; `operation_path` gives the address of an operation's form by its name."""
         self.front_origin = front_origin  # of the reader pages; empty when they are not known
@@ -182,9 +181,7 @@ class ConsoleFrame:
             navigation=lambda user: [
                 (key, translate(name))
                 for key, name, role in _SECTIONS
-                if user.may(role)
-                and (has_registry() or key not in ("links", "bot"))
-                and (has_accounts or key not in ("users", "audit"))
+                if user.may(role) and (has_registry() or key not in ("links", "bot"))
             ],
             role_name=lambda role: translate(ROLE_NAMES[role]),
             outcome_name=lambda outcome: translate(_OUTCOMES[outcome]) if outcome in _OUTCOMES else outcome,
@@ -208,11 +205,8 @@ class ConsoleFrame:
         return self("problem.html", request, code, section=None, error=text, back=back or console_path())
 
 
-def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: AccountReader | None = None) -> Starlette:
-    """Create the application of all pages below `CONSOLE_PATH`, with their style sheets and scripts at ``/static``.
-
-    `accounts` None: there are none to show.
-    """
+def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: AccountReader) -> Starlette:
+    """Create the application of all pages below `CONSOLE_PATH`, with their style sheets and scripts at ``/static``."""
     from weboid.console.account_pages import AccountPages
     from weboid.console.capture_pages import CapturePages
     from weboid.console.crawl_pages import CrawlPages
@@ -228,7 +222,7 @@ def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: AccountReade
 
     kinds = (CrawlPages, CapturePages, LinkPages, RulePages)
     routes = [route for each in kinds for route in each(stores, frame).routes()]
-    routes += AccountPages(accounts, frame).routes() if accounts is not None else []
+    routes += AccountPages(accounts, frame).routes()
     static = StaticFiles(directory=READER_FOLDER / "static", packages=[("weboid.console", "static")])
     return Starlette(
         routes=[*routes, Mount("/static", static)],

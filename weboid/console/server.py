@@ -274,7 +274,6 @@ def create_app(
         front_origin=front_origin,
         operation_path=lambda operation: localized_path(f"/do/{operation}"),
         has_registry=stores.registry.is_there,
-        has_accounts=True,
     )
     api = create_api(stores, accounts)
     provider = IdentityProvider(oidc, f"{origin}{CALLBACK_PATH}", stores.clock) if oidc is not None else None

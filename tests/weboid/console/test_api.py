@@ -131,6 +131,22 @@ def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client)
     assert operator.post("/api/v1/hosts/pause", json=host, headers=seen).status_code == 400  # no resource of that
 
 
+def test_a_queue_of_any_length_is_read_in_parts(operator: httpx.Client) -> None:
+    """Each of 10,000 items once."""
+    urls = [f"https://many.example/{number}" for number in range(10_000)]
+    crawl = {"urls": urls, "scope": "page", "name": "many"}
+    assert operator.post("/api/v1/crawls", json=crawl, timeout=60).status_code == 201
+    found: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        part = operator.get("/api/v1/queue/items", params={"cursor": cursor}).json()
+        found += [each["url"] for each in part["items"]]
+        cursor = part["next"]
+
+    assert len(found) == len(set(found))
+    assert set(urls) <= set(found)
+
+
 def test_changes_are_logged(console: Served, operator: httpx.Client) -> None:  # noqa: F811
     """Who, what, and its result; refused ones too; passwords never."""
     operator.post("/api/v1/queue/retry", json={"url": "https://unknown.example/"})
@@ -163,7 +179,7 @@ def described(whole: Served) -> Iterator[Any]:  # noqa: F811
         yield schemathesis.openapi.from_dict(client.get("/api/v1/openapi.json").json())
 
 
-READ = ("list_captures", "read_capture", "list_queue", "read_item", "list_hosts", "read_audit")
+READ = ("list_captures", "read_capture", "list_queue", "scan_queue", "read_item", "list_hosts", "read_audit")
 
 
 @pytest.mark.parametrize("name", [*sorted(OPERATIONS), *READ])
