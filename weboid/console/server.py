@@ -34,6 +34,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
+from playback.web.client_address import ClientAddresses, parse_networks, reader_prefix
 from playback.web.i18n import SOURCE, localized_path, split_prefix, translate
 from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers
 from playback.web.registry.registry_forms import read_body
@@ -138,12 +139,14 @@ class ConsoleForms:
         frame: ConsoleFrame,
         *,
         provider: IdentityProvider | None,
+        addresses: ClientAddresses,
         is_secure: bool,
     ) -> None:
         self._stores = stores
         self._accounts = accounts
         self._frame = frame
         self._provider = provider
+        self._addresses = addresses
         self._is_secure = is_secure
 
     def app(self) -> Starlette:
@@ -166,7 +169,7 @@ class ConsoleForms:
         if request.method == "POST":
             fields = await _form(request)
             name, password = (fields.get(key, [""])[0] for key in ("name", "password"))
-            peer = request.client.host if request.client else ""
+            peer = reader_prefix(self._addresses.address_of(request))
             try:
                 secret = await run_in_threadpool(self._accounts.sign_in, name[:100], password[:1_000], peer=peer)
             except SignInError as refused:
@@ -278,7 +281,10 @@ def create_app(
     api = create_api(stores, accounts)
     provider = IdentityProvider(oidc, f"{origin}{CALLBACK_PATH}", stores.clock) if oidc is not None else None
     is_secure = origin.startswith("https:")
-    forms = ConsoleForms(stores, accounts, frame, provider=provider, is_secure=is_secure).app()
+    behind = read_config(stores.layout.root).options("serve").get("behind", ())
+    local = ("127.0.0.0/8", "::1") if is_secure else ()  # the proxy that has the certificate
+    addresses = ClientAddresses(parse_networks((*behind, *local)))
+    forms = ConsoleForms(stores, accounts, frame, provider=provider, addresses=addresses, is_secure=is_secure).app()
     pages = pages_app(stores, frame, accounts)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -203,3 +204,27 @@ def test_every_form_needs_its_role(console: Served) -> None:
         assert enough.status_code == 422, operation.name
     for client, _ in clients.values():
         client.close()
+
+
+def test_failed_sign_ins_behind_a_proxy_are_counted_by_client(tmp_path: Path) -> None:
+    """With an https origin the proxy on this machine names them; without one the header is not believed."""
+    layout = Layout(tmp_path / "collection")
+    layout.databases.mkdir(parents=True)
+
+    def codes(given: str) -> list[int]:
+        def sign_in(name: str, address: str) -> int:
+            headers = {"Host": host, "Origin": f"{scheme}://{host}", "X-Forwarded-For": address}
+            return client.post("/sign-in", data={"name": name, "password": PASSWORD}, headers=headers).status_code
+
+        with serving(lambda own: create_app(stores, accounts, origin=given or own)) as own:
+            scheme, _, host = (given or own).partition("://")
+            with httpx.Client(base_url=own) as client:
+                for n in range(5):
+                    sign_in(f"nobody {n} {given}", "203.0.113.7")
+                return [sign_in("ada", f"203.0.113.{n}") for n in (7, 8)]
+
+    with open_stores(layout, Settings(), clock=SystemClock()) as (stores, accounts):
+        accounts.set_user("ada", ConsoleRole.ADMIN, password=PASSWORD)
+
+        assert codes("https://console.example") == [401, 303]
+        assert codes("") == [401, 401]
