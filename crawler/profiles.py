@@ -20,7 +20,7 @@ from render.behaviours.catalog import load_behaviours
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"
 EXTENDS = "extends"
-CONFIG_TABLES = ("operator", "seed", "archive", "crawl", "serve", "watch", "webhooks")  # no settings
+CONFIG_TABLES = ("operator", "oidc", "seed", "archive", "crawl", "serve", "watch", "webhooks")  # no settings
 CHAIN_LIMIT = 5
 SIZE_LIMIT_BYTES = 10_000_000
 SHEETS = ("sheets", "sheet")

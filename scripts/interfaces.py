@@ -13,6 +13,7 @@ from crawler.status.collection_status import CollectionHoldings, CollectionStatu
 from crawler.status.status_server import families
 from playback.web.registry.registry_api import api_description
 from scripts.command_tree import walk_commands
+from weboid.console.api import create_api
 
 NONE = "\N{EN DASH}"  # an empty cell
 _METRICS = """\
@@ -135,6 +136,29 @@ def archive_openapi_page() -> str:
     return _openapi_page(_ARCHIVE, archive_description())
 
 
+_CONSOLE = """\
+# Console API: requests and responses
+
+Made from the API's own description by `python -m scripts.reference`: [OpenAPI 3.1](console-openapi.json), which `weboid console` sends at `/api/v1/openapi.json`; paths are below `/api/v1`. [Accounts](../how-to/accounts.md) explains tokens and roles.
+"""
+
+
+def console_description() -> dict[str, Any]:
+    """Return the OpenAPI document of the console's API; it needs no stores."""
+    nothing: Any = None
+    return create_api(nothing, nothing).openapi()
+
+
+def console_document() -> str:
+    """Return the console API's OpenAPI document, as the server sends it."""
+    return json.dumps(console_description(), indent=1, ensure_ascii=False) + "\n"
+
+
+def console_openapi_page() -> str:
+    """Return the console API's OpenAPI document as a page."""
+    return _openapi_page(_CONSOLE, console_description())
+
+
 def openapi_page() -> str:
     """Return the registry API's OpenAPI document as a page."""
     return _openapi_page(_OPENAPI, api_description())
@@ -144,7 +168,8 @@ def _openapi_page(head: str, document: dict[str, Any]) -> str:
     lines = [head]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            lines += [f"## `{method.upper()} {path}`", "", f"{operation['summary']}.", ""]
+            role = f" Role: {operation['x-role']}." if "x-role" in operation else ""
+            lines += [f"## `{method.upper()} {path}`", "", f"{operation['summary']}.{role}", ""]
             lines += _parameters(operation.get("parameters", []))
             if body := operation.get("requestBody"):
                 lines += [f"The request's body is {_media(body['content'])}.", ""]
@@ -206,8 +231,11 @@ def _kind(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
         return f"[{name}](#{name.lower()})"
-    if "oneOf" in schema:
-        return " or ".join(map(_kind, schema["oneOf"]))
+    for key in ("oneOf", "anyOf"):
+        if key in schema:
+            return " or ".join(map(_kind, schema[key]))
+    if "const" in schema:
+        return f"`{_value(schema['const'])}`" if schema["const"] else "empty"
     if "enum" in schema:
         return ", ".join(f"`{each}`" if each else "empty" for each in map(_value, schema["enum"]))
     kinds = schema.get("type", "anything")

@@ -3,7 +3,7 @@
 docs/reference/cli.md comes from the commands' own help, docs/reference/settings.md from the comments beside the
 settings, docs/reference/link-states.md and its picture from the tables of the link registry, the table in
 docs/how-to/archives.md from that of the web's archives, the pages of metrics, environment variables, JSON outputs
-and the registry's API from the code. A test fails when they are behind.
+and the APIs of the registry and the console from the code. A test fails when they are behind.
 """
 
 import ast
@@ -209,6 +209,8 @@ PAGES = {
     "pictures/link-states.svg": link_state_diagram.picture,
     "reference/archive-openapi.md": interfaces.archive_openapi_page,
     "reference/cli.md": cli_page,
+    "reference/console-openapi.json": interfaces.console_document,
+    "reference/console-openapi.md": interfaces.console_openapi_page,
     "reference/environment.md": interfaces.environment_page,
     "reference/json.md": json_outputs.page,
     "reference/link-states.md": link_states.page,

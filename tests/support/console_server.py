@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
+from starlette.types import ASGIApp
 
 from core.clock import SystemClock
 from core.config.settings import Settings
@@ -77,25 +78,34 @@ def serve_console(layout: Layout) -> Iterator[Console]:
         for role, name in NAMES.items():
             accounts.set_user(name, ConsoleRole(role))
         sessions = {role: accounts.use_link(accounts.make_link(name)) for role, name in NAMES.items()}
-        listener = open_listener("127.0.0.1", 0)
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        app = create_app(
-            stores, accounts, origin=address, name="Example Library", front_origin="https://archive.example"
-        )
-        ready, done = threading.Event(), asyncio.Event()
-
-        async def serve() -> None:
-            async with running(HttpServer(app, ConnectionLimits(64), timeout_graceful_shutdown=1), listener):
-                ready.set()
-                await done.wait()
-
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-        thread.start()
-        ready.wait(30)
-        try:
+        with serving(
+            lambda origin: create_app(
+                stores, accounts, origin=origin, name="Example Library", front_origin="https://archive.example"
+            )
+        ) as address:
             yield Console(address, layout, stores, accounts, sessions)
-        finally:
-            loop.call_soon_threadsafe(done.set)
-            thread.join(30)
-            loop.close()
+
+
+@contextmanager
+def serving(make_app: Callable[[str], ASGIApp]) -> Iterator[str]:
+    """Serve the application that is made for an origin until the end of the block; the origin."""
+    listener = open_listener("127.0.0.1", 0)
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    app = make_app(address)
+    ready, done = threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with running(HttpServer(app, ConnectionLimits(64), timeout_graceful_shutdown=1), listener):
+            ready.set()
+            await done.wait()
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    ready.wait(30)
+    try:
+        yield address
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join(30)
+        loop.close()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -32,6 +33,9 @@ COMMAND_TABLES: Final = {
 }
 OPERATOR_KEYS: Final = ("contact", "purpose_page", "addresses", "recrawl", "name")
 WEBHOOK_EVENTS: Final = ("page.archived", "page.changed", "crawl.finished", "link.died", "qa.failed", "disk.low")
+PROVIDER_KEYS: Final = ("issuer", "client_id", "secret_file", "scopes", "role_claim", "roles", "default_role")
+_ROLES: Final = ("reader", "reviewer", "curator", "operator", "admin")  # of the console's accounts
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _SEED_KEYS: Final = {
     "url": "",
     "scope": "kind",
@@ -94,19 +98,42 @@ class CollectionConfig:
         """Return the table ``[operator]``. Raises ConfigError if it holds anything but texts."""
         table = self.document.get("operator", {})
         if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
-            raise ConfigError(f"{self._place('operator')}: [operator] must hold texts only.")
+            raise ConfigError(f"{self.place('operator')}: [operator] must hold texts only.")
         for key in table.keys() - set(OPERATOR_KEYS):
             raise ConfigError(
-                f"{self._place('operator', key)}: [operator] has no key {key!r}. Known are: {', '.join(OPERATOR_KEYS)}."
+                f"{self.place('operator', key)}: [operator] has no key {key!r}. Known are: {', '.join(OPERATOR_KEYS)}."
             )
         return table
+
+    def provider(self) -> dict[str, Any]:
+        """Return the table ``[oidc]``, empty without one. Raises ConfigError."""
+        table = self.document.get("oidc", {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{self.place('oidc')}: [oidc] must be a table.")
+        for key, value in table.items():
+            where = f"{self.place('oidc', key)}: [oidc] {key}"
+            if key not in PROVIDER_KEYS:
+                raise ConfigError(f"{where} is not known. Known are: {', '.join(PROVIDER_KEYS)}.")
+            if not isinstance(value, dict if key == "roles" else str):
+                raise ConfigError(f"{where} must be {'a table of roles' if key == 'roles' else 'a text'}.")
+            for role in value.values() if isinstance(value, dict) else [value] if key == "default_role" else []:
+                if role not in _ROLES:
+                    raise ConfigError(f"{where}: the role {role!r} is not one of {', '.join(_ROLES)}.")
+        for key in ("issuer", "client_id") if "oidc" in self.document else ():
+            if not table.get(key):
+                raise ConfigError(f"{self.place('oidc')}: [oidc] needs {key}.")
+        if table and not is_secure_address(table["issuer"]):
+            raise ConfigError(f"{self.place('oidc', 'issuer')}: the issuer must be an https address.")
+        if table and not (table.get("roles") or table.get("default_role")):
+            raise ConfigError(f"{self.place('oidc')}: [oidc] gives nobody a role: set roles or default_role.")
+        return dict(table)
 
     def options(self, command: str) -> dict[str, Any]:
         """Return the option defaults of a command, such as ``wiki watch``. Raises ConfigError."""
         name = COMMAND_TABLES.get(command, "")
         table = self.document.get(name, {}) if name else {}
         if not isinstance(table, dict):
-            raise ConfigError(f"{self._place(name)}: [{name}] must be a table.")
+            raise ConfigError(f"{self.place(name)}: [{name}] must be a table.")
         return table
 
     def check_options(self, command: str, known: Mapping[str, str]) -> dict[str, Any]:
@@ -116,41 +143,41 @@ class CollectionConfig:
             if key not in known:
                 near = get_close_matches(key, known, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
-                where = self._place(COMMAND_TABLES[command], key)
+                where = self.place(COMMAND_TABLES[command], key)
                 raise ConfigError(f"{where}: `weboid {command}` has no option {key!r}.{hint}")
         return {known[key]: value for key, value in table.items()}
 
     def option_place(self, command: str, key: str) -> str:
         """Return file, line and key of an option's default, for errors."""
         table = COMMAND_TABLES[command]
-        return f"{self._place(table, key)}: [{table}] {key}"
+        return f"{self.place(table, key)}: [{table}] {key}"
 
     def webhooks(self) -> tuple[WebhookConfig, ...]:
         """Return the tables ``[[webhooks]]``, each URL once. Raises ConfigError, with the line of a wrong one."""
         tables = self.document.get("webhooks", [])
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-            raise ConfigError(f"{self._place('webhooks')}: a webhook must be a table [[webhooks]].")
+            raise ConfigError(f"{self.place('webhooks')}: a webhook must be a table [[webhooks]].")
         hooks: dict[str, WebhookConfig] = {}
         for number, table in enumerate(tables):
             for key in table.keys() - {"url", "events", "secret_file"}:
-                where = self._place("webhooks", key, number)
+                where = self.place("webhooks", key, number)
                 raise ConfigError(f"{where}: a webhook has no {key!r}. Known are: url, events, secret_file.")
             events = table.get("events", list(WEBHOOK_EVENTS))
             if not isinstance(events, list) or not events or not set(map(str, events)) <= set(WEBHOOK_EVENTS):
-                where = self._place("webhooks", "events", number)
+                where = self.place("webhooks", "events", number)
                 raise ConfigError(f"{where}: events must be a list of some of {', '.join(WEBHOOK_EVENTS)}.")
             if not isinstance(secret := table.get("secret_file"), str) or not secret:
-                where = self._place("webhooks", "secret_file" if "secret_file" in table else "", number)
+                where = self.place("webhooks", "secret_file" if "secret_file" in table else "", number)
                 raise ConfigError(
                     f'{where}: a webhook needs secret_file = "FILE"; `weboid webhooks add URL` makes one.'
                 )
             try:
                 url = fetch_key(table.get("url", ""), allow_single_label=True)
             except (BadUrlError, TypeError, AttributeError) as error:
-                where = self._place("webhooks", "url" if "url" in table else "", number)
+                where = self.place("webhooks", "url" if "url" in table else "", number)
                 raise ConfigError(f'{where}: a webhook needs url = "https://…": {error}') from error
             if url in hooks:
-                raise ConfigError(f"{self._place('webhooks', 'url', number)}: {url} is configured twice.")
+                raise ConfigError(f"{self.place('webhooks', 'url', number)}: {url} is configured twice.")
             hooks[url] = WebhookConfig(url, self.path.parent / secret, tuple(events))
         return tuple(hooks.values())
 
@@ -158,14 +185,14 @@ class CollectionConfig:
         """Return the tables ``[[seed]]``. Raises ConfigError, with the line of a wrong one."""
         tables = self.document.get("seed", [])
         if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-            raise ConfigError(f"{self._place('seed')}: a seed must be a table [[seed]].")
+            raise ConfigError(f"{self.place('seed')}: a seed must be a table [[seed]].")
         return tuple(self._seed(number, table) for number, table in enumerate(tables))
 
     def _seed(self, number: int, table: Mapping[str, Any]) -> SeedConfig:
         scope: dict[str, Any] = {}
         url = ""
         for key, value in table.items():
-            where = self._place("seed", key, number)
+            where = self.place("seed", key, number)
             if key not in _SEED_KEYS:
                 near = get_close_matches(key, _SEED_KEYS, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
@@ -178,10 +205,10 @@ class CollectionConfig:
             except (BadUrlError, InputError, TypeError, AttributeError) as error:
                 raise ConfigError(f"{where}: {key} = {value!r} is not valid: {error}") from error
         if not url:
-            raise ConfigError(f'{self._place("seed", "", number)}: a seed needs url = "https://…".')
+            raise ConfigError(f'{self.place("seed", "", number)}: a seed needs url = "https://…".')
         return SeedConfig(url, scope)
 
-    def _place(self, table: str, key: str = "", number: int = 0) -> str:
+    def place(self, table: str, key: str = "", number: int = 0) -> str:
         """Return the file and, where it is known, the line of a key, for errors."""
         heads = -1
         for at, name, line in lines_of(self.text):
@@ -191,6 +218,16 @@ class CollectionConfig:
             if (name == key or not key) and (heads == number or not at.endswith("[]")):
                 return f"{self.path}, line {line}"
         return str(self.path)
+
+
+def is_secure_address(address: Any) -> bool:
+    """Return True for an https address, and for http on this machine."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except (ValueError, AttributeError, TypeError):
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK))
 
 
 def _seed_value(key: str, value: Any) -> Any:
@@ -246,7 +283,7 @@ def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None
 
 def config_faults(config: CollectionConfig) -> Iterator[str]:
     """Yield what is wrong with the tables that no profile has; options are checked by their commands."""
-    for check in (config.operator, config.seeds, config.webhooks):
+    for check in (config.operator, config.provider, config.seeds, config.webhooks):
         try:
             check()
         except ConfigError as error:

@@ -18,7 +18,7 @@ from crawler.jobs.crawl_job import toml_value
 from crawler.profile_check import profile_faults
 from crawler.profiles import builtin_profiles, load_chain, load_profile
 from links.archives.adapters import check_archive_names
-from weboid.app.collection_config import COMMAND_TABLES, WEBHOOK_EVENTS, config_faults, read_config
+from weboid.app.collection_config import COMMAND_TABLES, PROVIDER_KEYS, WEBHOOK_EVENTS, config_faults, read_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator
 from weboid.cli.setup import check_profiles, presets_command, print_settings
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
@@ -190,6 +190,7 @@ def config_schema() -> dict[str, Any]:
             {
                 "extends": {"type": "string", "examples": builtin_profiles()},
                 "operator": _table(operator),
+                "oidc": _table({key: {"type": "object" if key == "roles" else "string"} for key in PROVIDER_KEYS}),
                 "seed": {"type": "array", "items": {**_table(seed), "required": ["url"]}},
                 "webhooks": {"type": "array", "items": {**_table(webhook), "required": ["url", "secret_file"]}},
                 **{name: {"type": "object"} for name in COMMAND_TABLES.values()},

@@ -99,7 +99,7 @@ class AccountStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock, self._answering = threading.Lock(), threading.Lock()
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
         self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {_SCHEMA}")
@@ -195,7 +195,7 @@ class AccountStore:
         raise SignInError("Name or password is wrong.")
 
     def sign_in_subject(self, subject: str, name: str, role: ConsoleRole) -> str:
-        """Return a session of the account with that subject of an identity provider; a new one gets `role`."""
+        """Return a session of the account with that subject of an identity provider, which gets `role`."""
         with self._rows() as rows:
             found = rows.execute("SELECT name FROM users WHERE subject = ?", (subject,)).fetchone()
             if found is None:
@@ -204,6 +204,8 @@ class AccountStore:
                     f"{name[:80]} {hashlib.sha256(subject.encode()).hexdigest()[:8]}" if taken else name[:_NAME_LENGTH]
                 )
                 rows.execute("INSERT INTO users VALUES (?, ?, '', ?, ?)", (name, role, subject, self._now))
+            else:
+                rows.execute("UPDATE users SET role = ? WHERE subject = ?", (role, subject))
             return self._begin(rows, found["name"] if found is not None else name)
 
     def _begin(self, rows: sqlite3.Connection, name: str) -> str:
@@ -325,15 +327,17 @@ class AccountStore:
         Raises InputError if the key was used for another request.
         """
         digests = (_digest(key), _digest(request))
-        with self._rows() as rows:
-            rows.execute("DELETE FROM answers WHERE moment < ?", (self._now - int(KEY_AGE.total_seconds()),))
-            found = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()
-        if found is None:
-            answer = perform()
+        with self._answering:  # a repetition that comes while the first is carried out waits for its answer
             with self._rows() as rows:
-                stored = (*digests, json.dumps(answer, default=str), self._now)
-                rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", stored)
-            return answer
+                rows.execute("DELETE FROM answers WHERE moment < ?", (self._now - int(KEY_AGE.total_seconds()),))
+                found = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()
+            if found is None:
+                answer = perform()
+                kept = {name: value for name, value in answer.items() if name != "token"}  # no secret is stored
+                with self._rows() as rows:
+                    stored = (*digests, json.dumps(kept, default=str), self._now)
+                    rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", stored)
+                return answer
         if found["request"] != digests[1]:
             raise InputError("This Idempotency-Key was used for another request: use a new one.")
         return dict(json.loads(found["answer"]))

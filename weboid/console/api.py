@@ -8,19 +8,22 @@ import asyncio
 import hashlib
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query, Request, Response
+from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from core.errors import InputError, TransientError, UnavailableError, WeboidError
 from core.urls import fetch_key
-from crawler.frontier.base import JOB_ORDER, POLICY_ORDER, HostOrder, ItemState
+from crawler.frontier.base import JOB_ORDER, POLICY_ORDER, STOP_ORDER, HostOrder, ItemState
 from crawler.frontier.frontier_export import record_facts
 from crawler.jobs.crawl_job import parse_job
 from crawler.policy.policy_entries import read_entries
@@ -83,6 +86,30 @@ def perform(
     return answer
 
 
+class TaggedRoute(APIRoute):
+    """Route whose JSON has an ETag; a client that has it gets 304."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler with that."""
+        handle = super().get_route_handler()
+
+        async def tagged(request: Request) -> Response:
+            response = await handle(request)
+            if not isinstance(response, JSONResponse) or response.status_code != 200:
+                return response
+            headers = {"ETag": _tag(bytes(response.body)), "Cache-Control": "private, no-cache"}
+            if headers["ETag"] in request.headers.get("if-none-match", ""):
+                return Response(status_code=304, headers=headers)
+            response.headers.update(headers)
+            return response
+
+        return tagged
+
+
+def _tag(body: bytes) -> str:
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
 def create_api(stores: ConsoleStores, accounts: AccountStore) -> FastAPI:
     """Create the application that is mounted at `API_PATH`; middleware sets ``request.state.user``."""
     api = FastAPI(
@@ -97,13 +124,16 @@ def create_api(stores: ConsoleStores, accounts: AccountStore) -> FastAPI:
             for code, text in (
                 (401, "Not signed in"),
                 (403, "Role or scope is missing"),
+                (422, "The request is not valid"),
                 (503, "A store is not available"),
             )
         },
     )
+    resources = ApiResources(stores, accounts)
+    changes = threading.Lock()
     for each in OPERATIONS.values():
-        _add_operation(api, each, stores, accounts)
-    api.include_router(ApiResources(stores, accounts).routes())
+        _add_operation(api, each, resources, changes)
+    api.include_router(resources.routes())
 
     def http_problem(_request: Request, error: Exception) -> Response:
         assert isinstance(error, StarletteHTTPException)
@@ -127,17 +157,35 @@ def create_api(stores: ConsoleStores, accounts: AccountStore) -> FastAPI:
     return api
 
 
-def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleStores, accounts: AccountStore) -> None:
-    """Add the route of an operation, whose body are its fields."""
+def _add_operation(
+    api: FastAPI, operation: ConsoleOperation, resources: "ApiResources", changes: threading.Lock
+) -> None:
+    """Add the route of an operation, whose body are its fields; `changes` is held while a resource is compared."""
+    read_state = resources.states.get(operation.path.split("/")[1])
 
-    def endpoint(fields: Any, user: SignedInUser, idempotency_key: str | None) -> dict[str, Any]:
+    def endpoint(
+        fields: Any, user: SignedInUser, response: Response, idempotency_key: str | None, if_match: str | None
+    ) -> dict[str, Any]:
         def act() -> dict[str, Any]:
-            return perform(operation, stores, accounts, user, fields)
+            if if_match is None or if_match == "*":
+                return perform(operation, resources.stores, resources.accounts, user, fields)
+            if read_state is None:
+                raise HTTPException(
+                    400, "If-Match has no meaning here: this operation changes no resource with an ETag."
+                )
+            with changes:
+                if _tag(bytes(JSONResponse(jsonable_encoder(read_state())).body)) not in if_match:
+                    raise HTTPException(412, "The resource has changed since you read it. Read it again.")
+                return perform(operation, resources.stores, resources.accounts, user, fields)
 
         if idempotency_key is None:
-            return act()
-        request = f"{operation.name} {fields.model_dump_json()}"
-        return accounts.answer_once(f"{user.name} {idempotency_key}", request, act)
+            answer = act()
+        else:
+            request = f"{operation.name} {fields.model_dump_json()}"
+            answer = resources.accounts.answer_once(f"{user.name} {idempotency_key}", request, act)
+        if "location" in answer:
+            response.headers["Location"] = answer["location"]
+        return answer
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     key = Annotated[str | None, Header(min_length=1, max_length=200)]
@@ -147,7 +195,9 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
             inspect.Parameter(
                 "user", keyword, annotation=Annotated[SignedInUser, Depends(require(operation.role, operation.name))]
             ),
+            inspect.Parameter("response", keyword, annotation=Response),
             inspect.Parameter("idempotency_key", keyword, annotation=key, default=None),
+            inspect.Parameter("if_match", keyword, annotation=key, default=None),
         ]
     )
     summary, _, text = (operation.perform.__doc__ or "").partition("\n")
@@ -161,17 +211,8 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
         description=f"{text.strip()}\n\nRole: {operation.role}.".strip(),
         tags=[operation.path.split("/")[1]],
         response_model=dict[str, Any],
+        openapi_extra={"x-role": str(operation.role)},
     )
-
-
-def _tagged(request: Request, value: Any) -> Response:
-    """Return the value as JSON with its ETag; 304 when the client has it."""
-    body = json.dumps(value, ensure_ascii=False, default=str).encode()
-    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    if tag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type="application/json")
 
 
 _Reader = Annotated[SignedInUser, Depends(require(ConsoleRole.READER, "read"))]
@@ -181,18 +222,26 @@ class ApiResources:
     """Resources to read; each method is a route."""
 
     def __init__(self, stores: ConsoleStores, accounts: AccountStore) -> None:
-        self._stores = stores
-        self._accounts = accounts
+        self.stores = self._stores = stores
+        self.accounts = self._accounts = accounts
+        # What If-Match is compared with, by the first step of an operation's path.
+        self.states: dict[str, Callable[[], Any]] = {
+            "crawl": self.read_crawl,
+            "policy": self.list_policy,
+            "users": self.list_users,
+        }
 
     def routes(self) -> APIRouter:
         """Return the routes."""
-        router = APIRouter()
+        router = APIRouter(route_class=TaggedRoute)
         for path, read, role in (
             ("/me", self.who_am_i, ConsoleRole.READER),
+            ("/crawl", self.read_crawl, ConsoleRole.READER),
             ("/status", self.read_status, ConsoleRole.READER),
             ("/captures", self.list_captures, ConsoleRole.READER),
             ("/captures/{page_id}", self.read_capture, ConsoleRole.READER),
             ("/queue", self.list_queue, ConsoleRole.READER),
+            ("/queue/items", self.scan_queue, ConsoleRole.READER),
             ("/queue/item", self.read_item, ConsoleRole.READER),
             ("/hosts", self.list_hosts, ConsoleRole.READER),
             ("/crawls", self.list_crawls, ConsoleRole.READER),
@@ -208,9 +257,11 @@ class ApiResources:
                 path,
                 read,
                 operation_id=read.__name__,
+                summary=(read.__doc__ or "").partition("\n")[0].rstrip("."),
                 tags=[path.split("/")[1]],
                 response_model=None,
                 dependencies=[Depends(require(role, "read"))],
+                openapi_extra={"x-role": str(role)},
             )
         return router
 
@@ -218,9 +269,17 @@ class ApiResources:
         """Return name, role and scopes of the caller."""
         return {"name": user.name, "role": user.role, "scopes": user.scopes}
 
-    def read_status(self, request: Request) -> Response:
+    def read_crawl(self) -> dict[str, Any]:
+        """Return whether the crawl is paused, and why, and whether its runs are stopping."""
+        frontier = self._stores.frontier()
+        if frontier is None:
+            return {"paused": None, "stopping": False}
+        paused = frontier.stats(self._stores.clock.now()).paused
+        return {"paused": paused, "stopping": "" in frontier.orders(STOP_ORDER)}
+
+    def read_status(self) -> Any:
         """Return counts, rates and sizes of crawl and collection."""
-        return _tagged(request, json_value(asdict(self._stores.status.status())))
+        return json_value(asdict(self._stores.status.status()))
 
     def list_captures(self, user: _Reader, q: str = "", cursor: str = "") -> dict[str, Any]:
         """Return captures, the newest first; `q` as in the console's search: words, or host:, url:, title:."""
@@ -230,13 +289,13 @@ class ApiResources:
         following = str(found.older) if found.older else None
         return {"captures": [_capture(each) for each in found.pages], "next": following}
 
-    def read_capture(self, request: Request, page_id: str, user: _Reader) -> Response:
+    def read_capture(self, page_id: str, user: _Reader) -> dict[str, Any]:
         """Return the manifest of a capture."""
         page = self._stores.pages(user).with_ids([page_id]).get(page_id)
         manifest = None if page is None else self._stores.records(user).manifest(page)
         if page is None or manifest is None:
             raise HTTPException(404, "There is no such capture.")
-        return _tagged(request, {**_capture(page), "manifest": json.loads(manifest.to_json())})
+        return {**_capture(page), "manifest": json.loads(manifest.to_json())}
 
     def list_queue(
         self, state: ItemState = ItemState.QUEUED, host: str | None = None, limit: _Limit = 50
@@ -246,6 +305,14 @@ class ApiResources:
         records = [] if frontier is None else list(frontier.ls(state, limit=limit, host=host))
         total = 0 if frontier is None else frontier.counts()[state]
         return {"items": [record_facts(each) for each in records], "total": total}
+
+    def scan_queue(
+        self, state: ItemState = ItemState.QUEUED, cursor: str = "", limit: _Limit = 1_000
+    ) -> dict[str, Any]:
+        """Return all items in a state, in no order: go on with `next` as the cursor until it is null."""
+        frontier = self._stores.frontier()
+        records, following = ([], "") if frontier is None else frontier.scan(state, cursor=cursor, limit=limit)
+        return {"items": [record_facts(each) for each in records], "next": following or None}
 
     def read_item(self, url: str, user: _Reader) -> dict[str, Any]:
         """Return the state of a URL in the queue, and its newest capture: what follows a saved URL."""
@@ -292,7 +359,9 @@ class ApiResources:
         found = await asyncio.to_thread(check_setup, self._stores.layout.root, self._stores.settings)
         return {"checks": [json_value(asdict(each)) for each in found]}
 
-    def read_audit(self, cursor: int | None = None, limit: _Limit = 50) -> dict[str, Any]:
+    def read_audit(
+        self, cursor: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None, limit: _Limit = 50
+    ) -> dict[str, Any]:
         """Return the audit log, the newest first."""
         entries = self._accounts.log_entries(before=cursor, limit=limit)
         return {"entries": entries, "next": entries[-1]["id"] if len(entries) == limit else None}

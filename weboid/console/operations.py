@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,6 +26,7 @@ from links.feedback import replacements
 from links.feedback.marks import LinkMark, MarkKind, apply_marks, check_mark, put_marks
 from links.feedback.reporter_limits import ActLimit, LimitedAct
 from links.registry.bot_edits import edits_by_id
+from links.registry.database import RegistryStore
 from links.registry.wikis import change_wiki, known_wiki, parse_wiki
 from playback.access import takedowns as decided_takedowns
 from playback.access.levels import Level, LevelActor, target_of
@@ -42,6 +44,7 @@ _UNLIMITED = {LimitedAct.REMOVE: ActLimit(0, None)}
 
 Reason = Annotated[str, Field(max_length=500)]
 Url = Annotated[str, Field(min_length=1, max_length=8_000)]
+Number = Annotated[int, Field(ge=0, lt=1 << 63)]
 LaneName = Literal["now", "high", "standard"]
 
 
@@ -65,6 +68,15 @@ class OperationContext:
         if frontier is None:
             raise UnavailableError("There is no queue yet: save a URL, or start a crawl.")
         return frontier
+
+    @property
+    def registry(self) -> RegistryStore:
+        """Return the registry of links; UnavailableError: the collection has none yet."""
+        if not self.stores.registry.is_there():
+            raise UnavailableError(
+                "There is no registry of links yet: `weboid wiki add` or `weboid links import` makes one."
+            )
+        return self.stores.registry.store()
 
 
 class OperationFields(BaseModel):
@@ -124,7 +136,8 @@ def save_capture(context: OperationContext, fields: SaveFields) -> dict[str, Any
     lane = Lane[fields.lane.upper()]
     added = context.frontier.add([NewItem(url, lane)], now=context.now, again=timedelta(0))
     state = "queued" if added.added or added.requeued else "already queued"
-    return {"url": url, "state": state, "message": f"{url} is {state}."}
+    location = f"/api/v1/queue/item?url={quote(url, safe='')}"
+    return {"url": url, "state": state, "location": location, "message": f"{url} is {state}."}
 
 
 class CrawlFields(OperationFields):
@@ -423,7 +436,7 @@ def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str,
 class LiftFields(OperationFields):
     """Take-down to lift."""
 
-    number: int
+    number: Number
     reason: Reason = "lifted in the console"
 
 
@@ -499,7 +512,7 @@ def mark_links(context: OperationContext, fields: MarkFields) -> dict[str, Any]:
         )
         for pattern in patterns[:URLS_LIMIT]
     ]
-    store = context.stores.registry.store()
+    store = context.registry
     with store.writing() as rows:
         put_marks(rows, made)
     tally = apply_marks(store, context.stores.clock)
@@ -515,7 +528,7 @@ class UrlFields(OperationFields):
 @operation("/links/replacements/remove", ConsoleRole.CURATOR)
 def remove_replacement(context: OperationContext, fields: UrlFields) -> dict[str, Any]:
     """Remove the proposed replacement of a link."""
-    with context.stores.registry.store().writing() as rows:
+    with context.registry.writing() as rows:
         address = replacements.remove_replacement(rows, fields.url, bytes(16), context.now, limits=_UNLIMITED)
     return {"url": fields.url, "address": address, "message": f"The proposal {address} was removed."}
 
@@ -530,7 +543,7 @@ class BotFields(OperationFields):
 @operation("/bot", ConsoleRole.OPERATOR)
 def set_bot(context: OperationContext, fields: BotFields) -> dict[str, Any]:
     """Switch a wiki's bot on or off; a run in progress stops at its next batch of pages."""
-    store = context.stores.registry.store()
+    store = context.registry
     with store.writing() as rows:
         wiki = known_wiki(rows, parse_wiki(fields.wiki))
         settings = settings_of_wiki(wiki)
@@ -549,7 +562,7 @@ def set_bot(context: OperationContext, fields: BotFields) -> dict[str, Any]:
 class ReviewFields(OperationFields):
     """Review of an edit that people undid."""
 
-    edit: int
+    edit: Number
     verdict: Literal["accept", "decline"] = Field(description="accept: the revert was right; decline: the edit was.")
     reason: Reason = ""
 
@@ -557,7 +570,7 @@ class ReviewFields(OperationFields):
 @operation("/bot/reviews", ConsoleRole.REVIEWER)
 def review_edit(context: OperationContext, fields: ReviewFields) -> dict[str, Any]:
     """Accept or decline the revert of an edit."""
-    store = context.stores.registry.store()
+    store = context.registry
     with store.reading() as rows:
         edit = edits_by_id(rows, [fields.edit]).get(fields.edit)
     if edit is None:
@@ -628,7 +641,7 @@ def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
 class TokenNumberFields(OperationFields):
     """An API token."""
 
-    id: int
+    id: Number
 
 
 @operation("/tokens/remove", ConsoleRole.READER)

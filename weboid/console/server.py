@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.clock import Clock
@@ -34,21 +34,32 @@ from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
+from playback.web.client_address import ClientAddresses, parse_networks, reader_prefix
 from playback.web.i18n import SOURCE, localized_path, split_prefix, translate
 from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers
 from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database
+from weboid.app.collection_config import read_config
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInError
 from weboid.console.api import API_PATH, create_api, perform, problem
+from weboid.console.oidc import (
+    BEGIN_PATH,
+    CALLBACK_PATH,
+    IdentityProvider,
+    ProviderIdentity,
+    ProviderRoutes,
+    ProviderSettings,
+    read_provider,
+)
 from weboid.console.operations import OPERATIONS
 from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path, pages_app
 
 COOKIE = "weboid_console"
 BODY_BYTES = 4 << 20
 _FORM = ("application/x-www-form-urlencoded",)
-_OPEN = ("/sign-in", "/enter", "/static/", "/healthz")  # paths for everybody
-_ACTION_PATHS = ("/do/", "/sign-in", "/enter", "/sign-out", "/healthz")
+_OPEN = ("/sign-in", "/enter", "/oidc/", "/static/", "/healthz")  # paths for everybody
+_ACTION_PATHS = ("/do/", "/sign-in", "/enter", "/oidc/", "/sign-out", "/healthz")
 _SAFE = ("GET", "HEAD")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -121,21 +132,35 @@ class UserMiddleware:
 class ConsoleForms:
     """Sign-in and sign-out, sign-in links, and the forms of operations."""
 
-    def __init__(self, stores: ConsoleStores, accounts: AccountStore, frame: ConsoleFrame, *, is_secure: bool) -> None:
+    def __init__(
+        self,
+        stores: ConsoleStores,
+        accounts: AccountStore,
+        frame: ConsoleFrame,
+        *,
+        provider: IdentityProvider | None,
+        addresses: ClientAddresses,
+        is_secure: bool,
+    ) -> None:
         self._stores = stores
         self._accounts = accounts
         self._frame = frame
+        self._provider = provider
+        self._addresses = addresses
         self._is_secure = is_secure
 
     def app(self) -> Starlette:
         """Return the application of these routes."""
-        routes = [
+        routes: list[BaseRoute] = [
             Route("/sign-in", self.sign_in, methods=["GET", "POST"]),
             Route("/enter", self.enter, methods=["GET", "POST"]),
             Route("/do/sign_out", self.sign_out, methods=["POST"]),
             Route("/do/{name}", self.act, methods=["POST"]),
             Route("/healthz", lambda _: JSONResponse({"status": "ok"})),
         ]
+        if self._provider is not None:
+            enter, refuse = self._enter_identity, self._show_sign_in
+            routes += ProviderRoutes(self._provider, enter, refuse, is_secure=self._is_secure).routes()
         return Starlette(routes=routes, middleware=[Middleware(LanguageMiddleware, default=SOURCE)])
 
     async def sign_in(self, request: Request) -> Response:
@@ -144,7 +169,7 @@ class ConsoleForms:
         if request.method == "POST":
             fields = await _form(request)
             name, password = (fields.get(key, [""])[0] for key in ("name", "password"))
-            peer = request.client.host if request.client else ""
+            peer = reader_prefix(self._addresses.address_of(request))
             try:
                 secret = await run_in_threadpool(self._accounts.sign_in, name[:100], password[:1_000], peer=peer)
             except SignInError as refused:
@@ -156,7 +181,15 @@ class ConsoleForms:
 
     def _show_sign_in(self, request: Request, error: str, code: int, link: str = "") -> Response:
         request.state.user = SignedInUser("", ConsoleRole.READER)
-        return self._frame("sign_in.html", request, code, section=None, error=error and translate(error), link=link)
+        return self._frame(
+            "sign_in.html",
+            request,
+            code,
+            section=None,
+            error=error and translate(error),
+            link=link,
+            provider_path=localized_path(BEGIN_PATH) if self._provider is not None else "",
+        )
 
     async def enter(self, request: Request) -> Response:
         """Begin the session of a sign-in link, after a click: programs that preview links do not use it up."""
@@ -168,8 +201,15 @@ class ConsoleForms:
         except SignInError as refused:
             return self._show_sign_in(request, str(refused), 401)
 
-    def _begin(self, secret: str) -> Response:
-        response = RedirectResponse(console_path(), 303)
+    def _enter_identity(self, identity: ProviderIdentity) -> Response:
+        secret = self._accounts.sign_in_subject(identity.subject, identity.name, identity.role)
+        self._accounts.log(identity.name, "sign_in", {"subject": identity.subject}, "done")
+        address = console_path()
+        page = f'<!doctype html><meta http-equiv="refresh" content="0;url={address}"><a href="{address}">Weboid</a>'
+        return self._begin(secret, Response(page, media_type="text/html"))
+
+    def _begin(self, secret: str, response: Response | None = None) -> Response:
+        response = response or RedirectResponse(console_path(), 303)
         response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=self._is_secure, path="/")
         return response
 
@@ -222,7 +262,15 @@ def _own_path(back: str) -> str:
     return back if is_own and f"{CONSOLE_PATH}" in parts.path else console_path()
 
 
-def create_app(stores: ConsoleStores, accounts: AccountStore, *, origin: str, name: str, front_origin: str) -> ASGIApp:
+def create_app(
+    stores: ConsoleStores,
+    accounts: AccountStore,
+    *,
+    origin: str,
+    name: str = "",
+    front_origin: str = "",
+    oidc: ProviderSettings | None = None,
+) -> ASGIApp:
     """Create the application for browsers that know it as `origin`."""
     frame = ConsoleFrame(
         archive_name=name,
@@ -231,7 +279,12 @@ def create_app(stores: ConsoleStores, accounts: AccountStore, *, origin: str, na
         has_registry=stores.registry.is_there,
     )
     api = create_api(stores, accounts)
-    forms = ConsoleForms(stores, accounts, frame, is_secure=origin.startswith("https:")).app()
+    provider = IdentityProvider(oidc, f"{origin}{CALLBACK_PATH}", stores.clock) if oidc is not None else None
+    is_secure = origin.startswith("https:")
+    behind = read_config(stores.layout.root).options("serve").get("behind", ())
+    local = ("127.0.0.0/8", "::1") if is_secure else ()  # the proxy that has the certificate
+    addresses = ClientAddresses(parse_networks((*behind, *local)))
+    forms = ConsoleForms(stores, accounts, frame, provider=provider, addresses=addresses, is_secure=is_secure).app()
     pages = pages_app(stores, frame, accounts)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
@@ -272,7 +325,8 @@ async def serve_console(
     listener = open_listener(host, port)
     shown_host = f"[{host}]" if ":" in host else host
     origin = origin or f"http://{shown_host}:{listener.getsockname()[1]}"
-    app = create_app(stores, accounts, origin=origin, name=titles[0], front_origin=titles[1])
+    oidc = read_provider(read_config(stores.layout.root))
+    app = create_app(stores, accounts, origin=origin, name=titles[0], front_origin=titles[1], oidc=oidc)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

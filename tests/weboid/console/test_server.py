@@ -1,0 +1,230 @@
+"""The console's server: sign-in, sessions, forms, roles, and who may not."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.layout import Layout
+from tests.support.console_server import serving
+from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
+from weboid.console.operations import OPERATIONS
+from weboid.console.server import COOKIE, create_app, open_stores
+
+PASSWORD = "correct horse battery"
+URL = "https://saved.example/"
+
+
+class MovedClock(SystemClock):
+    """The machine's clock, that a test moves."""
+
+    ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        """Return the moved time."""
+        return super().now() + self.ahead
+
+
+@dataclass
+class Served:
+    """A served console with an account of each role, named after it."""
+
+    origin: str
+    accounts: AccountStore
+    clock: MovedClock
+
+    def client(self, **headers: str) -> httpx.Client:
+        """A browser that is not signed in."""
+        return httpx.Client(base_url=self.origin, headers={"Origin": self.origin, **headers}, timeout=30)
+
+    def signed_in(self, role: str) -> httpx.Client:
+        """A browser with a session of that role."""
+        client = self.client()
+        secret = self.accounts.use_link(self.accounts.make_link(role))
+        client.cookies.set(COOKIE, secret, domain="127.0.0.1")
+        return client
+
+    def token(self, role: str, *scopes: str) -> httpx.Client:
+        """A program with a token of that role."""
+        owner = SignedInUser(role, ConsoleRole(role))
+        secret = self.accounts.add_token("t", owner, ConsoleRole(role), scopes=scopes)
+        return httpx.Client(base_url=self.origin, headers={"Authorization": f"Bearer {secret}"}, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The console of a new collection."""
+    layout = Layout(tmp_path_factory.mktemp("console") / "collection")
+    layout.marker.parent.mkdir(parents=True)
+    layout.frontier_db.parent.mkdir()
+    clock = MovedClock()
+    with open_stores(layout, Settings(), clock=clock) as (stores, accounts):
+        for role in ConsoleRole:
+            accounts.set_user(role, role, password=PASSWORD if role is ConsoleRole.ADMIN else None)
+        with serving(lambda origin: create_app(stores, accounts, origin=origin)) as origin:
+            yield Served(origin, accounts, clock)
+
+
+@pytest.fixture
+def console(whole: Served) -> Iterator[Served]:
+    """The same, at the present."""
+    yield whole
+    whole.clock.ahead = timedelta(0)
+
+
+def csrf_of(client: httpx.Client) -> str:
+    """The token of the session's forms."""
+    found = re.search(r'name="csrf" value="([0-9a-f]+)"', client.get("/console").text)
+    assert found
+    return found[1]
+
+
+def test_a_password_signs_in_and_sign_out_ends_the_session(console: Served) -> None:
+    """The cookie is for this site and no script; after the end it is worth nothing."""
+    with console.client() as client:
+        answer = client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
+        assert {"HttpOnly", "SameSite=strict"} <= set(answer.headers["set-cookie"].split("; "))
+        secret = client.cookies[COOKIE]
+        assert client.get("/console").status_code == 200
+
+        client.post("/do/sign_out", data={"csrf": csrf_of(client)})
+
+        client.cookies.set(COOKIE, secret, domain="127.0.0.1")
+        assert client.get("/console").headers["location"] == "/sign-in"
+
+
+def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
+    """Also with the right password; an unknown name gets the same answers."""
+    with console.client() as client:
+        answers = [client.post("/sign-in", data={"name": "nobody", "password": f"wrong {n}"}) for n in range(6)]
+        console.clock.ahead = timedelta(minutes=16)
+        later = client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
+
+    assert all("Name or password is wrong" in each.text for each in answers[:5])
+    assert "Too many failed attempts" in answers[5].text
+    assert later.status_code == 303
+
+
+def test_a_link_signs_in_once(console: Served) -> None:
+    """After a click, not by being looked at; it is over after half an hour."""
+    key = console.accounts.make_link("admin")
+    late = console.accounts.make_link("admin")
+    with console.client() as client:
+        assert client.get("/enter", params={"key": key}).status_code == 200
+        assert [client.post("/enter", data={"key": key}).status_code for _ in range(2)] == [303, 401]
+        console.clock.ahead = timedelta(minutes=31)
+        assert client.post("/enter", data={"key": late}).status_code == 401
+
+
+def test_forms_of_other_sites_change_nothing(console: Served) -> None:
+    """Another origin, none, another session's token and none: each is refused."""
+    with console.signed_in("operator") as client, console.signed_in("admin") as other:
+        token, foreign = csrf_of(client), csrf_of(other)
+        fields = {"url": "https://forged.example/", "csrf": token}
+        codes = [
+            client.post("/do/save_capture", data=fields, headers={"Origin": "https://evil.example"}).status_code,
+            client.post("/do/save_capture", data=fields, headers={"Origin": "null"}).status_code,
+            client.post("/do/save_capture", data={**fields, "csrf": foreign}).status_code,
+            client.post("/do/save_capture", data={"url": fields["url"]}).status_code,
+            client.post("/api/v1/captures", json={"url": fields["url"]}, headers={"Origin": "null"}).status_code,
+        ]
+        known = client.get("/api/v1/queue/item", params={"url": fields["url"]}).status_code
+
+    assert codes == [403] * 5
+    assert known == 404
+
+
+def test_a_form_returns_to_its_page_and_nowhere_else(console: Served) -> None:
+    """With the operation's message; addresses of other sites lead to the overview."""
+    with console.signed_in("operator") as client:
+        token = csrf_of(client)
+
+        def target(back: str) -> str:
+            fields = {"csrf": token, "back": back, "url": URL}
+            return str(client.post("/do/save_capture", data=fields).headers["location"])
+
+        assert target("/console/crawl?q=1") == "/console/crawl?q=1&done=save_capture"
+        for back in (
+            "https://evil.example/console",
+            "//evil.example/console",
+            "/\\evil.example/console",
+            "/\t/e/console",
+        ):
+            assert target(back) == "/console?done=save_capture"
+
+
+def test_a_session_that_ends_in_the_middle_of_a_form(console: Served) -> None:
+    """The form is not carried out; the browser is led to the sign-in."""
+    with console.signed_in("operator") as client:
+        token = csrf_of(client)
+        console.clock.ahead = timedelta(hours=13)
+        answer = client.post("/do/save_capture", data={"csrf": token, "url": "https://late.example/"})
+
+        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+
+
+def test_a_changed_role_ends_the_sessions(console: Served) -> None:
+    """And a removed account those of its tokens."""
+    console.accounts.set_user("guest", ConsoleRole.OPERATOR)
+    owner = SignedInUser("guest", ConsoleRole.OPERATOR)
+    secret = console.accounts.add_token("t", owner, ConsoleRole.OPERATOR)
+    with console.signed_in("guest") as client:
+        assert client.get("/console").status_code == 200
+        console.accounts.set_user("guest", ConsoleRole.READER)
+        assert client.get("/console").status_code == 303
+    role = console.accounts.token(secret)
+    console.accounts.remove_user("guest")
+
+    assert role is not None
+    assert role.role is ConsoleRole.READER  # a token has no higher role than its owner
+    assert console.accounts.token(secret) is None
+
+
+def test_every_form_needs_its_role(console: Served) -> None:
+    """Each operation, by an account of the role below it."""
+    below = dict(zip(list(ConsoleRole)[1:], ConsoleRole, strict=False))
+    clients: dict[ConsoleRole, tuple[httpx.Client, str]] = {}
+    for role in ConsoleRole:
+        client = console.signed_in(role)
+        clients[role] = client, csrf_of(client)
+    for operation in OPERATIONS.values():
+        if operation.role in below:
+            client, token = clients[below[operation.role]]
+            answer = client.post(f"/do/{operation.name}", data={"csrf": token})
+            assert answer.status_code == 403, operation.name
+        client, token = clients[operation.role]
+        enough: Any = client.post(f"/do/{operation.name}", data={"csrf": token, "unknown": "1"})
+        assert enough.status_code == 422, operation.name
+    for client, _ in clients.values():
+        client.close()
+
+
+def test_failed_sign_ins_behind_a_proxy_are_counted_by_client(tmp_path: Path) -> None:
+    """With an https origin the proxy on this machine names them; without one the header is not believed."""
+    layout = Layout(tmp_path / "collection")
+    layout.databases.mkdir(parents=True)
+
+    def codes(given: str) -> list[int]:
+        def sign_in(name: str, address: str) -> int:
+            headers = {"Host": host, "Origin": f"{scheme}://{host}", "X-Forwarded-For": address}
+            return client.post("/sign-in", data={"name": name, "password": PASSWORD}, headers=headers).status_code
+
+        with serving(lambda own: create_app(stores, accounts, origin=given or own)) as own:
+            scheme, _, host = (given or own).partition("://")
+            with httpx.Client(base_url=own) as client:
+                for n in range(5):
+                    sign_in(f"nobody {n} {given}", "203.0.113.7")
+                return [sign_in("ada", f"203.0.113.{n}") for n in (7, 8)]
+
+    with open_stores(layout, Settings(), clock=SystemClock()) as (stores, accounts):
+        accounts.set_user("ada", ConsoleRole.ADMIN, password=PASSWORD)
+
+        assert codes("https://console.example") == [401, 303]
+        assert codes("") == [401, 401]
