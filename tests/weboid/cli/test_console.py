@@ -1,0 +1,59 @@
+"""`weboid console` as its operator starts it: the first sign-in, a saved page that a worker visits, accounts."""
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.commands import Weboid, profile_for
+from tests.support.polling import wait_until
+from tests.support.sites.web import TestWeb
+
+pytestmark = [pytest.mark.browser, pytest.mark.proxy]
+
+
+def test_a_page_saved_in_the_console_is_captured(web: TestWeb, tmp_path: Path) -> None:
+    """The printed link signs in, once; the command's own worker visits what is saved; Ctrl-C ends both."""
+    weboid = Weboid(tmp_path, profile_for(web, tmp_path / "profile.toml"))
+    process = weboid.start("console", "--listen", "127.0.0.1:0", "--profile", str(weboid.profile))
+    assert process.stdout is not None
+    origin = process.stdout.readline().strip().removesuffix("/console")
+    link = re.search(r"key=(\S+)", process.stdout.readline())
+    assert link is not None
+    with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=60) as client:
+        assert client.get("/console").headers["location"] == "/sign-in"
+        assert client.post("/enter", data={"key": link[1]}).headers["location"] == "/console"
+        with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=60) as other:
+            assert other.post("/enter", data={"key": link[1]}).status_code == 401
+        url = next(each for each in web.urls.rule_pages if "/page/plain" in each)
+        saved = client.post("/api/v1/captures", json={"url": url})
+        assert saved.status_code == 202
+
+        def is_captured() -> bool:
+            return bool(client.get("/api/v1/queue/item", params={"url": url}).json()["capture"])
+
+        wait_until(is_captured, 60)
+        assert client.get("/console/captures").status_code == 200
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+
+
+def test_accounts_are_added_listed_and_removed(tmp_path: Path) -> None:
+    """By name, role and password; a link signs in; the last administrator stays."""
+    weboid = Weboid(tmp_path, tmp_path / "unused.toml")
+    (tmp_path / "password").write_text("a long enough one\n")
+
+    added = weboid.run("console", "user", "Ada", "--role", "admin", "--password-file", "password", "--link", "--json")
+    assert added.code == 0, added.err
+    assert "/enter?key=" in json.loads(added.out)["link"]
+    assert weboid.run("console", "user", "Bob", "--role", "reviewer").code == 0
+    listed = json.loads(weboid.run("console", "user", "--json").out)
+    assert [(each["name"], each["role"]) for each in listed["users"]] == [("Ada", "admin"), ("Bob", "reviewer")]
+    assert weboid.run("console", "user", "Bob", "--remove", "--json").code == 0
+    refused = weboid.run("console", "user", "Ada", "--remove")
+    assert refused.code == 2
+    assert "last administrator" in refused.err
