@@ -39,7 +39,7 @@ from weboid.app.operator_identity import known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import FRONTIER, with_frontier
-from weboid.cli.support.run_options import SCAN, scan_command, scan_environment
+from weboid.cli.support.run_options import SCAN, WEBOID, scan_command, scan_environment
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _LAST_PORT = 65_535
@@ -169,6 +169,9 @@ def command(
     ),
     scan: bool = SCAN,
     no_replay: bool = option("Start no replay: another one serves the copies."),
+    console: str = option(
+        "Serve the operator's console there, too: `weboid console`.", default="", metavar="HOST:PORT"
+    ),
 ) -> None:
     """Serve the pages of a collection and its copies.
 
@@ -209,6 +212,9 @@ def command(
             closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
             closing(RegistrySource(layout, stores.database_url)) as registry,
             run_scanner(stores.root, stores.database_url) if scan else nullcontext(),
+            run_companion((*WEBOID, "console", f"--collection={stores.root}", f"--listen={console}"))
+            if console
+            else nullcontext(),
         ):
             asyncio.run(
                 serve(
@@ -264,7 +270,7 @@ def _require_index(layout: Layout) -> None:
     click.echo(f"Incomplete: {text}", err=True)
 
 
-SCANNER_STOP_S = 30.0  # for the payload under way
+COMPANION_STOP_S = 30.0  # for the payload or the pages under way
 
 
 @contextmanager
@@ -274,12 +280,19 @@ def run_scanner(collection: Path, database_url: str) -> Iterator[None]:
     if not clamd or not os.access(collection, os.W_OK):
         yield
         return
+    with run_companion((*scan_command(collection, clamd), "--watch"), scan_environment(database_url)):
+        yield
+
+
+@contextmanager
+def run_companion(command: tuple[str, ...], environment: dict[str, str] | None = None) -> Iterator[None]:
+    """Run a command until the end of the block; what it prints goes to standard error."""
     process = subprocess.Popen(
         # Should we be killed, the kernel ends it.
-        ("setpriv", "--pdeathsig", "TERM", *scan_command(collection, clamd), "--watch"),  # noqa: S607
+        ("setpriv", "--pdeathsig", "TERM", *command),  # noqa: S607
         stdin=subprocess.DEVNULL,
         stdout=2,
-        env=scan_environment(database_url),
+        env=environment,
         start_new_session=True,
     )
     try:
@@ -287,7 +300,7 @@ def run_scanner(collection: Path, database_url: str) -> Iterator[None]:
     finally:
         process.terminate()
         try:
-            process.wait(SCANNER_STOP_S)
+            process.wait(COMPANION_STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

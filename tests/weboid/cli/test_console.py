@@ -15,9 +15,22 @@ from tests.support.sites.web import TestWeb
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
 
-def test_a_page_saved_in_the_console_is_captured(web: TestWeb, tmp_path: Path) -> None:
-    """The printed link signs in, once; the command's own worker visits what is saved; Ctrl-C ends both."""
+def plain_page(web: TestWeb) -> str:
+    """Return a page of text."""
+    return next(each for each in web.urls.rule_pages if "/page/plain" in each)
+
+
+@pytest.fixture
+def archived(web: TestWeb, tmp_path: Path) -> Weboid:
+    """A place for a collection, with one page in it."""
     weboid = Weboid(tmp_path, profile_for(web, tmp_path / "profile.toml"))
+    assert weboid.archive(plain_page(web)).code == 0
+    return weboid
+
+
+def test_a_page_saved_in_the_console_is_captured(archived: Weboid, web: TestWeb) -> None:
+    """The printed link signs in, once; the command's own worker visits what is saved; Ctrl-C ends both."""
+    weboid = archived
     process = weboid.start("console", "--listen", "127.0.0.1:0", "--profile", str(weboid.profile))
     assert process.stdout is not None
     origin = process.stdout.readline().strip().removesuffix("/console")
@@ -28,7 +41,7 @@ def test_a_page_saved_in_the_console_is_captured(web: TestWeb, tmp_path: Path) -
         assert client.post("/enter", data={"key": link[1]}).headers["location"] == "/console"
         with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=60) as other:
             assert other.post("/enter", data={"key": link[1]}).status_code == 401
-        url = next(each for each in web.urls.rule_pages if "/page/plain" in each)
+        url = f"{plain_page(web)}?saved"
         saved = client.post("/api/v1/captures", json={"url": url})
         assert saved.status_code == 202
 
@@ -40,6 +53,20 @@ def test_a_page_saved_in_the_console_is_captured(web: TestWeb, tmp_path: Path) -
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
+
+
+def test_the_console_is_served_beside_the_reader_pages(archived: Weboid) -> None:
+    """By `weboid serve --console`, which prints its own address alone, and ends both."""
+    process = archived.start("serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert httpx.get(process.stdout.readline().strip(), timeout=60).status_code == 200
+    origin = next(line for line in process.stderr if "/console" in line).strip()
+    assert httpx.get(origin, timeout=60).headers["location"] == "/sign-in"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(origin)
 
 
 def test_accounts_are_added_listed_and_removed(tmp_path: Path) -> None:

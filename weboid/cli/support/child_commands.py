@@ -177,7 +177,7 @@ _RETRY_HOSTS = 10_000
 # All child commands of a watcher; `--without` takes these.
 CHILD_NAMES = (
     *("archive", "check", "confirm", "bot", "replace", "purge", "copies", "verify", "mirror"),
-    *("serve", "scan", "lists", "webhooks"),
+    *("serve", "scan", "lists", "webhooks", "console"),
 )
 
 
@@ -197,6 +197,7 @@ class ChildCommandOptions:
     as_json: bool = False
     qa: bool | None = None  # check the copies of archived pages; None: as the profile sets it
     clamd: str = ""  # address of a virus scanner; empty: there is none
+    console: str = ""  # listening address of the operator's console; empty: not served
     without: frozenset[str] = frozenset()  # names of children that run elsewhere, of `CHILD_NAMES`
 
 
@@ -228,6 +229,8 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
         children.append(_part(home, "lists", "scan lists refresh", every_s=_HOUR, first_s=_MINUTE))
     if read_config(home.collection).webhooks():
         children.append(_part(home, "webhooks", "webhooks send --every=1m"))
+    if home.console:
+        children.append(_part(home, "console", f"console --no-worker --listen={home.console}"))
     if home.clamd:
         children.append(_part(home, "scan", f"scan --watch --clamd={home.clamd}"))
     if home.serve is not None:
@@ -312,6 +315,6 @@ def _part(
     options = [f"--collection={home.collection}"]
     if not words.startswith("scan"):  # which has no profile
         options.append(f"--profile={home.profile}")
-    if home.as_json:
+    if home.as_json and name != "console":
         options.append("--json")
     return ManagedProcess(name, (*WEBOID, *words.split(), *options), every_s, first_s)

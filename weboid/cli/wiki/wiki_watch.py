@@ -81,6 +81,7 @@ def command(
         "Serve readers there, too: `weboid serve` with its defaults.", "--listen", metavar="HOST:PORT"
     ),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
+    console: str = option("Serve the operator's console there, too.", default="", metavar="HOST:PORT"),
     feed_only: bool = option("Only watch: others archive, check links and confirm what they found."),
     without: tuple[str, ...] = option(
         "Leave a part out that runs elsewhere, such as check or confirm; may be given several times.",
@@ -123,6 +124,7 @@ def command(
         output.is_json,
         qa,
         find_clamd(os.environ),
+        console=console,
         without=frozenset(without),
     )
     warn_missing_contact(where.settings.links.contact or where.settings.visit.contact)

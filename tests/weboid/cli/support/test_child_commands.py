@@ -47,6 +47,8 @@ def test_one_machine_does_all_that_links_need() -> None:
     served = replace(HOME, serve=("127.0.0.1", 8080))
     asked = LinksSettings(archives=("wayback",), mirror="failed")
     assert set(named(watch_children(served, asked))) == ALWAYS | {"verify", "mirror", "serve"}
+    watched = named(watch_children(replace(HOME, console="127.0.0.1:8090", as_json=True), LinksSettings()))
+    assert "--json" not in watched["console"].command
 
 
 def test_what_is_archived_is_scanned_where_there_is_a_scanner() -> None:
