@@ -29,6 +29,8 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Protocol, Self, TypedDict, Unpack
 
+# While more hosts of a lane are ready, those visited last come first, since their browser contexts are kept.
+AFFINITY_HOSTS = 16
 CLOCK_SLACK = timedelta(seconds=60)
 # For leases and waits, whose limits depend on settings: other processes may have other settings.
 CLOCK_MARGIN = timedelta(hours=1)

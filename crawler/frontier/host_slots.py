@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from core.errors import InvariantError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds
-from crawler.frontier.base import HostOrder, HostReport, Lane
+from crawler.frontier.base import AFFINITY_HOSTS, HostOrder, HostReport, Lane
 
 # Items are numbered as they come, and queues are kept by epochs of 2^16 numbers: additions then
 # touch a small young part of the store instead of every host's own page in a large one.
@@ -32,6 +32,14 @@ def lane_order(token: int, *, high_every: int, standard_every: int) -> tuple[Lan
     if high_every and token % high_every == 0:
         return _HIGH_FIRST
     return _LANES
+
+
+def is_longest_turn(token: int) -> bool:
+    """Check whether the claim takes the host that has been ready longest, however many are: two of 17 tokens.
+
+    17 is prime: the claims that search a lane first have such turns, whatever the lanes' shares are.
+    """
+    return token % 17 % 9 == 0
 
 
 class HostSlot(NamedTuple):
@@ -154,6 +162,16 @@ _GROW = {
     for lane, name in ((Lane.NOW, "now"), (Lane.HIGH, "high"), (Lane.STANDARD, "standard"))
 }
 
+# Host for a claim at the moment ?4 that searches lanes ?1, ?2, ?3; ?5 is the moment again, or 0: without affinity. New
+# hosts have no moment above zero. Ready hosts are counted for the row found: not where no visited host is ready.
+_FIRST_IN_LANE = f"""
+    (SELECT id FROM hosts WHERE lane = {{0}} AND ready_ms BETWEEN 1 AND ?5 AND EXISTS (
+        SELECT 1 FROM hosts AS every WHERE every.lane = hosts.lane AND every.ready_ms <= ?4
+        LIMIT 1 OFFSET {AFFINITY_HOSTS}) ORDER BY ready_ms DESC LIMIT 1),
+    (SELECT id FROM hosts WHERE lane = {{0}} AND ready_ms <= ?4 ORDER BY ready_ms LIMIT 1)"""
+_CHOICES = ",".join(map(_FIRST_IN_LANE.format, ("?1", "?2", "?3")))
+_FIRST_READY = f"SELECT host, {_COLUMNS} FROM hosts WHERE id = coalesce({_CHOICES})"
+
 # Of hosts whose queues are about as long as each other's (a factor of two), so many are compared.
 _COMPARED = 1_000
 
@@ -230,16 +248,14 @@ def count_visit(db: sqlite3.Connection, host_id: int, duration: timedelta, *, do
     )
 
 
-def first_ready(db: sqlite3.Connection, order: Sequence[Lane], now_ms: int) -> tuple[str, HostSlot] | None:
-    """Return name and slot of the first host that is ready, in the lanes' order."""
-    for lane in order:
-        row = db.execute(
-            f"SELECT host, {_COLUMNS} FROM hosts WHERE lane = ? AND ready_ms <= ? ORDER BY ready_ms LIMIT 1",
-            (lane, now_ms),
-        ).fetchone()
-        if row is not None:
-            return row[0], _slot(row[1:])
-    return None
+def first_ready(db: sqlite3.Connection, order: Sequence[Lane], now_ms: int, token: int) -> tuple[str, HostSlot] | None:
+    """Return name and slot of the host that the claim with that token takes from, in the order of all lanes.
+
+    It is the one that has been ready longest; while more than `AFFINITY_HOSTS` are, the one visited last
+    that is ready again, except in the turns of `is_longest_turn`.
+    """
+    row = db.execute(_FIRST_READY, (*order, now_ms, 0 if is_longest_turn(token) else now_ms)).fetchone()
+    return None if row is None else (row[0], _slot(row[1:]))
 
 
 def host_report(db: sqlite3.Connection, host: str, now: datetime) -> HostReport | None:

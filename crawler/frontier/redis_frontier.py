@@ -18,6 +18,7 @@ from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_microseconds, unix_milliseconds, unix_milliseconds_ceil
 from crawler.frontier import redis_store
 from crawler.frontier.base import (
+    AFFINITY_HOSTS,
     AddResult,
     Frontier,
     FrontierItem,
@@ -96,13 +97,13 @@ class RedisFrontier(Frontier):
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
         now_ms = self._ms(now)
-        every = self._settings.high_every, self._settings.standard_every
+        how = self._settings.high_every, self._settings.standard_every, AFFINITY_HOSTS
         most = CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1)
         items: list[FrontierItem] = []
         there_is_more = True
         while there_is_more and len(items) < limit:
             wanted = limit - len(items)
-            answer = self._store.ask("claim", now_ms, worker, wanted, *every, most)
+            answer = self._store.ask("claim", now_ms, worker, wanted, *how, most)
             there_is_more, rows = unpack(answer)
             items += [redis_store.unpack_item(row, self._salt) for row in rows]
         return items

@@ -221,7 +221,7 @@ class FrontierTransaction:
     def first_ready(self, token: int) -> tuple[str, HostSlot, Lane] | None:
         """Return host, slot and lane that the claim with that token takes from."""
         order = lane_order(token, high_every=self._settings.high_every, standard_every=self._settings.standard_every)
-        while (ready := host_slots.first_ready(self.db, order, self.now_ms)) is not None:
+        while (ready := host_slots.first_ready(self.db, order, self.now_ms, token)) is not None:
             host, slot = ready
             latest_ms = self.now_ms + self._longest_back_off_ms
             if slot.down_ms > latest_ms + _MARGIN_MS:

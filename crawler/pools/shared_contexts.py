@@ -18,11 +18,12 @@ from typing import NamedTuple
 from core.clock import Clock
 from core.hosts import ProxyEndpoint
 from core.timestamps import warc_date_at
+from crawler.frontier.base import AFFINITY_HOSTS
 from proxy.control.client import ContextCredentials
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from render.browser import Browser, BrowserContext
 
-IDLE_LIMIT = 32  # contexts without a visit; the one used longest ago goes first
+IDLE_LIMIT = 2 * AFFINITY_HOSTS  # contexts without a visit; the one used longest ago goes first
 TAB_LIMIT = 4  # of them keep their tab, which is a process of some 60 MB
 RECORDED_LIMIT = 20_000  # resources of one context whose records are known
 

@@ -1,7 +1,7 @@
--- Hand out items. Arguments: moment, worker, how many at most, high_every, standard_every, claims
--- after which an item is dead. Answers, packed: whether there may be more, and the
--- items.
-local now, worker, limit, high_every, standard_every, most_claims = unpack(unpack_message(ARGV[3]))
+-- Hand out items. Arguments: moment, worker, how many at most, high_every, standard_every, how many hosts
+-- of a lane may be ready before those visited last come first, claims after which an item is dead.
+-- Answers, packed: whether there may be more, and the items.
+local now, worker, limit, high_every, standard_every, affinity_hosts, most_claims = unpack(unpack_message(ARGV[3]))
 if call('HEXISTS', totals, 'paused') == 1 then return pack_message({ false, {} }) end
 
 -- ------------------------------------------------------------------------------------- tidying up
@@ -166,11 +166,21 @@ local function lanes_of(token)
   return { 0, 1, 2 }
 end
 
--- The first host that may be asked.
-local function first_ready(order)
+local ready = {} -- by lane: how many hosts were ready at first; 0 once no visited host is
+
+-- The host that the claim with that token takes from: the one ready longest; while many are, the one
+-- visited last (scores of new hosts are 0 or less), but for two of 17 tokens (see is_longest_turn).
+local function first_ready(order, token)
   for _, lane in ipairs(order) do
+    local key = ready_key(lane)
     while looked < AT_ONCE do
-      local host = call('ZRANGEBYSCORE', ready_key(lane), '-inf', now, 'LIMIT', 0, 1)[1]
+      local host
+      ready[lane] = ready[lane] or call('ZCOUNT', key, '-inf', now)
+      if token % 17 % 9 > 0 and ready[lane] - #items > affinity_hosts then
+        host = call('ZREVRANGEBYSCORE', key, now, '(0', 'LIMIT', 0, 1)[1]
+        if not host then ready[lane] = 0 end
+      end
+      host = host or call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, 1)[1]
       if not host then break end
       local slot = slot_of(host)
       local latest = now + longest_back_off
@@ -187,7 +197,7 @@ end
 local next_token = 1 + tonumber(call('HGET', totals, 'token') or 0)
 while #items < limit and looked < AT_ONCE do
   local order = lanes_of(next_token)
-  local host, slot = first_ready(order)
+  local host, slot = first_ready(order, next_token)
   if not host or not take(host, slot, order) then break end
   next_token = next_token + 1
 end

@@ -7,7 +7,7 @@ import pytest
 
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.urls import MAX_URL_LENGTH, fetch_key
-from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
+from crawler.frontier.base import AFFINITY_HOSTS, Frontier, ItemState, Lane, NewItem
 from crawler.frontier.politeness import longest_back_off, longest_wait
 from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (
@@ -106,6 +106,39 @@ def test_a_flood_in_one_lane_starves_no_other_host(frontier: Frontier, now: date
     lanes = Counter(item.lane for item in frontier.claim(now=now, worker="w", limit=60))
 
     assert lanes[Lane.STANDARD] == lanes[Lane.HIGH] == 6
+
+
+@pytest.mark.parametrize(("hosts", "visited"), [(AFFINITY_HOSTS, range(16, 17)), (4 * AFFINITY_HOSTS, range(3, 9))])
+def test_claims_stay_with_few_hosts_while_many_are_ready(
+    frontier: Frontier, now: datetime, hosts: int, visited: range
+) -> None:
+    """Their browser contexts are kept; the contexts of fewer hosts are kept in any order."""
+    frontier.add((NewItem(f"https://h{n % hosts}.test/{n // hosts}") for n in range(hosts * 10)), now=now)
+
+    claimed = [visit(frontier, now + n * SECOND, delay=SECOND).host for n in range(30)]
+
+    assert len(set(claimed)) in visited
+
+
+def test_new_hosts_come_as_they_were_added_however_many_are_ready(frontier: Frontier, now: datetime) -> None:
+    """None of them has a browser context yet."""
+    urls = [f"https://h{number}.test/" for number in range(3 * AFFINITY_HOSTS)]
+    frontier.add(map(NewItem, urls), now=now)
+
+    assert claimed_urls(frontier, now, limit=len(urls)) == urls
+
+
+@pytest.mark.parametrize("lane", Lane)
+def test_every_ready_host_has_its_turn_while_others_are_ready_again(
+    open_frontier: OpenFrontier, now: datetime, lane: Lane
+) -> None:
+    """A host visited a moment ago is always ready; of 17 claims two go to the host that waits longest."""
+    frontier, hosts = open_frontier(NO_DELAY), 2 * AFFINITY_HOSTS
+    frontier.add((NewItem(f"https://h{n % hosts}.test/{n // hosts}", lane) for n in range(hosts * 20)), now=now)
+
+    claimed = {visit(frontier, now + n * MILLISECOND).host for n in range(hosts * 9)}
+
+    assert len(claimed) == hosts
 
 
 def test_in_random_order_items_come_in_no_order(open_frontier: OpenFrontier, now: datetime) -> None:

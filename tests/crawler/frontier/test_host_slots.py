@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvariantError
 from crawler.frontier.base import Lane
-from crawler.frontier.host_slots import EPOCH_BITS, HostSlot, epoch_of, lane_order
+from crawler.frontier.host_slots import EPOCH_BITS, HostSlot, epoch_of, is_longest_turn, lane_order
 
 SLOT = HostSlot(id=1)
 lanes = st.sampled_from(Lane)
@@ -89,6 +89,15 @@ def test_tokens_share_the_claims_among_the_lanes(token: int, first: Lane) -> Non
 
     assert order[0] is first
     assert sorted(order) == list(Lane)
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_every_lane_has_turns_of_its_longest_ready_host(high_every: int, standard_every: int) -> None:
+    """Whatever the shares are, also while higher lanes are never empty."""
+    tokens = range(1, 17 * high_every * standard_every + 1)
+    firsts = {token: lane_order(token, high_every=high_every, standard_every=standard_every)[0] for token in tokens}
+
+    assert {firsts[token] for token in tokens if is_longest_turn(token)} == set(firsts.values())
 
 
 def test_a_new_host_in_random_order_stands_where_it_was_drawn() -> None:
