@@ -176,8 +176,6 @@ class Archivist:
         self._arrived.set()
         self._thread.join()
         self._checksums.close()
-        if self._texts is not None:
-            self._texts.close()
 
     def _run(self) -> None:
         while True:
@@ -208,6 +206,9 @@ class Archivist:
         for file in self._files.values():
             file.leave() if self._reach.is_owing else file.close()
         self._payloads.close()
+        # Before the index: its last connection merges the write-ahead log, which a reader's cannot.
+        if self._texts is not None:
+            self._texts.close()
         self._index.close()
 
     def _settle(self, batch: list[Job]) -> None:

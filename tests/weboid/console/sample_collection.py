@@ -75,7 +75,9 @@ def make_collection(root: Path) -> Layout:
     lines.append(log_line(NOW, "failed", "https://gone.example/1", reason="dns: gone.example does not resolve"))
     layout.crawl_log.write_text("".join(sorted(lines)))
     builder.close()
-    with open_frontier(layout, FrontierSettings(), PolitenessSettings(min_delay_s=0, max_delay_s=0)) as frontier:
+    # Pages in work stay so for as long as the tests take.
+    settings = FrontierSettings(lease_s=3_600.0)
+    with open_frontier(layout, settings, PolitenessSettings(min_delay_s=0, max_delay_s=0)) as frontier:
         fill_frontier(frontier)
     fill_registry(layout)
     return layout
