@@ -38,6 +38,8 @@ from weboid.console.page_frame import ConsoleStores
 
 API_PATH = "/api/v1"
 EVENTS_S = 1.0  # interval at which the counts of events are read
+NOT_SIGNED_IN = "Sign in, or send a token as `Authorization: Bearer TOKEN`."
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _PROBLEM = "application/problem+json"
 _Limit = Annotated[int, Query(ge=1, le=1_000)]
 
@@ -62,9 +64,7 @@ def require(role: ConsoleRole, name: str = "") -> Callable[[Request], SignedInUs
     def user_of(request: Request) -> SignedInUser:
         user: SignedInUser | None = getattr(request.state, "user", None)
         if user is None:
-            raise HTTPException(
-                401, "Sign in, or send a token as `Authorization: Bearer TOKEN`.", {"WWW-Authenticate": "Bearer"}
-            )
+            raise HTTPException(401, NOT_SIGNED_IN, CHALLENGE)
         if not user.may(role) or (user.scopes and name not in user.scopes):
             raise HTTPException(403, f"This needs the role {role}{f' and the scope {name}' if user.scopes else ''}.")
         return user

@@ -15,11 +15,12 @@ from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.clock import Clock
 from core.config.settings import Settings
@@ -42,7 +43,7 @@ from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database
 from weboid.app.collection_config import read_config
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInError
-from weboid.console.api import API_PATH, create_api, perform, problem
+from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem
 from weboid.console.oidc import (
     BEGIN_PATH,
     CALLBACK_PATH,
@@ -124,9 +125,20 @@ class UserMiddleware:
         response: Response | None = None
         if user is None and not is_api and not path.startswith(_OPEN):
             response = RedirectResponse(localized_path("/sign-in"), 303)
-        elif int(headers.get("content-length", "0") or 0) > BODY_BYTES:
-            response = problem(413, "The request is too large")
-        await (response or self._app)(scope, receive, send)
+        elif user is None and is_api and scope["method"] not in _SAFE:  # before its body is read
+            response = problem(401, NOT_SIGNED_IN)
+            response.headers.update(CHALLENGE)
+        read = 0
+
+        async def receive_bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > BODY_BYTES:
+                raise HTTPException(413, "The request is too large.")
+            return message
+
+        await (response or self._app)(scope, receive_bounded, send)
 
 
 class ConsoleForms:

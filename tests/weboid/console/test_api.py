@@ -46,6 +46,19 @@ def test_every_route_needs_a_user_and_its_role(console: Served, operator: httpx.
     assert len(routes) > 30
 
 
+def test_a_body_is_limited(console: Served, operator: httpx.Client) -> None:  # noqa: F811
+    """Also one without a length, which nobody without an account can have read."""
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b" " * (1 << 16)
+
+    with httpx.Client(base_url=console.origin, headers={"Origin": console.origin}) as stranger:
+        assert stranger.post("/api/v1/captures", content=endless()).status_code == 401
+    answer = operator.post("/api/v1/captures", content=endless(), headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.headers["content-type"]) == (413, "application/problem+json")
+
+
 def test_a_saved_url_is_followed(operator: httpx.Client) -> None:
     """202 with where it is found; then its state in the queue."""
     answer = operator.post("/api/v1/captures", json={"url": "https://followed.example/a#b"})
