@@ -18,7 +18,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 
 @pytest.fixture
 def console(served: Console) -> Iterator[Console]:
-    """The same, looked at by an operator."""
+    """The same, looked at by an operator, without a status that was read during an earlier test."""
     served.role = "operator"
+    served.stores.status.status(is_fresh=True)
     yield served
     served.role = "operator"
