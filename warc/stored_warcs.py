@@ -15,12 +15,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path, PosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.config.settings import StorageSettings
 from core.errors import PermanentError, TransientError, UnavailableError, WeboidError
 from core.layout import Layout
-from warc.object_storage import ObjectStorage, open_storage
+
+if TYPE_CHECKING:  # loaded where WARCs are in object storage alone
+    from warc.object_storage import ObjectStorage
 
 OBJECT_SUFFIX = ".s3.json"
 BLOCK_BYTES = 1 << 20
@@ -126,6 +128,8 @@ class WarcPath(PosixPath):
             if stored is None or mode != "rb":
                 raise
             try:
+                from warc.object_storage import open_storage
+
                 stream = _ObjectStream(open_storage(read_settings(self.parent.parent)), stored)
             except WeboidError as error:
                 raise OSError(str(error)) from error
@@ -135,7 +139,7 @@ class WarcPath(PosixPath):
 class _ObjectStream(io.RawIOBase):
     """Object as a file, read ahead more the longer it is read in order. Errors are OSError."""
 
-    def __init__(self, storage: ObjectStorage, stored: StoredWarc) -> None:
+    def __init__(self, storage: "ObjectStorage", stored: StoredWarc) -> None:
         self._storage, self._stored = storage, stored
         self._at, self._base, self._data, self._ahead = 0, 0, b"", BLOCK_BYTES // 4
 
@@ -196,6 +200,8 @@ class StoredReader:
                 return os.pread(file, end - start, start)
             finally:
                 os.close(file)
+        from warc.object_storage import open_storage
+
         at = number * BLOCK_BYTES
         size = min(BLOCK_BYTES, self._stored.size - at)
         try:

@@ -47,7 +47,6 @@ from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals, first_error
 from warc.index.database import is_complete, open_database
 from warc.local_storage import DiskReserve, open_warcs
-from warc.uploads import UploadWorker
 
 if TYPE_CHECKING:
     from core.playback_check import QaVerdict
@@ -256,8 +255,11 @@ async def _work(
         return
     async with AsyncExitStack() as stack:
         index = stack.enter_context(closing(open_database(layout, settings.index.url)))
-        uploads = UploadWorker(layout, settings.storage, clock)
-        stack.push_async_callback(lambda: asyncio.to_thread(uploads.close, stopped=stop.event.is_set()))
+        if settings.storage.url:
+            from warc.uploads import UploadWorker
+
+            uploads = UploadWorker(layout, settings.storage, clock)
+            stack.push_async_callback(lambda: asyncio.to_thread(uploads.close, stopped=stop.event.is_set()))
         async with open_local_pool(collection, settings, clock=clock, report=note) as supervisor:
             name = process_name()
             context = RunContext(
