@@ -1,8 +1,12 @@
 """`weboid console` as its operator starts it: the first sign-in, a saved page that a worker visits, accounts."""
 
 import json
+import os
 import re
 import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -28,45 +32,56 @@ def archived(web: TestWeb, tmp_path: Path) -> Weboid:
     return weboid
 
 
+@contextmanager
+def running(weboid: Weboid, *words: str) -> "Iterator[subprocess.Popen[str]]":
+    """Run a command during the block, whose group is ended with it in any case."""
+    process = weboid.start(*words)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
 def test_a_page_saved_in_the_console_is_captured(archived: Weboid, web: TestWeb) -> None:
     """The printed link signs in, once; the command's own worker visits what is saved; Ctrl-C ends both."""
     weboid = archived
-    process = weboid.start("console", "--listen", "127.0.0.1:0", "--profile", str(weboid.profile))
-    assert process.stdout is not None
-    origin = process.stdout.readline().strip().removesuffix("/console")
-    link = re.search(r"key=(\S+)", process.stdout.readline())
-    assert link is not None
-    with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=60) as client:
-        assert client.get("/console").headers["location"] == "/sign-in"
-        assert client.post("/enter", data={"key": link[1]}).headers["location"] == "/console"
-        with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=60) as other:
-            assert other.post("/enter", data={"key": link[1]}).status_code == 401
-        url = f"{plain_page(web)}?saved"
-        saved = client.post("/api/v1/captures", json={"url": url})
-        assert saved.status_code == 202
+    with running(weboid, "console", "--listen", "127.0.0.1:0", "--profile", str(weboid.profile)) as process:
+        assert process.stdout is not None
+        origin = process.stdout.readline().strip().removesuffix("/console")
+        link = re.search(r"key=(\S+)", process.stdout.readline())
+        assert link is not None
+        with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=60) as client:
+            assert client.get("/console").headers["location"] == "/sign-in"
+            assert client.post("/enter", data={"key": link[1]}).headers["location"] == "/console"
+            with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=60) as other:
+                assert other.post("/enter", data={"key": link[1]}).status_code == 401
+            url = f"{plain_page(web)}?saved"
+            saved = client.post("/api/v1/captures", json={"url": url})
+            assert saved.status_code == 202
 
-        def is_captured() -> bool:
-            return bool(client.get("/api/v1/queue/item", params={"url": url}).json()["capture"])
+            def is_captured() -> bool:
+                return bool(client.get("/api/v1/queue/item", params={"url": url}).json()["capture"])
 
-        wait_until(is_captured, 60)
-        assert client.get("/console/captures").status_code == 200
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
+            wait_until(is_captured, 60)
+            assert client.get("/console/captures").status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
 def test_the_console_is_served_beside_the_reader_pages(archived: Weboid) -> None:
     """By `weboid serve --console`, which prints its own address alone, and ends both."""
-    process = archived.start("serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert httpx.get(process.stdout.readline().strip(), timeout=60).status_code == 200
-    origin = next(line for line in process.stderr if "/console" in line).strip()
-    assert httpx.get(origin, timeout=60).headers["location"] == "/sign-in"
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(origin)
+    with running(archived, "serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert httpx.get(process.stdout.readline().strip(), timeout=60).status_code == 200
+        origin = next(line for line in process.stderr if "/console" in line).strip()
+        assert httpx.get(origin, timeout=60).headers["location"] == "/sign-in"
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(origin)
 
 
 def test_accounts_are_added_listed_and_removed(tmp_path: Path) -> None:
