@@ -1,9 +1,9 @@
-"""Export and import of frontier items as JSON lines, and their selection by an operator."""
+"""Export and import of frontier items as JSON lines; their selection and retry by an operator."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
 from core.errors import BadUrlError, InputError
@@ -86,6 +86,23 @@ class FrontierImport:
     other: int  # lines about items in states that were not selected
     problems: list[str]  # descriptions of invalid lines, the first hundred
     bad: int  # number of invalid lines
+
+
+def item_again(record: ItemRecord) -> NewItem:
+    """Return the item as it is added once more, with its path, lane and job."""
+    item = record.item
+    return NewItem(item.url, item.lane, item.hops, item.via, item.job, item.hops_off, item.host)
+
+
+def requeue(
+    frontier: Frontier, batch: Sequence[ItemRecord], seen: set[int], *, now: datetime, dry_run: bool = False
+) -> int:
+    """Queue the records again, each at most once, even if it fails again meanwhile; return their number."""
+    batch = [each for each in batch if hash(each.item.url) not in seen]
+    seen.update(hash(each.item.url) for each in batch)
+    if dry_run:
+        return len(batch)
+    return frontier.add(map(item_again, batch), now=now, again=timedelta(0)).requeued
 
 
 def export_lines(

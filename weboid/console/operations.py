@@ -17,7 +17,7 @@ from core.errors import InputError, UnavailableError
 from core.timestamps import LONGEST_DURATION, parse_duration
 from core.urls import fetch_key, identity_key
 from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, HostReport, ItemRecord, ItemState, Lane, NewItem
-from crawler.frontier.frontier_export import ItemSelection, record_facts, select_items
+from crawler.frontier.frontier_export import ItemSelection, item_again, record_facts, requeue, select_items
 from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry
@@ -293,17 +293,9 @@ def retry_items(context: OperationContext, fields: RetryFields) -> dict[str, Any
         batches = [[_known(frontier, fields.url)]]
     else:
         batches = select_items(frontier, ItemState(fields.state), ItemSelection(host=fields.host or None))
-    count, seen = 0, set[str]()
-    for batch in batches:
-        again = [each for each in batch if each.item.url not in seen]
-        seen.update(each.item.url for each in again)
-        count += frontier.add([_again(each) for each in again], now=context.now, again=timedelta(0)).requeued
+    seen = set[int]()
+    count = sum(requeue(frontier, batch, seen, now=context.now) for batch in batches)
     return {"requeued": count, "message": f"{count} queued again."}
-
-
-def _again(record: ItemRecord) -> NewItem:
-    item = record.item
-    return NewItem(item.url, item.lane, item.hops, item.via, item.job, item.hops_off, item.host)
 
 
 def _known(frontier: Frontier, url: str) -> ItemRecord:
@@ -325,7 +317,7 @@ def move_items(context: OperationContext, fields: MoveFields) -> dict[str, Any]:
     """Move a queued page to another lane; a lower one than its own has no effect."""
     record = _known(context.frontier, fields.url)
     context.frontier.add(
-        [replace(_again(record), lane=Lane[fields.lane.upper()])], now=context.now, again=LONGEST_DURATION
+        [replace(item_again(record), lane=Lane[fields.lane.upper()])], now=context.now, again=LONGEST_DURATION
     )
     return {**record_facts(_known(context.frontier, fields.url)), "message": "It is visited before the others."}
 

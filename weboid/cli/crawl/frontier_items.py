@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain
 
 import click
@@ -14,8 +14,8 @@ from core.clock import SystemClock
 from core.errors import InputError
 from core.timestamps import format_duration
 from core.urls import fetch_key
-from crawler.frontier.base import Frontier, ItemRecord, ItemState, NewItem
-from crawler.frontier.frontier_export import ItemSelection, record_facts, select_items
+from crawler.frontier.base import Frontier, ItemRecord, ItemState
+from crawler.frontier.frontier_export import ItemSelection, record_facts, requeue, select_items
 from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.crawl.crawl_control import host_state, hosts_command
@@ -234,7 +234,7 @@ def retry_command(
         else:
             batches = select_items(frontier, ItemState(str(state)), selection)
         seen: set[int] = set()
-        count = sum(requeue(frontier, batch, seen, dry_run=dry_run) for batch in batches)
+        count = sum(requeue(frontier, batch, seen, now=_CLOCK.now(), dry_run=dry_run) for batch in batches)
     for text in problems:
         click.echo(text, err=True)
     _show_count(count, "queued again", dry_run=dry_run, output=output)
@@ -281,27 +281,6 @@ def remove_command(
                     for batch in select_items(frontier, ItemState.QUEUED, selection)
                 )
     _show_count(count, "skipped", dry_run=dry_run, output=output)
-
-
-def requeue(frontier: Frontier, batch: Sequence[ItemRecord], seen: set[int], *, dry_run: bool) -> int:
-    """Queue the records again, each at most once, even if it fails again meanwhile."""
-    batch = [each for each in batch if hash(each.item.url) not in seen]
-    seen.update(hash(each.item.url) for each in batch)
-    if dry_run:
-        return len(batch)
-    items = [
-        NewItem(
-            url=each.item.url,
-            lane=each.item.lane,
-            hops=each.item.hops,
-            via=each.item.via,
-            job=each.item.job,
-            hops_off=each.item.hops_off,
-            host=each.item.host,
-        )
-        for each in batch
-    ]
-    return frontier.add(items, now=_CLOCK.now(), again=timedelta(0)).requeued
 
 
 def _count_purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelection) -> int:

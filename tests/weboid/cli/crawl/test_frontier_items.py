@@ -20,12 +20,12 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.collection import open_collection
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from crawler.frontier.frontier_export import requeue
 from crawler.frontier.sqlite_frontier import open_frontier
 from tests.support import loopback
 from tests.support.commands import WEBOID, Ran, Weboid
 from tests.support.services.redis_server import RedisServer
 from tests.support.stored_records import RULES
-from weboid.cli.crawl.frontier_items import requeue
 
 pytestmark = pytest.mark.slow  # many commands, some of them processes of their own
 
@@ -269,7 +269,7 @@ def test_what_fails_again_while_it_is_retried_is_not_met_twice(frontier: Frontie
         now = CLOCK.now() + timedelta(hours=len(counts))
         for item in frontier.claim(now=now, worker="w", limit=1):
             frontier.fail(item, now=now, reason="again")
-        counts.append(requeue(frontier, frontier.ls(ItemState.DEAD), seen, dry_run=False))
+        counts.append(requeue(frontier, frontier.ls(ItemState.DEAD), seen, now=CLOCK.now()))
 
     assert counts == [1, 0, 0]
     assert frontier.counts()[ItemState.DEAD] == 1
