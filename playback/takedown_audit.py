@@ -254,7 +254,13 @@ class TakedownAuditor:
         for probe in probes:
             for each in _variants(probe, cases, warm.etags):
                 status, headers, body = self._ask(each)
-                leak = _leak(each, status, headers, body, traces, hidden)
+                if status != HTTPStatus.NOT_MODIFIED:
+                    leak = _leak(each, status, headers, body, traces, hidden)
+                else:  # with the same ETag, the reader's cache holds what is sent now
+                    status, headers, body = self._ask(replace(each, headers=()))
+                    held = ("If-None-Match", headers.get("etag")) in each.headers
+                    stale = "" if held else "It says that what the reader holds is still good."
+                    leak = stale or _leak(each, status, headers, body, traces, hidden)
                 proof.findings.append(AuditFinding(each, status, leak))
                 if "etag" in headers:
                     proof.warm.etags.setdefault(each.key, headers["etag"])
@@ -334,8 +340,6 @@ def _leak(
     hidden: re.Pattern[bytes] | None,
 ) -> str:
     """Return a description of what the response leaks; empty without a leak."""
-    if status == HTTPStatus.NOT_MODIFIED:
-        return "It says that what the reader holds is still good."
     header_lines = "\n".join(f"{name}: {value}" for name, value in headers.items()).encode()
     trace = traces.search(body) or traces.search(header_lines)
     if trace or hidden is None:
