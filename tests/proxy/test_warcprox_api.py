@@ -83,6 +83,21 @@ class Service:
         wait_until(is_there, 30)
         return found
 
+    def archive(self, path: str, meta: Any) -> list[Written]:
+        """Send one request and return its records, once the service also has counted it and knows its payload."""
+        before = self.status()["urls_processed"]
+        self.ask(path, meta)
+        wait_until(lambda: self.status()["urls_processed"] > before, 30)
+        return self.records(path)
+
+    def status(self) -> Any:
+        """Ask for the status."""
+        browser = Browser(self.port)
+        try:
+            return json.loads(browser.ask("GET", "/status").body)
+        finally:
+            browser.close()
+
     def _all(self) -> Iterator[Written]:
         for path in sorted(self.folder.glob("*.warc*")):
             with path.open("rb") as file:
@@ -142,10 +157,7 @@ def service(
 
 def test_status_describes_a_service_of_the_role_warcprox(service: Service) -> None:
     """Clients find out by the role what they speak to, and balance by the load."""
-    browser = Browser(service.port)
-    answer = browser.ask("GET", "/status")
-    browser.close()
-    facts = json.loads(answer.body)
+    facts = service.status()
 
     assert facts["role"] == "warcprox"
     assert facts["port"] == service.port
@@ -207,8 +219,7 @@ def test_payloads_are_shared_within_a_bucket(service: Service, name: str) -> Non
     kinds = []
     for number, bucket in enumerate((f"{name}-a", f"{name}-a", f"{name}-b")):
         path = f"/same?{name}{number}"
-        service.ask(path, meta(bucket))
-        kinds += [each.kind for each in service.records(path)]
+        kinds += [each.kind for each in service.archive(path, meta(bucket))]
 
     assert kinds == ["response", "revisit", "response"]
 
@@ -218,8 +229,7 @@ def test_a_bucket_that_is_only_read_gets_nothing(service: Service) -> None:
     kinds = []
     for number, buckets in enumerate(({"read": "ro"}, {"read": "ro"}, {"read": "rw"}, {"own": "rw", "read": "ro"})):
         path = f"/same?read-only-{number}"
-        service.ask(path, {"dedup-buckets": buckets})
-        kinds += [each.kind for each in service.records(path)]
+        kinds += [each.kind for each in service.archive(path, {"dedup-buckets": buckets})]
 
     assert kinds == ["response", "response", "response", "revisit"]
 
