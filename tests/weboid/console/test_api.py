@@ -144,6 +144,7 @@ def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client)
     assert operator.post("/api/v1/hosts/pause", json=host, headers=seen).status_code == 400  # no resource of that
 
 
+@pytest.mark.slow
 def test_a_queue_of_any_length_is_read_in_parts(operator: httpx.Client) -> None:
     """Each of 10,000 items once."""
     urls = [f"https://many.example/{number}" for number in range(10_000)]
@@ -195,6 +196,7 @@ def described(whole: Served) -> Iterator[Any]:  # noqa: F811
 READ = ("list_captures", "read_capture", "list_queue", "scan_queue", "read_item", "list_hosts", "read_audit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*sorted(OPERATIONS), *READ])
 def test_nothing_that_is_described_is_an_internal_error(whole: Served, described: Any, name: str) -> None:  # noqa: F811
     """Whatever it says: a result, or a problem that names what is wrong."""
