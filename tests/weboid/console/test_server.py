@@ -42,7 +42,7 @@ class Served:
 
     def client(self, **headers: str) -> httpx.Client:
         """A browser that is not signed in."""
-        return httpx.Client(base_url=self.origin, headers={"Origin": self.origin, **headers}, timeout=30)
+        return httpx.Client(base_url=self.origin, headers={"Origin": self.origin, **headers}, timeout=30, verify=False)
 
     def signed_in(self, role: str) -> httpx.Client:
         """A browser with a session of that role."""
@@ -55,7 +55,9 @@ class Served:
         """A program with a token of that role."""
         owner = SignedInUser(role, ConsoleRole(role))
         secret = self.accounts.add_token("t", owner, ConsoleRole(role), scopes=scopes)
-        return httpx.Client(base_url=self.origin, headers={"Authorization": f"Bearer {secret}"}, timeout=30)
+        return httpx.Client(
+            base_url=self.origin, headers={"Authorization": f"Bearer {secret}"}, timeout=30, verify=False
+        )
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +232,7 @@ def test_failed_sign_ins_behind_a_proxy_are_counted_by_client(tmp_path: Path) ->
 
         with serving(lambda own: create_app(stores, accounts, origin=given or own)) as own:
             scheme, _, host = (given or own).partition("://")
-            with httpx.Client(base_url=own) as client:
+            with httpx.Client(base_url=own, verify=False) as client:
                 for n in range(5):
                     sign_in(f"nobody {n} {given}", "203.0.113.7")
                 return [sign_in("ada", f"203.0.113.{n}") for n in (7, 8)]
