@@ -15,11 +15,12 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from shutil import rmtree
 
 LOOK_S = 0.25  # memory fills by a gigabyte a second, or two
+SEARCH_S = 1.0  # new processes are searched for: to look through all of the machine's costs ten times as much
 # A pause of the guardian itself, as in a paused container, is no evidence of a hang.
 ASLEEP_S = 5.0
 KILL_ROUNDS = 40
@@ -28,14 +29,15 @@ KILL_PAUSE_S = 0.05
 
 def session_processes(session: int, *, zombies: bool = False) -> Iterator[int]:
     """Yield the processes of the session, its leader included."""
-    for name in (each.name for each in Path("/proc").iterdir()):
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                if os.getsid(int(name)) != session:
-                    continue
-                stat = Path(f"/proc/{name}/stat").read_bytes()
-                if zombies or stat.rpartition(b") ")[2][:1] != b"Z":
-                    yield int(name)
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208
+        try:
+            if os.getsid(pid) != session:
+                continue
+            if not zombies and Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] == b"Z":
+                continue
+        except OSError:  # it has ended
+            continue
+        yield pid
 
 
 def kill_session(session: int) -> bool:
@@ -51,11 +53,11 @@ def kill_session(session: int) -> bool:
     return False
 
 
-def kill_oversized_renderers(session: int, limit_bytes: int) -> Iterator[int]:
-    """Kill renderers whose private memory exceeds the limit; yield their process ids."""
-    for pid in session_processes(session):
+def kill_oversized_renderers(session: int, pids: Iterable[int], limit_bytes: int) -> Iterator[int]:
+    """Kill those of the session's renderers whose private memory exceeds the limit; yield their process ids."""
+    for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            if own_bytes(pid) > limit_bytes and is_of_kind(pid, "renderer"):
+            if own_bytes(pid) > limit_bytes and is_of_kind(pid, "renderer") and os.getsid(pid) == session:
                 os.kill(pid, signal.SIGKILL)
                 yield pid
 
@@ -78,6 +80,7 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
     """Watch the browser until the worker is gone; on a clean exit the worker ends this process."""
     heartbeat: float | None = None
     looked = time.monotonic()
+    searched, pids = -SEARCH_S, list[int]()
     while True:
         ready, _, _ = select.select([0], [], [], LOOK_S)
         now = time.monotonic()
@@ -94,7 +97,9 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
             _report(f"hung {now - heartbeat:.0f}")
             kill_session(session)
             heartbeat = None
-        for pid in kill_oversized_renderers(session, memory_limit_bytes):
+        if now - searched >= SEARCH_S:
+            searched, pids = now, list(session_processes(session, zombies=True))
+        for pid in kill_oversized_renderers(session, pids, memory_limit_bytes):
             _report(f"memory {pid}")
 
 

@@ -8,6 +8,7 @@ Translators fill in ``playback/front/locale/<language>/LC_MESSAGES/front.po``; n
 """
 
 import argparse
+import functools
 import io
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ _HEADER = """\
 """
 
 
+@functools.cache
 def extracted() -> Catalog:
     """Every text of the front, with the files it stands in."""
     catalog = Catalog(project="Weboid", header_comment=_HEADER)

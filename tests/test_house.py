@@ -1,6 +1,7 @@
 """The rules of the house that no linter knows."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def _committed() -> list[Path]:
 _PYWB_MODULES = ["playback.replay.full.text_rewriter", "playback.replay.full.pywb_rewriter"]
 
 
+@functools.cache
 def _texts() -> dict[str, str]:
     found = {}
     for path in _committed():
@@ -71,10 +73,9 @@ def _texts() -> dict[str, str]:
 
 def _lines(pattern: re.Pattern[str], texts: dict[str, str]) -> list[str]:
     return [
-        f"{name}:{number}: {line.strip()[:120]}"
+        f"{name}:{text.count(chr(10), 0, found.start()) + 1}: {found[0]}"
         for name, text in texts.items()
-        for number, line in enumerate(text.splitlines(), 1)
-        if pattern.search(line)
+        for found in pattern.finditer(text)
     ]
 
 

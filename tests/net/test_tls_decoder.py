@@ -13,7 +13,7 @@ from net.tls_decoder import TlsDecodeError, TlsDecoder, TlsSecrets
 
 def conversation(folder: Path, *, newest: bool = True, ciphers: str = "") -> Iterator[tuple[bool, bytes]]:
     """Yield what a client and a server send in turn: whether it is the client, and the bytes."""
-    client_context = ssl.create_default_context()
+    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client_context.check_hostname, client_context.verify_mode = False, ssl.CERT_NONE
     client_context.keylog_filename = str(folder / "keys")
     if not newest:

@@ -57,7 +57,7 @@ async def connected(
     """A TLS connection of a client's own in a tunnel, whose secrets the proxy is told."""
     client = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
     assert client.ask("CONNECT", f"{HOST}:443").status == 200
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols([alpn])
     context.keylog_filename = str(folder / "keys")

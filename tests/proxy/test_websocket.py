@@ -95,7 +95,7 @@ def open_socket(proxy: Proxy, visit_: ProxyVisit, url: str) -> connect:
     browser.ask("CONNECT", f"{host}:{443 if scheme == 'wss' else 80}")
     context = None
     if scheme == "wss":
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return connect(f"{url}/chat?room=1", sock=browser.socket, ssl=context, compression=None)

@@ -43,7 +43,7 @@ class Console:
 
     def get(self, path: str = "", **query: str) -> httpx.Response:
         """A page."""
-        with httpx.Client(timeout=30) as client:
+        with httpx.Client(timeout=30, verify=False) as client:
             self.sign_in(client)
             return client.get(
                 f"{self.address}{path if path.startswith('/de/') else f'/console{path}'}", params=query or None
@@ -51,7 +51,7 @@ class Console:
 
     def post(self, path: str, fields: dict[str, str]) -> httpx.Response:
         """A form."""
-        with httpx.Client(timeout=30) as client:
+        with httpx.Client(timeout=30, verify=False) as client:
             self.sign_in(client)
             return client.post(f"{self.address}{path}", data=fields, headers={"Origin": self.address})
 

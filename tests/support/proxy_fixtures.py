@@ -152,7 +152,7 @@ class Browser:
         """CONNECT, and speak TLS inside; the certificate is not verified."""
         answer = self.ask("CONNECT", authority)
         if answer.status == 200:
-            context = ssl.create_default_context()
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             assert self.socket is not None

@@ -12,6 +12,8 @@ from tests.support.services.s3_server import S3Server
 from warc import object_storage
 from warc.object_storage import ObjectStorage, open_storage
 
+pytestmark = pytest.mark.slow
+
 _LARGE = random.Random(1).randbytes(11 << 20)
 
 

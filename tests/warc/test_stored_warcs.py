@@ -20,6 +20,8 @@ from warc.record_reader import open_record
 from warc.stored_warcs import StoredReader, WarcPath, blocks_folder, object_file, read_settings, stored_warc
 from warc.uploads import UploadQueue
 
+pytestmark = pytest.mark.slow
+
 _NAME = "captures-0.warc.gz"
 _BODIES = [bytes([65 + number]) * 100 + number.to_bytes(3, "big") * 300_000 for number in range(6)]
 

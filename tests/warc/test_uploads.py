@@ -27,6 +27,8 @@ from warc.stored_warcs import blocks_folder, object_file, stored_warc
 from warc.uploads import UploadQueue, UploadWorker, read_state
 from warc.verification import verify_collection
 
+pytestmark = pytest.mark.slow
+
 _SECRET = b"the secret of the wombat"
 _CLOCK = SystemClock()
 

@@ -283,7 +283,7 @@ async def test_pages_open_in_serve_and_look_as_they_were_captured(
 async def test_the_front_lists_every_page(archived: Archived, served: str) -> None:
     """What was archived is found by whoever looks for it."""
     found = ""
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         listing = await client.get(served)
         address: str | None = "/api/pages"
         while address:
@@ -300,7 +300,7 @@ async def test_a_pdf_is_given_to_the_reader_as_it_was_kept(archived: Archived, s
     """The manuals hold PDFs; their bytes come back, as a file, from replay's origin."""
     pdfs = [page for page in archived.manifests.values() if page.mime == "application/pdf"]
     assert pdfs
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         for pdf in pdfs:
             stamp = archived.timestamp(pdf.url)
             page = await client.get(f"{served}/page/{stamp}/{pdf.url}")
