@@ -318,7 +318,6 @@ def check_settings(settings: Settings, *, source: str) -> None:
         where = "[login] names"
         for name in settings.login.names:
             check_login_name(name)
-        where = "[recrawl] every"
         where = "[storage] keep_local"
         local_retention(settings.storage.keep_local)
         where = "[recrawl] every"
