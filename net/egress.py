@@ -112,8 +112,7 @@ class ConnectionRace:
 
 HTTPS_PORT = 443
 TRIED_THROUGH_PROXY = 3  # addresses of one host; each costs a connection to the proxy
-# Our own look-up, made to refuse what is private, must not hold the request up where only the proxy
-# has a name server.
+# Our own look-up, made to refuse what is private, must not hold the request up where only the proxy has a name server.
 LOOKUP_BESIDE_PROXY_S = 3.0
 
 

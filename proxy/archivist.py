@@ -77,8 +77,7 @@ log = logging.getLogger(__name__)
 CHECK_S = 1.0  # interval of file age checks while idle
 BATCH_WAIT_S = 0.05  # seconds to collect a batch when no caller is blocked on it
 BATCH_BYTES = 16 << 20  # a larger batch is written at once
-# Handed over and not yet on disk: more than that, and a slow disk slows the crawl instead of
-# filling the memory.
+# Handed over and not yet on disk: more than that, and a slow disk slows the crawl instead of filling the memory.
 BACKLOG_BYTES = 96 << 20
 BACKLOG_RECORDS = 5_000
 _RESPONSE, _REVISIT = RecordType.RESPONSE.value, RecordType.REVISIT.value

@@ -1,9 +1,8 @@
 """Pictures of checks as the web server sends them, with thumbnails.
 
-They are files left by checks of broken and doubtful copies (`core.playback_check.picture_name`).
-Their content comes from the web: they are sent only as pictures, cached only by the reader's
-browser, and revalidated each time, so that a take-down takes effect at once. What is missing,
-damaged or no picture raises HTTPException 404.
+They are files left by checks of broken and doubtful copies (`core.playback_check.picture_name`). Their content comes
+from the web: they are sent only as pictures, cached only by the reader's browser, and revalidated each time, so that a
+take-down takes effect at once. What is missing, damaged or no picture raises HTTPException 404.
 """
 
 import io

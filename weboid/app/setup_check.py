@@ -114,8 +114,7 @@ def check_open_files(settings: Settings, limit: Callable[[], tuple[int, int]] | 
 def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
     """Check that the system clock, the source of all dates in the archive, is synchronised."""
     try:
-        # A read-only ntp_adjtime(3): struct timex is shorter on every platform; `modes`, its first
-        # word, is 0.
+        # A read-only ntp_adjtime(3): struct timex is shorter on every platform; `modes`, its first word, is 0.
         status = state() if state else ctypes.CDLL(None).ntp_adjtime(ctypes.create_string_buffer(512))
     except (OSError, AttributeError):
         status = -1

@@ -75,8 +75,7 @@ def add_command(
 ) -> None:
     """Add the list NAME from FILE, or update it; - reads standard input.
 
-    Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See
-    docs/how-to/scanning.md.
+    Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See docs/how-to/scanning.md.
     """
     effect = ListEffect.WARN if warn else ListEffect.HOLD
     with _store(stores) as (store, folder), click.open_file(str(file), "rb") as source:

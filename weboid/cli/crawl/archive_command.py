@@ -142,11 +142,10 @@ def record_command(
 ) -> int:
     """Record what you do in a browser, or what a command requests.
 
-    Without COMMAND a browser window opens at URL. All that it loads is archived, each page with its
-    picture, until you close it or press Ctrl-C. Without a screen the address of the proxy is
-    printed, for a browser or program of yours. COMMAND (curl, wget, yt-dlp, a script) is run with
-    proxy and certificate in its environment; its requests are one page, and its exit status is that
-    of `weboid record`. See docs/how-to/record.md.
+    Without COMMAND a browser window opens at URL. All that it loads is archived, each page with its picture, until you
+    close it or press Ctrl-C. Without a screen the address of the proxy is printed, for a browser or program of yours.
+    COMMAND (curl, wget, yt-dlp, a script) is run with proxy and certificate in its environment; its requests are one
+    page, and its exit status is that of `weboid record`. See docs/how-to/record.md.
     """
     from net.stop_signals import StopSignals
     from weboid.app.recorded_session import record_session, run_command, show_window

@@ -300,11 +300,10 @@ def sheet_command(
 ) -> None:
     """Settings for a part of the web, changed while a crawl runs.
 
-    A sheet applies below a prefix: a host and its subdomains (example.org), a folder
-    (example.org/wiki/), or a SURT prefix (org,example,). Where several match, the longest wins.
-    `sheet PREFIX KEY=VALUE...` changes settings, written as in a profile (visit.timeout_s=90,
-    politeness.min_delay_s=5), and leaves others; without them the sheets are listed, or that of
-    PREFIX. Workers on all machines follow within a second; sheets of a profile apply as well, and
+    A sheet applies below a prefix: a host and its subdomains (example.org), a folder (example.org/wiki/), or a SURT
+    prefix (org,example,). Where several match, the longest wins. `sheet PREFIX KEY=VALUE...` changes settings, written
+    as in a profile (visit.timeout_s=90, politeness.min_delay_s=5), and leaves others; without them the sheets are
+    listed, or that of PREFIX. Workers on all machines follow within a second; sheets of a profile apply as well, and
     are set there.
     """
     spelled = None if prefix is None else surt_prefix(prefix)

@@ -136,9 +136,8 @@ def list_command(
 ) -> None:
     """List items in one state.
 
-    With --json one line per item, in the format of `export`. Queued ones are in claim order, others
-    latest first. With --job, --reason or --match all items of the state are searched, and the order
-    is undefined.
+    With --json one line per item, in the format of `export`. Queued ones are in claim order, others latest first. With
+    --job, --reason or --match all items of the state are searched, and the order is undefined.
     """
     selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
@@ -256,9 +255,8 @@ def remove_command(
 ) -> None:
     """Skip queued items unvisited.
 
-    They stay in the frontier, and `retry --state skipped` queues them again. Pages in progress
-    finish. An item that is only due later is removed from that schedule when it is named by its
-    URL.
+    They stay in the frontier, and `retry --state skipped` queues them again. Pages in progress finish. An item that is
+    only due later is removed from that schedule when it is named by its URL.
     """
     selection = selection_of(host, job, "", match)
     if bool(urls) != selection.is_empty:

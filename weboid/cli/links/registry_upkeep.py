@@ -107,8 +107,7 @@ def purge_command(
 ) -> None:
     """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
 
-    To be run once a day. It works in small steps, concurrently with other commands, and may be
-    stopped at any moment.
+    To be run once a day. It works in small steps, concurrently with other commands, and may be stopped at any moment.
     """
     keep_days = load_profile(profile).links.keep_days
     today = day_of(_CLOCK.now())

@@ -164,9 +164,8 @@ def report_command(
 ) -> None:
     """Write the results of checks into one HTML file, worst first.
 
-    The file is self-contained: pictures, style and script are embedded. Capture and playback are
-    shown with a slider; marks made in it are imported with `weboid qa marks`. Taken-down pages are
-    omitted.
+    The file is self-contained: pictures, style and script are embedded. Capture and playback are shown with a slider;
+    marks made in it are imported with `weboid qa marks`. Taken-down pages are omitted.
     """
     wanted = filter_from_options(values)
     page_language.set(PageLanguage(check_language(language)))

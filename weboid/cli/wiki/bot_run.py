@@ -76,9 +76,8 @@ def command(
 
     Earlier edits are reviewed first.
 
-    Each page is read right before it is edited. A run can be stopped and killed at any point: the
-    next continues where it stopped, and does nothing twice. Ends with 1 when pages could not be
-    edited.
+    Each page is read right before it is edited. A run can be stopped and killed at any point: the next continues where
+    it stopped, and does nothing twice. Ends with 1 when pages could not be edited.
     """
     if look_back and (dry_run or titles or limit):
         raise click.UsageError("--look-back edits nothing: it goes with none of the others.")

@@ -97,11 +97,10 @@ def command(
 
     Links are archived as soon as their page is saved.
 
-    Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each
-    wiki is polled for its changes, and each of its pages is read again once a week, the first time
-    soon. The command also runs, as child processes, `archive --stay`, `links check --watch`, `links
-    confirm` and what else a wiki's links need. SIGINT or SIGTERM end it; the next run continues
-    where it stopped, however long ago that was. See docs/how-to/wiki.md.
+    Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each wiki is polled for its
+    changes, and each of its pages is read again once a week, the first time soon. The command also runs, as child
+    processes, `archive --stay`, `links check --watch`, `links confirm` and what else a wiki's links need. SIGINT or
+    SIGTERM end it; the next run continues where it stopped, however long ago that was. See docs/how-to/wiki.md.
     """
     wanted = [parse_wiki(name) for name in names]
     listener = _listener(webhook, secret_files)
