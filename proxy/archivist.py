@@ -42,10 +42,9 @@ from warc.checksums import ChecksumWorker
 from warc.dedup.payloads import Claim, LostClaimsError, OriginalRecord, PayloadKey
 from warc.index.protocol import CaptureRow, key_or_empty, quality_row
 from warc.index.sqlite import open_index, open_payloads
-from warc.local_storage import failed_component, log_failure, to_weboid_error
 from warc.record_builder import artifact_member
 from warc.text_index.indexer import TextIndexThread
-from warc.writer import WarcFile
+from warc.writer import WarcFile, failed_component, log_failure, to_weboid_error
 
 RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run has written
 

@@ -36,7 +36,6 @@ from weboid.cli.support.run_options import (
     background_checks,
     open_stored_levels,
     open_webhooks,
-    scan_once,
     unlock_logins,
     with_store,
 )
@@ -127,6 +126,8 @@ def archive_command(
             if hooks is not None:
                 hooks.put_summary(summary)
         if scan and not stay and not settings.frontier.url:
+            from weboid.app.malware_scanner import scan_once
+
             scan_once(collection, settings.index.url)
         return run_exit_code(summary, bad=bad)
 

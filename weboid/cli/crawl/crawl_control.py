@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from core.clock import SystemClock
-from core.config.profile import parse_sheet
-from core.config.sheets import surt_prefix
+from core.config.sheets import parse_sheet, surt_prefix
 from core.errors import ConfigError, InputError
 from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
 from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport

@@ -23,7 +23,7 @@ from links.registry.database import RegistryStore
 from links.registry.sync_state import use_signature
 from links.registry.wikis import Wiki, parse_wiki
 from net.stop_signals import StopSignals, first_error
-from playback.access.clamd import find_clamd
+from weboid.app.malware_scanner import find_clamd
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
 from weboid.app.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
