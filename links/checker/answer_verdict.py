@@ -22,9 +22,8 @@ from core.media_types import effective_type, is_textual, types_agree
 from core.mime_sniffer import sniff
 from core.web_dates import parse_retry_after
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop, StatusCode, code_of_http, verdict_of
-from links.checker.connection import request_target
 from links.checker.fetch_errors import FAILURE_MEANINGS, FetchFailure
-from links.checker.http_exchange import HttpAnswer
+from links.checker.http_exchange import HttpAnswer, request_target
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from links.check_history import day_of
 from links.checker import due_urls
 from links.checker.check_schedule import CheckRunRow, latest_runs, longest_due, run_forecast
 from links.registry.retention import purge, to_purge
-from weboid.app.own_captures import count_without_copy, no_archives_notice
+from weboid.app.copy_sources import count_without_copy, no_archives_notice
 from weboid.app.text_table import table, width
 from weboid.cli.links.link_check import open_existing_registry
 from weboid.cli.support.commands import cli_command, option

@@ -35,7 +35,7 @@ from links.registry.urls import UrlObservation, UrlRow, find_urls, latest_observ
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
-from weboid.app.own_captures import own_copy
+from weboid.app.copy_sources import own_copy
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, host_name

@@ -18,8 +18,7 @@ from links.registry.bot_edits import BotEdit
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki
 from net.stop_signals import StopSignals
-from weboid.app.copy_sources import open_archives
-from weboid.app.own_captures import OwnCaptures
+from weboid.app.copy_sources import OwnCaptures, open_archives
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
