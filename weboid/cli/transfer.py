@@ -21,6 +21,7 @@ from core.clock import SystemClock
 from core.config.profile import link_user_agent
 from core.config.settings import IndexSettings, Settings, StorageSettings
 from core.errors import DiskFullError, InputError, UnavailableError
+from core.hosts import host_name
 from core.layout import Layout
 from crawler.collection import open_collection
 from crawler.frontier.base import ItemState
@@ -52,7 +53,6 @@ from weboid.cli.support.options import (
     PROFILE,
     SIZE,
     CommandOutput,
-    host_name,
     start_moment,
     with_database,
     with_frontier,

@@ -14,6 +14,7 @@ import click
 from core.clock import SystemClock
 from core.config.sheets import parse_sheet, surt_prefix
 from core.errors import ConfigError, InputError
+from core.hosts import host_name
 from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
 from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport
 from crawler.jobs.crawl_job import toml_value
@@ -22,7 +23,7 @@ from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import alternatives, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput, host_name
+from weboid.cli.support.options import OUTPUT, CommandOutput
 
 POLL_S = 0.2
 _CLOCK = SystemClock()

@@ -15,9 +15,8 @@ import click
 from core.clock import clock_offset
 from core.config.profile import check_settings, parse_size
 from core.config.settings import INDEX_URL, Settings
-from core.errors import BadUrlError, InputError
+from core.errors import InputError
 from core.timestamps import parse_duration, parse_moment, warc_date
-from core.urls import host_of
 from weboid.app.operator_identity import contact_notice
 from weboid.cli.support.commands import made_by, option
 
@@ -67,19 +66,6 @@ def start_moment(text: str, *, now: datetime) -> datetime:
             f"{text[:40]!r} is neither a moment nor a length of time up to a century:"
             " write 2026-12-31, 2026-12-31T18:00 (UTC), 12h or 3d."
         ) from error
-
-
-def host_name(text: str) -> str:
-    """Return a host's name as the frontier stores it; a URL means its host.
-
-    >>> host_name("WWW.Example.ORG"), host_name("https://a.example:8443/x"), host_name("[::1]")
-    ('www.example.org', 'a.example', '[::1]')
-    """
-    text = text.strip()
-    try:
-        return host_of(text if "://" in text else f"http://{text}/")
-    except BadUrlError as error:
-        raise InputError(f"{text[:80]!r} is no host: {error}") from error
 
 
 def _check_trial_clock(_ctx: click.Context, _param: click.Parameter, root: Path) -> Path:
