@@ -38,7 +38,7 @@ from render.browser import Browser
 from render.visit import VisitRequest, visit
 from tests.support.browser_screen import launch_browser
 from tests.support.console_server import serve_console
-from warc.index.database import CAPTURES_DDL
+from warc.index.protocol import CAPTURES_DDL
 
 HOT = "https://hot.example/"
 _FIRST_MS = 1_500_000_000_000

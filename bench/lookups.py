@@ -25,7 +25,8 @@ from bench import report
 from core.captures import ArtifactKind, artifact_uri
 from core.timestamps import timestamp14, unix_milliseconds
 from playback.replay.capture_lookup import CaptureLookup
-from warc.index.database import CAPTURES_DDL, SqliteDatabase
+from warc.index.database import SqliteDatabase
+from warc.index.protocol import CAPTURES_DDL
 
 PARTS = 9  # and the DOM
 SMALL, QUICK, FULL = 10_000, 1_000_000, 10_000_000  # captures

@@ -48,7 +48,8 @@ from playback.web.asgi_app import WebOptions, create_app
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
-from warc.index.database import CAPTURES_DDL, open_database
+from warc.index.database import open_database
+from warc.index.protocol import CAPTURES_DDL
 from weboid.app.reader_queue_status import ReaderQueueStatus
 
 SIZES = (1, 100, 500, 1_000)

@@ -53,9 +53,8 @@ _SHORTENERS = frozenset(entries("redirect", "shorteners"))
 def resolve_location(base: str, location: str) -> str:
     """Resolve a Location header to a fetch key.
 
-    `base` is the fetch key of the URL that sent it; `location` is as received, Latin-1 for bytes,
-    and is decoded as UTF-8 where valid. Raises BadLocationError if it is empty, too long, of
-    another scheme, or no URL.
+    `base` is the fetch key of the URL that sent it; `location` is as received, Latin-1 for bytes, and is decoded as
+    UTF-8 where valid. Raises BadLocationError if it is empty, too long, of another scheme, or no URL.
     """
     try:
         text = location.encode("latin-1").decode()

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from publicsuffixlist import PublicSuffixList
 
-from core.errors import BadUrlError, ConfigError
+from core.errors import BadUrlError, ConfigError, InputError
 from core.urls import UrlFault, host_of
 
 _FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})")
@@ -250,3 +250,16 @@ def warm_up() -> None:
 @cache
 def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()
+
+
+def host_name(text: str) -> str:
+    """Return a host's name as the frontier stores it; a URL means its host.
+
+    >>> host_name("WWW.Example.ORG"), host_name("https://a.example:8443/x"), host_name("[::1]")
+    ('www.example.org', 'a.example', '[::1]')
+    """
+    text = text.strip()
+    try:
+        return host_of(text if "://" in text else f"http://{text}/")
+    except BadUrlError as error:
+        raise InputError(f"{text[:80]!r} is no host: {error}") from error

@@ -211,8 +211,7 @@ class PageInfo:
     # Forbidden actions of the page, by kind, with their number: ``popup``, ….
     tried: dict[str, int] | None = None
     media: PlayerMedia | None = None  # the media of its player; None when none was searched for
-    # The screen that it was rendered on; None when it was not rendered, or by a version that did
-    # not record it.
+    # The screen that it was rendered on; None when it was not rendered, or by a version that did not record it.
     screen: PageScreen | None = None
     stored: str = str(DEFAULT_STORED_LEVEL)  # the stored level (`core.config.stored_level`)
     left_out: int = 0  # number of requests not recorded because of that; they are not missing

@@ -1,8 +1,7 @@
 """Collection folder: creation, version check, lock, and the mark of trial copies.
 
-Every process that writes to the collection inherits the lock, so it is free again only when the last
-of them has finished. The proxies of a cluster share it; opening the collection exclusively is refused
-while one of them runs.
+Every process that writes to the collection inherits the lock, so it is free again only when the last of them has
+finished. The proxies of a cluster share it; opening the collection exclusively is refused while one of them runs.
 """
 
 import asyncio
@@ -14,9 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.clock import Clock, clock_offset
+from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import CollectionInUseError, CollectionVersionError, ConfigError, DiskFullError, UnavailableError
+from core.errors import CollectionInUseError, CollectionVersionError, DiskFullError, UnavailableError
 from core.layout import COLLECTION_VERSION, CONFIG_FILE, Layout
 from core.timestamps import warc_date
 from warc.local_storage import replacing_file
@@ -41,33 +40,6 @@ def trial_settings(settings: Settings) -> Settings:
         proxy=replace(settings.proxy, dedup_url=""),
         storage=replace(settings.storage, url=""),
     )
-
-
-def check_trial_clock(root: Path) -> None:
-    """Raise ConfigError when a moved clock would be used with a collection that is no trial's."""
-    if clock_offset() and not is_trial(root):
-        raise ConfigError(
-            f"The clock is moved, and {root} is no copy for a trial: make one with `weboid wiki trial "
-            "--keep DIR`, or leave out --clock-offset and WEBOID_CLOCK_OFFSET."
-        )
-
-
-def check_trial_stores(settings: Settings) -> None:
-    """Raise ConfigError when a moved clock would be used with a store that machines share."""
-    if not clock_offset():
-        return
-    named = {
-        "--database (WEBOID_DATABASE, [index] url)": settings.index.url,
-        "--frontier (WEBOID_FRONTIER, [frontier] url)": settings.frontier.url,
-        "--dedup (WEBOID_DEDUP, [proxy] dedup_url)": settings.proxy.dedup_url,
-        "--storage (WEBOID_STORAGE, [storage] url)": settings.storage.url,
-    }
-    for name, url in named.items():
-        if url:
-            raise ConfigError(
-                f"The clock is moved, and {name} names a store that is no copy: leave it out, or leave "
-                "out --clock-offset and WEBOID_CLOCK_OFFSET."
-            )
 
 
 LOCK_WAIT_S = 10.0  # proxies of a killed run may still be writing their last records

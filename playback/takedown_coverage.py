@@ -1,16 +1,27 @@
-"""Captures and pages in the index that a take-down covers."""
+"""Captures and pages in the index that a take-down covers, and the take-downs that cover named content."""
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from core.captures import Capture
 from core.digests import Digest
+from core.errors import InputError
 from playback.access.control import PAGE_FACTS, AccessControl, PageFacts, page_facts
-from playback.access.takedowns import Takedown, TakedownKind, TakedownSet, takedown_key
+from playback.access.decision_store import DecisionStore
+from playback.access.takedowns import (
+    Takedown,
+    TakedownKind,
+    TakedownSet,
+    list_takedowns,
+    normalize_target,
+    takedown_key,
+)
 from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
 from warc.index.database import IndexDatabase, in_lists, key_values
 
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _CHECKS = """id IN (SELECT checked.id FROM qualities JOIN captures AS checked
     ON checked.filename = qualities.filename AND checked."offset" = qualities."offset"
     WHERE qualities.page_id IN ({marks}))"""
@@ -115,8 +126,28 @@ def revisits_of(database: IndexDatabase, captures: list[Capture]) -> list[Captur
     return list(revisits.values())
 
 
-def digest_aliases(database: IndexDatabase, digest: str) -> list[str]:
-    """Return other digests of the same payload: chunked responses are hashed as transferred."""
-    query = "SELECT digest, spelled FROM payloads WHERE digest = :digest OR spelled = :digest"
-    rows = database.rows(query, {"digest": digest})
-    return sorted({row[name] for row in rows for name in ("digest", "spelled")} - {digest})
+def takedown_targets(database: IndexDatabase, model: Takedown, names: Sequence[str]) -> list[Takedown]:
+    """Return take-downs like the model, one for each name and each other digest of its payload; InputError: bad name."""
+    takedowns: dict[tuple[str, ...], Takedown] = {}
+    for place, name in enumerate(names, 1):
+        try:
+            what = normalize_target(model.kind, name)
+        except InputError as error:
+            raise InputError(f"Entry {place}: {error}" if len(names) > 1 else str(error)) from error
+        aliases = set[str]()
+        if model.kind is TakedownKind.DIGEST:  # chunked responses are hashed as transferred
+            query = "SELECT digest, spelled FROM payloads WHERE digest = :digest OR spelled = :digest"
+            aliases = {row[key] for row in database.rows(query, {"digest": what}) for key in ("digest", "spelled")}
+        for each in (what, *sorted(aliases - {what})):
+            takedown = replace(model, what=each)
+            takedowns.setdefault(takedown.identity, takedown)
+    return list(takedowns.values())
+
+
+def not_in_force(store: DecisionStore, takedowns: Sequence[Takedown], now: datetime) -> list[Takedown]:
+    """Return those of the take-downs without an equal one in the store that holds now, and for as long."""
+    held: dict[tuple[str, ...], datetime] = {}
+    for each in list_takedowns(store):
+        if each.holds(now):
+            held[each.identity] = max(held.get(each.identity, now), each.expires_at or _NEVER)
+    return [each for each in takedowns if held.get(each.identity, now) < (each.expires_at or _NEVER)]

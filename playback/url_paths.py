@@ -1,10 +1,9 @@
 """URL paths of replay and reader pages, and hosts of full copies: the one module that formats and parses them.
 
-``/c/<timestamp><modifier>/<url>`` belongs to replay, ``/page/<timestamp><modifier>/<url>`` and
-similar paths to the front. Both may have the prefix ``/w/<wiki>``, the reader's wiki, whose levels
-(`playback.access.levels`) apply to the copy. The archived URL is included verbatim with its query,
-so that it can be typed. Only ``#`` is escaped as ``%23``; a ``%23`` in the archived URL gets an
-additional ``%25``, so that the encoding is reversible.
+``/c/<timestamp><modifier>/<url>`` belongs to replay, ``/page/<timestamp><modifier>/<url>`` and similar paths to the
+front. Both may have the prefix ``/w/<wiki>``, the reader's wiki, whose levels (`playback.access.levels`) apply to the
+copy. The archived URL is included verbatim with its query, so that it can be typed. Only ``#`` is escaped as ``%23``; a
+``%23`` in the archived URL gets an additional ``%25``, so that the encoding is reversible.
 
 >>> escape_url("https://example.org/a%2Fb?q=1#!/c")
 'https://example.org/a%2Fb?q=1%23!/c'

@@ -43,8 +43,7 @@ from warc.index.database import open_database
 from warc.local_storage import DiskReserve, replace_file
 from warc.record_builder import warcinfo_facts
 
-# One thread a browser connection; idle ones cost a stack. Chromium opens at most 32 to a proxy
-# from one context.
+# One thread a browser connection; idle ones cost a stack. Chromium opens at most 32 to a proxy from one context.
 MAX_CONNECTIONS = 1024
 ACCEPT_WAIT_S = 0.2
 

@@ -42,10 +42,9 @@ from warc.checksums import ChecksumWorker
 from warc.dedup.payloads import Claim, LostClaimsError, OriginalRecord, PayloadKey
 from warc.index.protocol import CaptureRow, key_or_empty, quality_row
 from warc.index.sqlite import open_index, open_payloads
-from warc.local_storage import failed_component, log_failure, to_weboid_error
 from warc.record_builder import artifact_member
 from warc.text_index.indexer import TextIndexThread
-from warc.writer import WarcFile
+from warc.writer import WarcFile, failed_component, log_failure, to_weboid_error
 
 RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run has written
 
@@ -77,8 +76,7 @@ log = logging.getLogger(__name__)
 CHECK_S = 1.0  # interval of file age checks while idle
 BATCH_WAIT_S = 0.05  # seconds to collect a batch when no caller is blocked on it
 BATCH_BYTES = 16 << 20  # a larger batch is written at once
-# Handed over and not yet on disk: more than that, and a slow disk slows the crawl instead of
-# filling the memory.
+# Handed over and not yet on disk: more than that, and a slow disk slows the crawl instead of filling the memory.
 BACKLOG_BYTES = 96 << 20
 BACKLOG_RECORDS = 5_000
 _RESPONSE, _REVISIT = RecordType.RESPONSE.value, RecordType.REVISIT.value

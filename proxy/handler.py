@@ -39,7 +39,7 @@ from proxy.request_target import (
 )
 from proxy.visit_registry import TOKEN_HEADER, VisitSession
 from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
-from warc.local_storage import log_failure, to_weboid_error
+from warc.writer import log_failure, to_weboid_error
 
 if TYPE_CHECKING:
     from proxy.archiving_proxy import RecorderServer

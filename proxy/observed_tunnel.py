@@ -36,7 +36,7 @@ from proxy.request_target import Origin, host_header, parse_authority, parse_tun
 from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession
 from proxy.websocket import SocketRelay
-from warc.local_storage import log_failure, to_weboid_error
+from warc.writer import log_failure, to_weboid_error
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from proxy.exchange import Exchange, ExchangeContext, NoResponseError
 from proxy.request_log import RefetchRequest, RequestOutcome
 from proxy.request_target import Origin, host_header, parse_absolute, parse_tunnelled
 from proxy.visit_registry import VisitSession
-from warc.local_storage import to_weboid_error
+from warc.writer import to_weboid_error
 
 REDIRECTS = 10
 # Of the visit's first request, what any other has as well.

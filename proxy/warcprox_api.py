@@ -37,7 +37,8 @@ from proxy.exchange import RecordedExchange, now_ms
 from proxy.handler import ArchivingHandler, RequestRefusedError
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.visit_registry import VisitSession
-from warc.local_storage import log_failure, replace_file
+from warc.local_storage import replace_file
+from warc.writer import log_failure
 
 log = logging.getLogger(__name__)
 

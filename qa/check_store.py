@@ -8,10 +8,9 @@ Each change is recorded in a WARC, too, from which the captures index gets it: a
 `list_unrecorded` until `mark_recorded`, and again after each change. The record holds the effective
 verdict (`CheckedPage.effective_check`) and the time of the last change.
 
-A repair is wanted when a check or a person finds a capture broken. It begins when the page is
-queued in the frontier, and ends when the new capture was checked, or there is none. A page that is
-broken at several levels is captured again once for all of them. A capture made as a repair is never
-repaired itself.
+A repair is wanted when a check or a person finds a capture broken. It begins when the page is queued in the frontier,
+and ends when the new capture was checked, or there is none. A page that is broken at several levels is captured again
+once for all of them. A capture made as a repair is never repaired itself.
 
 A list is filtered by one column and the verdict and ordered by score: each listing has an index in
 this order, so that a page of it costs the same at any position. Other filters are applied to the

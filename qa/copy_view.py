@@ -1,8 +1,7 @@
 """Visit of an archived copy in a reader's browser, on the screen of the capture.
 
-The browser draws a cross-origin frame only while it is in view, and frames of copies are always
-cross-origin: in a picture of the whole page those far down are empty. So each is scrolled into
-view, captured, and pasted into its place.
+The browser draws a cross-origin frame only while it is in view, and frames of copies are always cross-origin: in a
+picture of the whole page those far down are empty. So each is scrolled into view, captured, and pasted into its place.
 
 A copy is hostile. The browser that opens it reaches the hosts that serve copies and no others. A
 hanging view is cancelled at a deadline, and its artifacts up to then are kept.

@@ -1,9 +1,8 @@
 """Verification that the archive holds every part that a page's manifest names.
 
-The index is queried once for all records of the page. Each record is read where the index locates
-it, and checked against its own digests and against the manifest's: this finds records that are
-gone, cut, overwritten or exchanged. `weboid collection verify` checks whole files; this module checks
-one page and only its own records.
+The index is queried once for all records of the page. Each record is read where the index locates it, and checked
+against its own digests and against the manifest's: this finds records that are gone, cut, overwritten or exchanged.
+`weboid collection verify` checks whole files; this module checks one page and only its own records.
 """
 
 import re

@@ -274,9 +274,8 @@ class StoredPage:
 def is_checkable(level: Level, urls: Iterable[str], rules: LevelRules) -> bool:
     """Return whether copies of a page with these URLs are checked at the level.
 
-    Full copies are checked only where the rules allow them: they are shown nowhere else. A copy
-    that another level does not allow is still included, with the result UNCHECKED: most pages are
-    allowed there.
+    Full copies are checked only where the rules allow them: they are shown nowhere else. A copy that another level does
+    not allow is still included, with the result UNCHECKED: most pages are allowed there.
     """
     return level is not Level.FULL or rules.of_page(urls).covers(level)
 

@@ -17,9 +17,8 @@ Each step is stored before the next one can have an effect, and each is idempote
 4. A worker visits the URL like any other.
 5. The new capture is checked; the result is stored, and the order is withdrawn.
 
-After a crash in step 1 or 2 the next run finds the order and an item of another id, and continues
-with step 3 without requesting a second visit; after a crash in step 3 or 4 it finds the repair
-begun, and runs step 5.
+After a crash in step 1 or 2 the next run finds the order and an item of another id, and continues with step 3 without
+requesting a second visit; after a crash in step 3 or 4 it finds the repair begun, and runs step 5.
 """
 
 import asyncio

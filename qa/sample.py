@@ -1,20 +1,17 @@
 """Candidates for a check, read from the captures index, and samples drawn from them.
 
-An index holds little evidence about a page's copy, but gaps in its ledger, an unusual class, a size
-unlike the URL's earlier one or a host that was never checked make damage likelier. A weighted
-sample is drawn by such suspicion and keeps a share of ordinary pages, a few of every host: an
-unsuspected page can be broken, too. It is drawn from a stream grouped by host and holds no more
-pages than its size.
+An index holds little evidence about a page's copy, but gaps in its ledger, an unusual class, a size unlike the URL's
+earlier one or a host that was never checked make damage likelier. A weighted sample is drawn by such suspicion and
+keeps a share of ordinary pages, a few of every host: an unsuspected page can be broken, too. It is drawn from a stream
+grouped by host and holds no more pages than its size.
 
-A stratified sample sorts pages by host and class. The first page of every stratum comes before any
-second one, so a host with a million pages takes no more places than one with three, as long as
-there are others. Selection uses a hash of the seed and the page id: the same seed draws the same
-pages of the same collection, on any machine and in any order.
+A stratified sample sorts pages by host and class. The first page of every stratum comes before any second one, so a
+host with a million pages takes no more places than one with three, as long as there are others. Selection uses a hash
+of the seed and the page id: the same seed draws the same pages of the same collection, on any machine and in any order.
 
-A page is identified by its manifest, so pages without one are never checked. Its data come from
-another record of the same visit: the final document. Candidates are read in the order of their
-replay keys: grouped by host, and the captures of a URL in sequence, so that each has the size of
-the one before. No more than a chunk of them is held in memory.
+A page is identified by its manifest, so pages without one are never checked. Its data come from another record of the
+same visit: the final document. Candidates are read in the order of their replay keys: grouped by host, and the captures
+of a URL in sequence, so that each has the size of the one before. No more than a chunk of them is held in memory.
 """
 
 import heapq

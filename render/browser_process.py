@@ -1,8 +1,7 @@
 """Browser processes: private home, dropped privileges, guardian, complete termination.
 
-Started as root, the browser runs as an unprivileged user, for two reasons: Chromium's sandbox
-refuses root, and code that escapes the sandbox should have no access (C-06). Its home is a private
-folder.
+Started as root, the browser runs as an unprivileged user, for two reasons: Chromium's sandbox refuses root, and code
+that escapes the sandbox should have no access (C-06). Its home is a private folder.
 """
 
 import asyncio

@@ -63,8 +63,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
     `home` (by default the user's) or ``$PLAYWRIGHT_BROWSERS_PATH``: the headless shell renders two to
     three times as many pages as the full browser. Ubuntu's stub for a snap is no browser.
 
-    Raises BrowserUnavailableError: none is installed, or the named one does not run; the text says
-    what to install.
+    Raises BrowserUnavailableError: none is installed, or the named one does not run; the text says what to install.
     """
     if setting := setting or os.environ.get(BROWSER_VARIABLE, ""):
         named = shutil.which(setting)

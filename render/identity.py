@@ -1,8 +1,7 @@
 """User agent, locale, screen and client hints that a page presents to sites and scripts.
 
-One `PageOptions` configures the tab and everything that it spawns: cross-site frames run in their
-own processes and workers in their own sessions. Each gets the same values, or a site would see two
-different visitors.
+One `PageOptions` configures the tab and everything that it spawns: cross-site frames run in their own processes and
+workers in their own sessions. Each gets the same values, or a site would see two different visitors.
 """
 
 from collections.abc import Iterator

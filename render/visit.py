@@ -45,8 +45,7 @@ async def read_page_traits(
 ) -> PageTraits | None:
     """Return the page's traits; None for a file, or when it does not answer in time.
 
-    The text is that of the artifacts, if made. A page that cannot be read is not classified, without a
-    shortfall.
+    The text is that of the artifacts, if made. A page that cannot be read is not classified, without a shortfall.
     """
     if mime not in ("text/html", "application/xhtml+xml"):
         return None

@@ -24,7 +24,8 @@ from pathlib import Path
 from core.errors import IndexUnavailableError, WeboidError
 from core.layout import Layout
 from warc.index.protocol import CaptureIndex
-from warc.local_storage import closed_warcs, log_failure, replace_file, sync_folder
+from warc.local_storage import closed_warcs, replace_file, sync_folder
+from warc.writer import log_failure
 
 log = logging.getLogger(__name__)
 

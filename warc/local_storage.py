@@ -1,15 +1,12 @@
-"""Local storage: the collection's WARC files, durable folder entries, disk reserve, scratch folders, I/O failures.
+"""Local storage: the collection's WARC files, durable folder entries, disk reserve, scratch folders.
 
 A scratch folder has a lock held by its owner; the next process removes those whose lock is free, not those without one.
 """
 
-import errno
 import fcntl
-import logging
 import os
 import secrets
 import shutil
-import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,14 +14,7 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 
-from core.errors import (
-    DedupUnavailableError,
-    DiskFullError,
-    IndexUnavailableError,
-    TransientError,
-    UnavailableError,
-    WeboidError,
-)
+from core.errors import DiskFullError
 from core.layout import OPEN_SUFFIX, Layout
 from warc.stored_warcs import OBJECT_SUFFIX, WarcPath
 
@@ -182,38 +172,3 @@ def remove_abandoned(base: Path) -> list[Path]:
             shutil.rmtree(root, ignore_errors=True)
             removed.append(root)
     return removed
-
-
-def failed_component(error: WeboidError) -> str:
-    """Return the component that failed: "index", "dedup" or "disk"."""
-    match error:
-        case IndexUnavailableError():
-            return "index"
-        case DedupUnavailableError() | TransientError():
-            return "dedup"
-        case _:
-            return "disk"
-
-
-def to_weboid_error(error: Exception) -> WeboidError:
-    """Convert an I/O error to a WeboidError, with the original as its cause."""
-    if isinstance(error, WeboidError):
-        return error
-    if isinstance(error, OSError):
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    else:
-        is_full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
-    if is_full:
-        converted: WeboidError = DiskFullError("The disk is full: free some space, then resume.")
-    else:
-        converted = UnavailableError(f"The archive cannot be written: {error}.")
-    converted.__cause__ = error
-    return converted
-
-
-def log_failure(log: logging.Logger, event: str, error: Exception) -> None:
-    """Log an I/O error with its traceback; a full disk briefly, as the run reports it itself."""
-    if isinstance(to_weboid_error(error), DiskFullError):
-        log.info("%s error=%s", event, error)
-    else:
-        log.error("%s", event, exc_info=error)

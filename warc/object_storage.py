@@ -1,19 +1,31 @@
-"""Objects in a bucket of an S3-compatible server: verified uploads that can be resumed, reads by range, listing."""
+"""Objects in a bucket of an S3-compatible server: verified uploads that can be resumed, reads by range, listing.
+
+A WARC that is in the bucket alone is read as a stream (`open_object`), or its records in blocks (`StoredReader`), of
+which ``cache/warcs`` keeps those used last.
+"""
 
 import base64
 import hashlib
+import io
+import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.config.settings import StorageSettings
 from core.errors import PermanentError, TransientError, UnavailableError, WeboidError
+from warc.stored_warcs import StoredWarc, blocks_folder, read_settings
 
 PART_BYTES = 16 << 20  # of a multipart upload; a longer file has larger parts
 _MOST_PARTS = 9_000  # S3 takes 10,000
 _READ_BYTES = 8 << 20
+BLOCK_BYTES = 1 << 20  # of the cache
+_TRIM_EVERY = 32  # blocks that a process adds between two looks at the size of the cache
+_TOUCH_S = 60.0  # accuracy of a block's last use
+_added = 0
 _TIMEOUT_S = 10  # to connect
 _READ_TIMEOUT_S = 60
 # Answers that no retry changes without the operator.
@@ -251,3 +263,104 @@ def open_storage(settings: StorageSettings) -> ObjectStorage:
 
 def _changed(path: Path) -> WeboidError:
     return PermanentError(f"{path.name} does not match SHA256SUMS and is not uploaded: run `weboid collection verify`.")
+
+
+class _ObjectStream(io.RawIOBase):
+    """Object as a file, read ahead more the longer it is read in order. Errors are OSError."""
+
+    def __init__(self, storage: ObjectStorage, stored: StoredWarc) -> None:
+        self._storage, self._stored = storage, stored
+        self._at, self._base, self._data, self._ahead = 0, 0, b"", BLOCK_BYTES // 4
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._stored.size)[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        if self._at >= self._stored.size or not len(buffer):
+            return 0
+        within = self._at - self._base
+        if not 0 <= within < len(self._data):
+            self._ahead = min(2 * self._ahead, _READ_BYTES) if within == len(self._data) else BLOCK_BYTES // 4
+            size = min(max(self._ahead, len(buffer)), self._stored.size - self._at)
+            try:
+                self._data = self._storage.read(self._stored.name, self._at, size, etag=self._stored.etag)
+            except WeboidError as error:
+                raise OSError(str(error)) from error
+            self._base, within = self._at, 0
+        piece = self._data[within : within + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+
+def open_object(settings: StorageSettings, stored: StoredWarc) -> io.RawIOBase:
+    """Return a WARC's object as a file opened for reading; raises as `open_storage`."""
+    return _ObjectStream(open_storage(settings), stored)
+
+
+class StoredReader:
+    """Reader of a WARC's object by blocks, which the collection's cache keeps."""
+
+    def __init__(self, folder: str, stored: StoredWarc, run: Callable[[Callable[[], bytes]], bytes]) -> None:
+        """`folder` holds the WARCs; `run` sends the requests."""
+        self._folder, self._stored, self._run = folder, stored, run
+        # As text: paths as objects cost more than opening the file.
+        self._blocks = f"{os.path.dirname(folder)}/cache/warcs/{stored.name}/{stored.version}-"  # noqa: PTH120
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of the object, fewer at its end. PermanentError: it is gone; TransientError: not available."""
+        first, last = offset // BLOCK_BYTES, (min(offset + size, self._stored.size) - 1) // BLOCK_BYTES
+        if first == last:
+            return self._block(first, offset - first * BLOCK_BYTES, offset + size - first * BLOCK_BYTES)
+        return b"".join(
+            self._block(number, max(offset - number * BLOCK_BYTES, 0), offset + size - number * BLOCK_BYTES)
+            for number in range(first, last + 1)
+        )
+
+    def _block(self, number: int, start: int, end: int) -> bytes:
+        end, path = min(end, BLOCK_BYTES), f"{self._blocks}{number}"
+        with suppress(OSError):
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if os.fstat(file).st_mtime < time.time() - _TOUCH_S:
+                    os.utime(file)
+                return os.pread(file, end - start, start)
+            finally:
+                os.close(file)
+        at = number * BLOCK_BYTES
+        size = min(BLOCK_BYTES, self._stored.size - at)
+        try:
+            settings = read_settings(Path(self._folder).parent)
+            data = self._run(lambda: open_storage(settings).read(self._stored.name, at, size, etag=self._stored.etag))
+        except UnavailableError as error:  # of the operator, who can end it meanwhile
+            raise TransientError(str(error)) from error
+        if len(data) != size:
+            raise PermanentError(f"The object of {self._stored.name} is shorter than it was.")
+        with suppress(OSError):  # a full disk, or a folder that this process may not write
+            fresh = Path(f"{path}.{os.getpid()}-{id(data)}")
+            fresh.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_bytes(data)
+            fresh.replace(path)
+            self._trim(settings.cache_bytes)
+        return data[start:end]
+
+    def _trim(self, limit: int) -> None:
+        """Delete the blocks used least recently, sometimes, where the cache is larger than the limit."""
+        global _added  # noqa: PLW0603 of all readers of this process
+        _added += 1
+        if _added % _TRIM_EVERY and limit > _TRIM_EVERY * BLOCK_BYTES:
+            return
+        blocks = [(each.stat(), each) for each in blocks_folder(Path(self._folder).parent).glob("*/*")]
+        left = sum(status.st_size for status, _ in blocks) - limit
+        for status, each in sorted(blocks, key=lambda block: block[0].st_mtime):
+            if left <= 0:
+                break
+            each.unlink(missing_ok=True)
+            left -= status.st_size

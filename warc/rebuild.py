@@ -18,9 +18,9 @@ from core.layout import OPEN_SUFFIX, Layout, is_frozen
 from warc.artifact_reader import read_manifest_at
 from warc.checksums import add_missing_sums
 from warc.dedup.payloads import PayloadIndex, PayloadKey
-from warc.index.database import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION, covered_by_file, not_covered, schema_version
+from warc.index.database import SCHEMA_VERSION, covered_by_file, not_covered, schema_version
 from warc.index.indexer import IndexingResult, index_file
-from warc.index.protocol import CaptureIndex
+from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, CaptureIndex
 from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex, open_index, open_payloads
 from warc.local_storage import closed_warcs, open_warcs, remove_database, sync_folder
 from warc.recovery import os_error_text, recover_file, recovery_lock

@@ -21,7 +21,7 @@ from core.captures import Capture
 from core.digests import TRUSTED_DIGESTS, Digest
 from core.errors import BodyTooLargeError, InputError, PermanentError
 from core.layout import OPEN_SUFFIX, is_warc_name
-from warc.stored_warcs import Run, StoredReader, stored_warc
+from warc.stored_warcs import stored_warc
 
 LONGEST_HEAD = 256 * 1024  # bytes of a WARC head and an HTTP head together, inflated
 _BLOCK = 256 * 1024
@@ -33,6 +33,9 @@ _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 Read = Callable[[int, int], bytes]
+Request = Callable[[], bytes]
+Run = Callable[[Request], bytes]
+"""Runs a request to object storage, so that a caller with an event loop can do it in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ def open_record(
     else:
         raise PermanentError("A WARC that the index names is not there.")
     if stored is not None:
+        from warc.object_storage import StoredReader
+
         yield read_record(StoredReader(str(folder), stored, run).read, offset, length)
         return
     try:

@@ -1,11 +1,14 @@
-"""WARC file being written: append, sync, roll over, roll back.
+"""WARC file being written: append, sync, roll over, roll back; I/O errors as errors of ours.
 
 A batch is on disk before it is acknowledged, else rolled back: the file always ends with its last whole record.
 """
 
+import errno
 import fcntl
+import logging
 import os
 import secrets
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from importlib.metadata import version
@@ -15,6 +18,14 @@ from typing import BinaryIO
 
 from core.captures import RecordLocation
 from core.config.settings import ProxySettings
+from core.errors import (
+    DedupUnavailableError,
+    DiskFullError,
+    IndexUnavailableError,
+    TransientError,
+    UnavailableError,
+    WeboidError,
+)
 from core.layout import OPEN_SUFFIX
 from core.timestamps import timestamp14, warc_date
 from warc.local_storage import sync_folder
@@ -183,3 +194,38 @@ class WarcFile:
                     rest = rest[os.write(descriptor, rest) :]
         self._gathered.clear()
         self._waiting = 0
+
+
+def failed_component(error: WeboidError) -> str:
+    """Return the component that failed: "index", "dedup" or "disk"."""
+    match error:
+        case IndexUnavailableError():
+            return "index"
+        case DedupUnavailableError() | TransientError():
+            return "dedup"
+        case _:
+            return "disk"
+
+
+def to_weboid_error(error: Exception) -> WeboidError:
+    """Convert an I/O error to a WeboidError, with the original as its cause."""
+    if isinstance(error, WeboidError):
+        return error
+    if isinstance(error, OSError):
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    else:
+        is_full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+    if is_full:
+        converted: WeboidError = DiskFullError("The disk is full: free some space, then resume.")
+    else:
+        converted = UnavailableError(f"The archive cannot be written: {error}.")
+    converted.__cause__ = error
+    return converted
+
+
+def log_failure(log: logging.Logger, event: str, error: Exception) -> None:
+    """Log an I/O error with its traceback; a full disk briefly, as the run reports it itself."""
+    if isinstance(to_weboid_error(error), DiskFullError):
+        log.info("%s error=%s", event, error)
+    else:
+        log.error("%s", event, exc_info=error)

@@ -1,8 +1,4 @@
-"""Profile reader: TOML applied to the default settings, and validation.
-
-Unknown tables and keys are refused. Extra request headers are added by the proxy, so the browser sends no CORS
-preflight because of them. They go to every host of a page, so none may carry a secret: use logins for that.
-"""
+"""Profile reader: TOML applied to the default settings, and validation; unknown tables and keys are refused."""
 
 from __future__ import annotations
 
@@ -11,8 +7,8 @@ import math
 import re
 import tomllib
 import typing
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -34,63 +30,7 @@ from core.hosts import HostPatterns, parse_endpoint, parse_upstream_proxy, resol
 from core.timestamps import parse_duration
 
 if TYPE_CHECKING:
-    from core.config.sheets import Sheet
-
-MAX_HEADERS = 32
-MAX_HEADER_BYTES = 16_384  # names and values together
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # a token (RFC 9110, 5.6.2)
-_VALUE = re.compile(r"[!-~](?:[\t -~]*[!-~])?")  # no CR, no LF, no white space around (RFC 9110, 5.5)
-
-_HOP = "it is between two hops, and the proxy's own"
-_FRAMING = "it says where a message ends or goes, and the proxy says that"
-_PRIVATE = "it carries a secret to every host; make a login instead: weboid login URL"
-_CONDITION = "the answer would no longer be the whole of what a visitor gets"
-_BROWSER = "it says what the browser does, and would lie"
-_REFUSED = {
-    **dict.fromkeys(("connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"), _HOP),
-    **dict.fromkeys(("host", "transfer-encoding", "expect", "max-forwards"), _FRAMING),
-    **dict.fromkeys(("cookie", "cookie2", "authorization"), _PRIVATE),
-    **dict.fromkeys(("range", "accept-encoding"), _CONDITION),
-    "origin": _BROWSER,
-    "user-agent": "say [visit] user_agent or contact instead",
-    "accept-language": "say [visit] language instead",
-}
-_REFUSED_PREFIXES = {
-    "proxy-": _HOP,
-    "content-": _FRAMING,
-    "if-": _CONDITION,
-    "sec-fetch-": _BROWSER,
-    "sec-websocket-": _BROWSER,
-    "sec-ch-": "say [visit] mobile instead; client hints follow it",
-    "access-control-": _BROWSER,
-}
-
-
-def check_header(name: str, value: str) -> None:
-    """Check that a header may be added to requests; the text of a ConfigError gives the reason."""
-    if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name[:100]!r} is no name of a header: write letters and hyphens.")
-    key = name.lower()
-    why = _REFUSED.get(key)
-    for prefix, reason in _REFUSED_PREFIXES.items():
-        if key.startswith(prefix):
-            why = reason
-    if why is not None:
-        raise ConfigError(f"{name} cannot be added: {why}.")
-    if not _VALUE.fullmatch(value):
-        raise ConfigError(f"the value of {name} must be printable ASCII on one line, without blanks around it.")
-
-
-def check_headers(headers: Mapping[str, str]) -> None:
-    """Check that the headers may be added to requests, once each and not too many, or ConfigError."""
-    for name, value in headers.items():
-        check_header(name, value)
-    if len({name.lower() for name in headers}) != len(headers):
-        raise ConfigError("one of the names is there twice; upper and lower case are the same.")
-    size = sum(len(name) + len(value) for name, value in headers.items())
-    if len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES:
-        raise ConfigError(f"at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes in all.")
-
+    pass
 
 _CONTACT = re.compile(r"https?://[!-'*-~]{1,500}|[!-'*-~]{1,100}@[!-'*-~]{1,200}")
 _WEB_PAGE = re.compile(r"https?://[!-'*-~]{1,500}")
@@ -173,72 +113,33 @@ def parse_settings(text: str, *, source: str = "profile") -> Settings:
 
 def settings_from(document: dict[str, Any], *, source: str = "profile") -> Settings:
     """Return the settings in a parsed document, types checked; raises as `parse_settings`."""
-    groups = _groups()
-    tables = dict(document)
+    groups, tables = settings_groups(), dict(document)
     sheets = tables.pop("sheets", None) or tables.pop("sheet", ())
-    _refuse_unknown(tables, {**groups, "sheet": None}, source)
-    values = {name: _group(groups[name], table, f"{source} [{name}]") for name, table in tables.items()}
-    if not isinstance(sheets, list | tuple) or not all(isinstance(each, dict) for each in sheets):
-        raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
-    parsed = []
-    for number, table in enumerate(sheets, start=1):
-        keys = dict(table)
-        named = [keys.pop(key) for key in ("prefix", "match") if key in keys]
-        if len(named) != 1 or not isinstance(named[0], str):
-            raise ConfigError(
-                f'{source} sheet {number} must say which part it is for: prefix = "org,example,", '
-                'or match = "example.org".'
-            )
-        parsed.append(parse_sheet(named[0], keys, source=f"{source} sheet"))
-    return Settings(**values, sheets=tuple(parsed))
+    refuse_unknown(tables, {**groups, "sheet": None}, source)
+    values = {name: parse_group(groups[name], table, f"{source} [{name}]") for name, table in tables.items()}
+    if sheets:
+        from core.config.sheets import parse_sheets
+
+        values["sheets"] = parse_sheets(sheets, source)
+    return Settings(**values)
 
 
-def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
-    """Parse a sheet, types checked; ConfigError names `source`, the sheet and the key, also an unchangeable one."""
-    from core.config.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
-
-    where = f"{source} {prefix!r}"
-    try:
-        spelled = surt_prefix(prefix)
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from error
-    groups = {name: group for name, group in _groups().items() if name in SHEET_GROUPS}
-    _refuse_unknown(dict(document), groups, where)
-    changes: dict[str, dict[str, Any]] = {}
-    for name, table in document.items():
-        within = f"{where} [{name}]"
-        checked = _group(groups[name], table, within)
-        for key in table:
-            if key in NOT_IN_SHEETS.get(name, ()):
-                raise ConfigError(f"{within} {key} holds as a whole: no sheet can change it for a part.")
-        changes[name] = {key: getattr(checked, key) for key in table}
-    sheet = Sheet(spelled, **changes)
-    check_settings(with_sheets(Settings(), (sheet,)), source=where)
-    return sheet
-
-
-def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
-    """Apply the sheets to the settings in their order; later ones override earlier ones."""
-    for sheet in sheets:
-        groups = {name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes().items()}
-        settings = replace(settings, **groups)
-    return settings
-
-
-def _groups() -> dict[str, type]:
+def settings_groups() -> dict[str, type]:
     """Return the tables that a profile may have, `[[sheet]]` excluded."""
     return {each.name: each.type for each in fields(Settings) if isinstance(each.type, type)}
 
 
-def _group(group: type, table: object, where: str) -> Any:
+def parse_group(group: type, table: object, where: str) -> Any:
+    """Return the settings of a table, types checked; `where` names it in a ConfigError."""
     if not isinstance(table, dict):
         raise ConfigError(f"{where} must be a table.")
     types = typing.get_type_hints(group)
-    _refuse_unknown(table, types, where)
+    refuse_unknown(table, types, where)
     return group(**{key: _value(types[key], key, value, where) for key, value in table.items()})
 
 
-def _refuse_unknown(table: dict[str, Any], known: dict[str, Any], where: str) -> None:
+def refuse_unknown(table: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
+    """Raise ConfigError, with what is near, for a key that is not known."""
     unknown = sorted(table.keys() - known.keys())
     if unknown:
         near = get_close_matches(unknown[0], known, n=1)
@@ -295,7 +196,7 @@ def _value(kind: Any, key: str, value: object, group: str) -> object:
 
 def check_settings(settings: Settings, *, source: str) -> None:
     """Check the settings of all groups; a ConfigError names `source`, the key, and what would be right."""
-    for name in _groups():
+    for name in settings_groups():
         group = getattr(settings, name)
         for each in fields(group):
             wrong = _fault(f"{name}.{each.name}", getattr(group, each.name))
@@ -314,11 +215,13 @@ def check_settings(settings: Settings, *, source: str) -> None:
     every = settings.recrawl.every
     where = "[visit] headers"
     try:
-        check_headers(settings.visit.headers)
+        if settings.visit.headers:
+            from core.config.added_headers import check_headers
+
+            check_headers(settings.visit.headers)
         where = "[login] names"
         for name in settings.login.names:
             check_login_name(name)
-        where = "[recrawl] every"
         where = "[storage] keep_local"
         local_retention(settings.storage.keep_local)
         where = "[recrawl] every"

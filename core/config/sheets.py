@@ -9,9 +9,11 @@ parenthesis. (`core.url_keys` merges many more spellings and is for index lookup
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from core.config.profile import check_settings, parse_group, refuse_unknown, settings_groups
+from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError
 from core.hosts import canonical_host
 from core.urls import identity_key
@@ -45,6 +47,53 @@ class Sheet:
         """Return the groups that it changes, each with its keys."""
         groups = {name: getattr(self, name) for name in SHEET_GROUPS}
         return {name: keys for name, keys in groups.items() if keys}
+
+
+def parse_sheets(tables: object, source: str) -> tuple[Sheet, ...]:
+    """Parse the tables ``[[sheet]]`` of a profile; ConfigError names `source`."""
+    if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
+        raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
+    parsed = []
+    for number, table in enumerate(tables, start=1):
+        keys = dict(table)
+        named = [keys.pop(key) for key in ("prefix", "match") if key in keys]
+        if len(named) != 1 or not isinstance(named[0], str):
+            raise ConfigError(
+                f'{source} sheet {number} must say which part it is for: prefix = "org,example,", '
+                'or match = "example.org".'
+            )
+        parsed.append(parse_sheet(named[0], keys, source=f"{source} sheet"))
+    return tuple(parsed)
+
+
+def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
+    """Parse a sheet, types checked; ConfigError names `source`, the sheet and the key, also an unchangeable one."""
+    where = f"{source} {prefix!r}"
+    try:
+        spelled = surt_prefix(prefix)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    groups = {name: group for name, group in settings_groups().items() if name in SHEET_GROUPS}
+    refuse_unknown(document, groups, where)
+    changes: dict[str, dict[str, Any]] = {}
+    for name, table in document.items():
+        within = f"{where} [{name}]"
+        checked = parse_group(groups[name], table, within)
+        for key in table:
+            if key in NOT_IN_SHEETS.get(name, ()):
+                raise ConfigError(f"{within} {key} holds as a whole: no sheet can change it for a part.")
+        changes[name] = {key: getattr(checked, key) for key in table}
+    sheet = Sheet(spelled, **changes)
+    check_settings(with_sheets(Settings(), (sheet,)), source=where)
+    return sheet
+
+
+def with_sheets(settings: Settings, sheets: Iterable[Sheet]) -> Settings:
+    """Apply the sheets to the settings in their order; later ones override earlier ones."""
+    for sheet in sheets:
+        groups = {name: replace(getattr(settings, name), **keys) for name, keys in sheet.changes().items()}
+        settings = replace(settings, **groups)
+    return settings
 
 
 class SurtPrefixMap(Generic[T]):

@@ -159,11 +159,10 @@ async def capture(
 ) -> CaptureResult:
     """Visit the URL and store the result.
 
-    `before_manifest` is awaited when all but the manifest is on disk: once the manifest is written the
-    page is not visited again, so the visit's follow-up must be stored by then. `forbids` returns why the
-    page must not be archived, e.g. ``noarchive: …``, or "". With a reason the page is SKIPPED: no
-    artifacts are made, and playback offers none of it; what the proxy has already written stays in the
-    WARC, and the manifest names it.
+    `before_manifest` is awaited when all but the manifest is on disk: once the manifest is written the page is not
+    visited again, so the visit's follow-up must be stored by then. `forbids` returns why the page must not be archived,
+    e.g. ``noarchive: …``, or "". With a reason the page is SKIPPED: no artifacts are made, and playback offers none of
+    it; what the proxy has already written stays in the WARC, and the manifest names it.
 
     Raises:
         BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.

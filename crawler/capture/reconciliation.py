@@ -252,10 +252,9 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
 ) -> PageInfo:
     """Build the manifest of a visit.
 
-    `cached` are the records of earlier visits in the same browser context; `gaps` are the resources
-    missing before the seal; `ledger` has the results of fetching them again.
-    A finished visit is PARTIAL when the page's own document is truncated, a resource that the browser
-    loaded is not in the archive, or a limit of ours has cut something.
+    `cached` are the records of earlier visits in the same browser context; `gaps` are the resources missing before the
+    seal; `ledger` has the results of fetching them again. A finished visit is PARTIAL when the page's own document is
+    truncated, a resource that the browser loaded is not in the archive, or a limit of ours has cut something.
     """
     made = {}
     if visit.synthesised:

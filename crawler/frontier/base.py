@@ -9,10 +9,9 @@ host's queue, is claimed under a lease, and ends done, skipped or dead; its reco
       ╰─retry, release───╯ ╰─────fail─────> dead ────add(again)───────> queued
         lease ran out              retry that was the last ──────────> dead
 
-Lanes, order, delays, blocks and clocks that are put back: docs/explanation/frontier.md. A "host" is
-the slot key of an item: `core.urls.host_of` its URL, or `NewItem.host`, such as an address that
-several hosts share. The items of one that is *down* are handed out without delay, with the reason in
-`host_down`, for the worker to end them unvisited (W46).
+Lanes, order, delays, blocks and clocks that are put back: docs/explanation/frontier.md. A "host" is the slot key of an
+item: `core.urls.host_of` its URL, or `NewItem.host`, such as an address that several hosts share. The items of one that
+is *down* are handed out without delay, with the reason in `host_down`, for the worker to end them unvisited (W46).
 
 **Orders and notes** are stored in the frontier too, so that they reach every worker on every machine:
 an order (a job, a policy entry, a sheet, "stop") raises `FrontierStats.version`, which workers poll; a
@@ -233,8 +232,7 @@ def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datet
 class HostUse(TypedDict, total=False):
     """Use of a host by a visit.
 
-    A zero delay means that the host received no request: its delay, failures and statistics stay as
-    they are.
+    A zero delay means that the host received no request: its delay, failures and statistics stay as they are.
     """
 
     duration: timedelta | None  # how long it was kept busy; None: since the claim

@@ -1,7 +1,7 @@
 """Export and import of frontier items as JSON lines; their selection and retry by an operator."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
@@ -92,6 +92,22 @@ def item_again(record: ItemRecord) -> NewItem:
     """Return the item as it is added once more, with its path, lane and job."""
     item = record.item
     return NewItem(item.url, item.lane, item.hops, item.via, item.job, item.hops_off, item.host)
+
+
+def items_to_retry(frontier: Frontier, urls: Iterable[str]) -> tuple[list[ItemRecord], list[str]]:
+    """Return the dead and skipped items of these URLs, and for each other URL a sentence why it cannot be retried."""
+    records, problems = [], []
+    for url in urls:
+        record = frontier.find(fetch_key(url))
+        if record is None:
+            problems.append(f"{url}: the frontier does not know it; `weboid crawl add` adds it.")
+        elif record.state in {ItemState.DEAD, ItemState.SKIPPED}:
+            records.append(record)
+        elif record.state is ItemState.DONE:
+            problems.append(f"{url}: it is done; `weboid crawl add --again` visits it once more.")
+        else:
+            problems.append(f"{url}: it is {record.state} already.")
+    return records, problems
 
 
 def requeue(

@@ -153,8 +153,7 @@ _SAVE = {
 }
 _REPORT = "done, bytes, busy_ms, mean_ms, host, blocked_reason"
 
-# New items at the end of a lane where others wait change nothing but the number that waits, unless
-# it grows a digit.
+# New items at the end of a lane where others wait change nothing but the number that waits, unless it grows a digit.
 _GROW = {
     lane: f"UPDATE hosts SET waiting_{name} = waiting_{name} + :count "
     f"WHERE host = :host AND waiting_{name} > 0 "

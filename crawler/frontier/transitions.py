@@ -21,8 +21,7 @@ from crawler.frontier.sqlite_database import CountChanges
 # A lease that runs out tells of a dead worker, not of a bad page, so it counts for less than a
 # failure; but a page that kills every worker must not be handed out for ever.
 CLAIMS_PER_ATTEMPT = 3
-# What one claim tidies up of a kind at most, so that it stays short after a long pause; the rest
-# follows.
+# What one claim tidies up of a kind at most, so that it stays short after a long pause; the rest follows.
 TIDY_LIMIT = 1_000
 
 _MILLISECOND = timedelta(milliseconds=1)

@@ -1,8 +1,7 @@
 """Crawl job: name, seeds, lane and settings, as stored in the frontier.
 
-A job is an order of the frontier, so that every worker on every machine has it. Machine settings
-(proxy, egress, browser, frontier) are the worker's own; crawl settings (`JOB_GROUPS` and the sheets)
-are the job's.
+A job is an order of the frontier, so that every worker on every machine has it. Machine settings (proxy, egress,
+browser, frontier) are the worker's own; crawl settings (`JOB_GROUPS` and the sheets) are the job's.
 """
 
 import json

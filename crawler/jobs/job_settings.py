@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from core.clock import Clock
-from core.config.profile import parse_sheet, with_sheets
 from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, TransientError
 from core.urls import fetch_key, identity_key
@@ -201,11 +200,11 @@ class JobSettings:
 
                 sheets = SurtPrefixMap((each.prefix, each) for each in listed)
             settled = known.settled[name] = _EffectiveSettings(base, sheets, territory)
-        applied: tuple[Sheet, ...] = ()
-        if settled.sheets is not None:
-            from core.config.sheets import surt
+        if settled.sheets is None:
+            return settled, (), settled.base
+        from core.config.sheets import surt, with_sheets
 
-            applied = settled.sheets.of(surt(url))
+        applied = settled.sheets.of(surt(url))
         key = tuple(sheet.prefix for sheet in applied)
         settings = settled.by_sheets.get(key)
         if settings is None:
@@ -292,6 +291,8 @@ def live_sheets(frontier: Frontier) -> list[Sheet]:
 
 def parse_live_sheet(prefix: str, text: str) -> Sheet:
     """Parse the sheet in an order. Raises ConfigError for none, or keys unknown to this version."""
+    from core.config.sheets import parse_sheet
+
     try:
         document = json.loads(text)
         if not isinstance(document, dict):

@@ -1,8 +1,7 @@
 """Cache of each origin's robots.txt, fetched through the proxy and shared by all machines.
 
-A result is a note of the frontier (kind `ROBOTS_NOTE`, key ``scheme://host:port``), so that one fetch
-serves every machine for the configured time; each process also caches the latest. Results map as
-follows (RFC 9309, 2.3.1):
+A result is a note of the frontier (kind `ROBOTS_NOTE`, key ``scheme://host:port``), so that one fetch serves every
+machine for the configured time; each process also caches the latest. Results map as follows (RFC 9309, 2.3.1):
 
     2xx                     the file's rules, up to 500 KiB
     3xx, 4xx                nothing is forbidden; also after more than five redirects

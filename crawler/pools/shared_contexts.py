@@ -99,8 +99,7 @@ class SharedContextPool:
     async def lend(self, key: ContextKey, *, visits: int, age_s: float) -> AsyncIterator[SharedContext]:
         """Lend an idle context of the key, or one that is to be opened.
 
-        It is disposed of after `visits` visits, at the age `age_s` in seconds, or when its last visit
-        did not end well.
+        It is disposed of after `visits` visits, at the age `age_s` in seconds, or when its last visit did not end well.
         """
         shared = self._take(key) or SharedContext(self._clock.monotonic())
         if self._clock.monotonic() - shared.opened >= age_s:

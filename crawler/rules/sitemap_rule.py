@@ -1,31 +1,278 @@
-"""Sitemap rule: queues the pages of the sitemaps of a seed's host.
+"""Sitemaps: tolerant, bounded parser, and the rule that queues the pages of the sitemaps of a seed's host.
 
-Files are fetched one after the other, each once, with the host's delay between them, and limited in
-number, index depth, pages and time. An index names files of its own host; a robots.txt may name those of
-another (sitemaps.org, "Sitemaps & Cross Submits").
+The protocol (sitemaps.org) defines XML files of URLs, XML indexes of such files, URL lists in plain text, and RSS or
+Atom feeds, each gzipped or not, of at most 50 MB and 50,000 URLs. XML is parsed as a stream, without declared or
+external entities; everything before a fault is used.
 
-One worker does this once a day for each host of a job. The result is a note of the frontier (kind
-"sitemap"). A page in a sitemap counts as one link away from the seed, and is decided on like any link.
+Files are fetched one after the other, each once, with the host's delay between them, and limited in number, index
+depth, pages and time. An index names files of its own host; a robots.txt may name those of another (sitemaps.org,
+"Sitemaps & Cross Submits"). One worker does this once a day for each host of a job; the result is a note of the
+frontier (kind "sitemap"). A page in a sitemap counts as one link away from the seed, and is decided on like any link.
 """
 
 import asyncio
+import codecs
 import json
 import logging
+import re
+import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
+from xml.parsers import expat
 
 from core.clock import Clock
+from core.errors import BadUrlError
 from core.urls import authority_of, host_of, identity_key
+from core.web_dates import parse_web_date
 from crawler.capture.proxy_fetcher import FileFetcher
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.politeness import SlotAssigner
 from crawler.jobs.job_settings import JobSettings
-from crawler.rules.sitemap_parser import BYTES_LIMIT, SitemapFile, SitemapUrl, parse_sitemap, sitemap_lines
+from crawler.jobs.scope import URL_LIMIT_CHARS, link_key
+from crawler.policy.robots import parse_robots
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleDecision, VisitRule
 from net.backoff import StoreRetry
+
+BYTES_LIMIT = 50 * 1024 * 1024  # of one file, unpacked: sitemaps.org
+URLS_LIMIT = 50_000  # of one file: sitemaps.org
+RATIO_LIMIT = 300  # a file that unpacks to more than so many times its size is a bomb; 100 is common
+RATIO_COUNTS_BYTES = 1024 * 1024  # … once it is so long
+NESTING_LIMIT = 32  # elements within elements; a sitemap needs 3, a feed 5
+_PIECE_BYTES = 64 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+_WINDOW_GZIP = 16 + zlib.MAX_WBITS
+_BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# root, then the path to what names a URL below it
+_PLACES = {
+    ("urlset", "url", "loc"): "page",
+    ("urlset", "url", "lastmod"): "date",
+    ("sitemapindex", "sitemap", "loc"): "sitemap",
+    ("rss", "channel", "item", "link"): "page",
+    ("rss", "channel", "item", "pubDate"): "date",
+    ("RDF", "item", "link"): "page",
+    ("RDF", "item", "date"): "date",
+    ("feed", "entry", "updated"): "date",
+}
+_ENTRIES = {("urlset", "url"), ("rss", "channel", "item"), ("RDF", "item"), ("feed", "entry")}
+_ATOM_LINK = ("feed", "entry", "link")
+_ROOTS = {place[0] for place in _PLACES}
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)  # W3C-DTF, of no day
+_ROBOTS_NAMED = 100  # sitemaps that one robots.txt may name
+
+
+@dataclass(frozen=True, slots=True)
+class SitemapUrl:
+    """Page in a sitemap."""
+
+    url: str  # its fetch key
+    lastmod: datetime | None = None  # its lastmod value; None without one
+
+
+@dataclass(slots=True)
+class SitemapFile:
+    """Parsed sitemap file."""
+
+    pages: list[SitemapUrl] = field(default_factory=list)  # URLs of pages, in the file's order
+    sitemaps: list[str] = field(default_factory=list)  # URLs of the files that an index names
+    problem: str = ""  # why it was not read to its end, or is no sitemap; empty when it was
+    refused: int = 0  # number of entries that are no URLs
+
+
+class _SitemapStopError(Exception):
+    """Parsing stopped, with the reason."""
+
+
+def parse_sitemap(body: bytes) -> SitemapFile:
+    """Parse a sitemap in any of the formats; never raises."""
+    sitemap = SitemapFile()
+    try:
+        pieces = _unpacked(body)
+        first = next(pieces, b"")
+        start = first
+        for bom in _BOMS:
+            start = start.removeprefix(bom)
+        is_xml = start.lstrip(b" \t\r\n\x00")[:1] == b"<"
+        reader = _XmlSitemapReader(sitemap) if is_xml else _TextSitemapReader(sitemap)
+        reader.feed(first)
+        for piece in pieces:
+            reader.feed(piece)
+        reader.end()
+    except (_SitemapStopError, expat.ExpatError, zlib.error) as error:
+        sitemap.problem = str(error)
+    return sitemap
+
+
+def sitemap_lines(robots: bytes) -> tuple[str, ...]:
+    """Return the fetch keys of the sitemaps in a robots.txt, each once."""
+    named = parse_robots(robots, agent="").sitemaps
+    keys = filter(None, (_key(text.partition(" ")[0]) for text in named))
+    return tuple(dict.fromkeys(keys))[:_ROBOTS_NAMED]
+
+
+def parse_moment(text: str) -> datetime | None:
+    """Parse a W3C date (sitemaps, Atom) or a mail date (RSS); None for neither.
+
+    >>> parse_moment("2004-12-23T18:00:15+00:00").isoformat(), parse_moment("2005-01").isoformat()
+    ('2004-12-23T18:00:15+00:00', '2005-01-01T00:00:00+00:00')
+    """
+    text = text.strip()
+    if partial := _YEAR_OR_MONTH.fullmatch(text):
+        text = f"{partial[1]}-{partial[2] or '01'}-01"
+    return parse_web_date(text)
+
+
+def _unpacked(body: bytes) -> Iterator[bytes]:
+    """Yield the body in pieces, a single gzip layer decoded, up to the limit."""
+    if not body.startswith(_GZIP_MAGIC):
+        for start in range(0, min(len(body), BYTES_LIMIT), _PIECE_BYTES):
+            yield body[start : start + _PIECE_BYTES]
+        if len(body) > BYTES_LIMIT:
+            raise _SitemapStopError(f"it is longer than {BYTES_LIMIT} bytes")
+        return
+    inflate = zlib.decompressobj(_WINDOW_GZIP)
+    rest, total = body, 0
+    while rest and not inflate.eof:
+        piece = inflate.decompress(rest, _PIECE_BYTES)
+        rest = inflate.unconsumed_tail
+        total += len(piece)
+        if total > BYTES_LIMIT:
+            raise _SitemapStopError(f"it unpacks to more than {BYTES_LIMIT} bytes")
+        if total > RATIO_COUNTS_BYTES and total > RATIO_LIMIT * len(body):
+            raise _SitemapStopError(f"it unpacks to more than {RATIO_LIMIT} times its size")
+        yield piece
+    if not inflate.eof:
+        raise _SitemapStopError("its gzip data breaks off")
+
+
+class _TextSitemapReader:
+    """Reader of one URL per line."""
+
+    def __init__(self, sitemap: SitemapFile) -> None:
+        self._sitemap = sitemap
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._rest = ""
+
+    def feed(self, piece: bytes) -> None:
+        """Parse a piece."""
+        if self._decoder is None:
+            wide = piece.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            self._decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8")("replace")
+        lines = (self._rest + self._decoder.decode(piece)).split("\n")
+        self._rest = lines.pop()[: 2 * URL_LIMIT_CHARS]
+        for line in lines:
+            self._take(line)
+
+    def end(self) -> None:
+        """Parse the rest."""
+        self._take(self._rest)
+        if not self._sitemap.pages:
+            raise _SitemapStopError("it is no sitemap")
+
+    def _take(self, line: str) -> None:
+        text = line.strip().removeprefix("\ufeff")
+        if not text:
+            return
+        _add_page(self._sitemap, text, "")
+        if self._sitemap.refused > 100 > len(self._sitemap.pages):
+            raise _SitemapStopError("it is no sitemap")
+
+
+class _XmlSitemapReader:
+    """Reader of a sitemap, an index or a feed."""
+
+    def __init__(self, sitemap: SitemapFile) -> None:
+        self._sitemap = sitemap
+        self._path: list[str] = []
+        self._text: list[str] | None = None
+        self._room = 0
+        self._prefix = self._page = self._date = ""
+        self._parser = parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler = self._begin
+        parser.EndElementHandler = self._finish
+        parser.CharacterDataHandler = self._take
+        parser.EntityDeclHandler = self._refuse_entity
+
+    def feed(self, piece: bytes) -> None:
+        """Parse a piece."""
+        self._parser.Parse(piece, False)  # noqa: FBT003 expat's own
+
+    def end(self) -> None:
+        """Finish parsing."""
+        self._parser.Parse(b"", True)  # noqa: FBT003 expat's own
+
+    def _refuse_entity(self, *_: object) -> None:
+        raise _SitemapStopError("it declares entities")
+
+    def _begin(self, name: str, attributes: dict[str, str]) -> None:
+        local = name.rpartition(":")[2]
+        if not self._path and local not in _ROOTS:
+            raise _SitemapStopError(f"it is no sitemap, but <{name[:40]}>")
+        # What another vocabulary calls the same, such as image:loc, is something else.
+        foreign = bool(self._path) and ":" in name and self._path[0] != "RDF"
+        is_prefixed = name.rpartition(":")[0] == self._prefix  # as the root is
+        self._path.append(name if foreign and not is_prefixed else local)
+        if len(self._path) == 1:
+            self._prefix = name.rpartition(":")[0]
+        if len(self._path) > NESTING_LIMIT:
+            raise _SitemapStopError(f"more than {NESTING_LIMIT} elements lie within each other")
+        place = tuple(self._path)
+        if place in _PLACES:
+            self._text, self._room = [], URL_LIMIT_CHARS + 1
+        elif place == _ATOM_LINK and attributes.get("rel", "alternate") == "alternate":
+            self._page = self._page or attributes.get("href", "")
+
+    def _take(self, text: str) -> None:
+        if self._text is not None and self._room > 0:
+            self._text.append(text[: self._room])
+            self._room -= len(text)
+
+    def _finish(self, _name: str) -> None:
+        place = tuple(self._path)
+        self._path.pop()
+        if self._text is not None and place in _PLACES:
+            text, self._text = "".join(self._text).strip(), None
+            match _PLACES[place]:
+                case "page":
+                    self._page = text
+                case "date":
+                    self._date = text
+                case _:
+                    below = self._sitemap.sitemaps
+                    if key := _accepted(self._sitemap, text, len(below), "sitemaps"):
+                        below.append(key)
+        elif place in _ENTRIES:
+            _add_page(self._sitemap, self._page, self._date)
+            self._page = self._date = ""
+
+
+def _add_page(sitemap: SitemapFile, text: str, date: str) -> None:
+    if key := _accepted(sitemap, text, len(sitemap.pages), "URLs"):
+        sitemap.pages.append(SitemapUrl(key, parse_moment(date) if date else None))
+
+
+def _accepted(sitemap: SitemapFile, text: str, count: int, what: str) -> str:
+    """Return the fetch key; empty, and counted as refused, when there is none."""
+    key = _key(text)
+    if not key:
+        sitemap.refused += 1
+    elif count >= URLS_LIMIT:
+        raise _SitemapStopError(f"it names more than {URLS_LIMIT} {what}")
+    return key
+
+
+def _key(text: str) -> str:
+    """Return the fetch key of an absolute web URL; empty for other texts."""
+    if not text[:8].lower().startswith(("http://", "https://")):
+        return ""
+    try:
+        return link_key(text)
+    except BadUrlError:
+        return ""
+
 
 FILES_LIMIT = 1_000  # of one host
 PAGES_LIMIT = 5_000_000  # of one host

@@ -14,10 +14,9 @@ that answers 429 or 503, to a page or to a resource, or with a bot challenge, is
 Retry-After, and twice as long each time in a row. A host that cannot be reached is retried in the same
 manner and given up after a few times (W46): its other URLs would get the same result.
 
-Changes are detected by the page's visible text (`core.page_manifest.PageInfo.text_digest`), as the
-source of most pages differs at each visit. A wall, a parked domain or a soft 404 counts as neither
-changed nor unchanged; a page that answers 404 or 410 is not due again. Interval and digest are the URL's
-memo in the frontier.
+Changes are detected by the page's visible text (`core.page_manifest.PageInfo.text_digest`), as the source of most pages
+differs at each visit. A wall, a parked domain or a soft 404 counts as neither changed nor unchanged; a page that
+answers 404 or 410 is not due again. Interval and digest are the URL's memo in the frontier.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from core.config.settings import EgressSettings
 from core.errors import BadUrlError, InputError, TransientError
 from core.urls import authority_of, fetch_key, host_of
 from links.archives.archive_client import REDIRECTS, ArchiveFailure, ArchiveRequest, ArchiveResponse, NoReplyError
-from links.checker.connection import EgressRules
 from links.checker.dns_resolver import DnsResolver
 from links.checker.fetch_errors import FetchFailure, NoAnswerError
+from links.checker.http_exchange import EgressRules
 from net.address_policy import Address, literal_address
 from net.tls_client import strict_context
 

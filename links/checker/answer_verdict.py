@@ -22,9 +22,8 @@ from core.media_types import effective_type, is_textual, types_agree
 from core.mime_sniffer import sniff
 from core.web_dates import parse_retry_after
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop, StatusCode, code_of_http, verdict_of
-from links.checker.connection import request_target
 from links.checker.fetch_errors import FAILURE_MEANINGS, FetchFailure
-from links.checker.http_exchange import HttpAnswer
+from links.checker.http_exchange import HttpAnswer, request_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,9 @@ class StatusReading:
 
 # A document of less bytes than this may be a placeholder; a PDF of one line of text has about 900.
 _DOCUMENT_BYTES = 4096
-# Error texts that no browser renders, and pages of failing servers, are smaller than this: the error
-# pages of servers, proxies and frameworks have up to a few KB, those of sites' own design mostly less
-# than 100 KB. Past it somebody sends a page with the wrong status, or with a very large design; the
-# browser tells them apart.
+# Error texts that no browser renders, and pages of failing servers, are smaller than this: the error pages of servers,
+# proxies and frameworks have up to a few KB, those of sites' own design mostly less than 100 KB. Past it somebody sends
+# a page with the wrong status, or with a very large design; the browser tells them apart.
 _ERROR_PAGE_BYTES = 128 * 1024
 _ERROR_TEXT_BYTES = 64 * 1024
 _DENIALS = range(400, 500)

@@ -37,9 +37,8 @@ class VisitSummary:
     evidence: tuple[str, ...] = ()  # evidence for the class, a sentence each
 
 
-# How a failed visit's reason begins (`net.connect_errors`, or the browser's own words), and what that
-# says of the site, of all its URLs when True. Whatever is not here was no fault of the site's: the
-# browser died, a rule refused.
+# How a failed visit's reason begins (`net.connect_errors`, or the browser's own words), and what that says of the site,
+# of all its URLs when True. Whatever is not here was no fault of the site's: the browser died, a rule refused.
 _FAILURES: Mapping[str, tuple[StatusCode, bool]] = {
     "dns:": (StatusCode.DNS_UNKNOWN, True),
     "net::ERR_NAME_NOT_RESOLVED": (StatusCode.DNS_UNKNOWN, True),

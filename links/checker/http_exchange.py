@@ -1,20 +1,248 @@
-"""One HTTP exchange: request writer, and reader of a head and the body's beginning.
+"""One HTTP exchange of a check: connection to a checked address, request writer, reader of a head and the body's beginning.
 
-The header fields are those of browsers, over HTTP/1.1, without Referer; the user agent must not contain *link*,
-which more sites block (links.md 5.5). The parser is not a library's because libraries reject what browsers accept:
-a line without a colon, line ends without a carriage return, bytes after the answer to HEAD, a broken chunk.
+Connections use the checked address itself, which prevents DNS rebinding; a host without a permitted one is our refusal
+and no evidence against the link. After a certificate error, which readers click through, a second, lenient connection
+follows, and the result has a note. `[egress] via` is not supported: such a host is blocked.
+
+The header fields are those of browsers, over HTTP/1.1, without Referer; the user agent must not contain *link*, which
+more sites block (links.md 5.5). The parser is not a library's because libraries reject what browsers accept: a line
+without a colon, line ends without a carriage return, bytes after the answer to HEAD, a broken chunk.
 """
 
 import asyncio
+import errno
+import re
+import socket
+import ssl
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+
+import aiohappyeyeballs
 
 from core.config.profile import link_user_agent
-from core.config.settings import LinksSettings
-from links.checker.connection import HostConnection, RequestTarget, tls_refusal
-from links.checker.fetch_errors import FetchFailure, NoAnswerError
+from core.config.settings import EgressSettings, LinksSettings
+from core.urls import host_of
+from links.checker.dns_resolver import DnsResolver
+from links.checker.fetch_errors import NO_FILES, FetchFailure, NoAnswerError
+from net.address_policy import Address, Addresses, EgressPolicy, unmap_ipv4
+from net.connect_errors import BlockedHostError, BlockedPortError
 from net.http_head import LenientHead, end_of_head, may_begin, parse_head
+from net.tls_client import OLD_VERSIONS, TlsFault, lenient_context, openssl_reason, strict_context, tls_fault
+
+_FAULT_WORDS = {TlsFault.SELF_SIGNED: "self-signed", TlsFault.OTHER: "unknown issuer"}
+_REFUSALS = (
+    ("CERTIFICATE_REQUIRED", FetchFailure.WANTS_CERTIFICATE),
+    ("ALERT_BAD_CERTIFICATE", FetchFailure.WANTS_CERTIFICATE),  # its word for it before TLS 1.3
+    ("NO_APPLICATION_PROTOCOL", FetchFailure.OTHER_PROTOCOL),
+)
+
+
+def certificate_fault(error: OSError | ValueError) -> str:
+    """Return the reason that a strict handshake failed, in a word or two."""
+    fault = tls_fault(error) or TlsFault.HANDSHAKE
+    return _FAULT_WORDS.get(fault, fault.replace("-", " "))
+
+
+def tls_refusal(error: Exception) -> FetchFailure | None:
+    """Return the failure for a TLS alert of the server about the client; the host is reachable."""
+    reason = openssl_reason(error)
+    return next((trouble for part, trouble in _REFUSALS if part in reason), None)
+
+
+_PARTS = re.compile(r"(https?)://(?:\[[^\]]*\]|[^/:?#]*)(?::(\d+))?([^#]*)")
+CONNECT_S = 15.0  # a connection with its handshakes
+TRIED = 4  # addresses of one host
+STAGGER_S = 0.25  # RFC 8305, 5
+BUFFER = 16_384  # half of what a connection may hold unread
+_OURS = frozenset(
+    (
+        *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),
+        *(errno.ENOBUFS, errno.ENOMEM, errno.EACCES, errno.EPERM),
+    )
+)
+_NOT_THERE = frozenset((errno.EHOSTUNREACH, errno.EHOSTDOWN))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTarget:
+    """Target of a request."""
+
+    scheme: str  # ``http`` or ``https``
+    host: str  # canonical: lower case, punycode, no final dot; IPv6 in brackets
+    port: int  # the port, the scheme's own included
+    path: str  # path and query, as in a request line
+
+    @property
+    def authority(self) -> str:
+        """Return the value of the Host header."""
+        own = {"http": 80, "https": 443}[self.scheme]
+        return self.host if self.port == own else f"{self.host}:{self.port}"
+
+
+@lru_cache(maxsize=8192)
+def request_target(url: str) -> RequestTarget:
+    """Split a fetch key into the target of a request."""
+    parts = _PARTS.match(url)
+    assert parts is not None, url
+    scheme, port, path = parts[1], parts[2], parts[3]
+    own = 443 if scheme == "https" else 80
+    return RequestTarget(scheme, host_of(url), int(port) if port else own, path or "/")
+
+
+@dataclass(frozen=True, slots=True)
+class HostConnection:
+    """Open connection, closed by the code that opened it."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    tls_fault: str = ""
+
+    def close(self) -> None:
+        """Close it at once, without waiting for pending data."""
+        self.writer.transport.abort()
+
+
+class EgressRules:
+    """The policy of `[egress]` with look-ups; refusals are `NoAnswerError`."""
+
+    def __init__(self, egress: EgressSettings, names: DnsResolver, is_own: Callable[[Address], bool]) -> None:
+        self.policy = EgressPolicy(egress, is_own=is_own)
+        self._names = names
+
+    def check(self, host: str, port: int | None) -> None:
+        """Raise NoAnswerError when the host or the port is refused, before any look-up."""
+        try:
+            self.policy.check_target(host, port)
+        except BlockedPortError as error:
+            raise NoAnswerError(FetchFailure.PORT, str(error).removesuffix(".")) from error
+        except BlockedHostError as error:
+            raise NoAnswerError(FetchFailure.BLOCKED, str(error).removesuffix(".")) from error
+        if self.policy.via.of(host) is not None:
+            raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] via names a way to {host} that checks lack")
+
+    async def addresses(self, host: str, port: int, *, is_trusted: bool = False) -> tuple[Addresses, int]:
+        """Return the host's permitted (with `is_trusted` all) addresses and its port; else NoAnswerError."""
+        known = self.policy.known_addresses(host, port)
+        addresses, port = known or (await self._names.addresses(host), port)
+        refusals = ["" if is_trusted else self.policy.against(host, each) for each in addresses]
+        permitted = [unmap_ipv4(a) for a, why in zip(addresses, refusals, strict=True) if not why]
+        if not permitted:
+            raise NoAnswerError(FetchFailure.ADDRESS, refusals[0])
+        return tuple(permitted), port
+
+
+class ConnectionOpener:
+    """Opener of connections to permitted addresses."""
+
+    def __init__(self, egress: EgressSettings, names: DnsResolver, *, is_own: Callable[[Address], bool]) -> None:
+        """Load the settings; ConfigError when `ca_file` has no certificates."""
+        self._rules = EgressRules(egress, names, is_own)
+        self._strict = strict_context(egress.ca_file)
+        self._lenient = lenient_context()
+
+    async def open(self, target: RequestTarget, limit_s: float) -> HostConnection:
+        """Open a connection to the target, with TLS for https; NoAnswerError with the reason if it fails."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit_s
+        try:
+            async with asyncio.timeout_at(deadline):
+                addresses, port = await self._addresses(target)
+        except TimeoutError:
+            raise NoAnswerError(FetchFailure.DNS_UNFINISHED) from None
+        deadline = min(deadline, loop.time() + CONNECT_S)
+        sock = await self._connected(addresses, port, deadline - loop.time())
+        if target.scheme == "http":
+            try:
+                return HostConnection(*await asyncio.open_connection(sock=sock, limit=BUFFER))
+            except OSError as error:  # it was reset meanwhile
+                sock.close()
+                raise NoAnswerError(FetchFailure.RESET) from error
+        try:
+            return await self._secured(sock, target, self._strict, deadline - loop.time())
+        except _StrictError as error:
+            fault = error.fault
+        sock = await self._connected(addresses, port, deadline - loop.time())
+        try:
+            way = await self._secured(sock, target, self._lenient, deadline - loop.time())
+        except _StrictError as error:
+            raise NoAnswerError(FetchFailure.TLS, error.fault) from error
+        if fault == TlsFault.HANDSHAKE and way.writer.get_extra_info("ssl_object").version() in OLD_VERSIONS:
+            fault = "old protocol"
+        return HostConnection(way.reader, way.writer, fault)
+
+    async def _addresses(self, target: RequestTarget) -> tuple[Addresses, int]:
+        """Return the permitted addresses and the port; NoAnswerError when there is none."""
+        self._rules.check(target.host, target.port)
+        fine, port = await self._rules.addresses(target.host, target.port)
+        # Both families have a turn within the first few.
+        first = list(fine[:TRIED])
+        others = [each for each in fine[TRIED:] if each.version != first[0].version]
+        if others and len({each.version for each in first}) == 1:
+            first[-1] = others[0]
+        return tuple(first), port
+
+    async def _connected(self, addresses: Addresses, port: int, limit_s: float) -> socket.socket:
+        stream = (socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+        infos = [
+            (socket.AF_INET if each.version == 4 else socket.AF_INET6, *stream, (str(each), port)) for each in addresses
+        ]
+        try:
+            async with asyncio.timeout(max(limit_s, 0)):
+                return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=STAGGER_S, interleave=1)
+        except TimeoutError:  # an OSError too, which the kernel's own time-out is as well
+            raise NoAnswerError(FetchFailure.NO_CONNECTION) from None
+        except OSError as error:
+            raise NoAnswerError(_failure_of(error)) from error
+
+    async def _secured(
+        self, sock: socket.socket, target: RequestTarget, context: ssl.SSLContext, limit_s: float
+    ) -> HostConnection:
+        """Run the TLS handshake on the socket, which is closed on failure."""
+        try:
+            reader, writer = await asyncio.open_connection(
+                sock=sock,
+                ssl=context,
+                server_hostname=target.host.strip("[]"),
+                ssl_handshake_timeout=max(limit_s, 0.001),
+                ssl_shutdown_timeout=1.0,
+                limit=BUFFER,
+            )
+        except ssl.SSLError as error:
+            sock.close()
+            refusal = tls_refusal(error)
+            if refusal is not None:
+                raise NoAnswerError(refusal) from error
+            raise _StrictError(certificate_fault(error)) from error
+        except (TimeoutError, ConnectionAbortedError) as error:  # asyncio's word for the time-out
+            sock.close()
+            raise NoAnswerError(FetchFailure.TLS_SILENT) from error
+        except (OSError, ValueError) as error:  # old servers hang up on a hello that is new to them
+            sock.close()
+            raise _StrictError(certificate_fault(error)) from error
+        return HostConnection(reader, writer)
+
+
+class _StrictError(Exception):
+    """Handshake failure that a lenient context may avoid."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+def _failure_of(error: OSError) -> FetchFailure:
+    if error.errno in NO_FILES:
+        return FetchFailure.NO_FILES
+    if error.errno in _OURS:
+        return FetchFailure.NO_NETWORK
+    if error.errno in _NOT_THERE:
+        return FetchFailure.UNREACHABLE
+    if error.errno == errno.ETIMEDOUT:
+        return FetchFailure.NO_CONNECTION
+    return FetchFailure.REFUSED
 
 
 class RequestWriter:

@@ -29,10 +29,9 @@ from links.checker.answer_verdict import (
     judge_trace,
     refresh_target,
 )
-from links.checker.connection import ConnectionOpener, request_target
 from links.checker.dns_resolver import DnsResolver
 from links.checker.fetch_errors import FetchFailure, NoAnswerError
-from links.checker.http_exchange import HttpAnswer, RequestWriter, exchange
+from links.checker.http_exchange import ConnectionOpener, HttpAnswer, RequestWriter, exchange, request_target
 from net.address_policy import Address
 
 NOT_SENT = 0  # the status of a hop that no server sent: from http to https, or back

@@ -10,13 +10,120 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Boolean, Connection, delete, false, func, insert, or_, select, true, update
 
 from core.errors import CollectionInUseError, InputError, InvariantError
-from links.registry import edit_statements as sql
 from links.registry.pages import LinkRef, number_of
-from links.registry.schema import edit_changes, edit_turns, edits
-from links.registry.statements import MOST, Reader, batches, insert_missing
+from links.registry.schema import edit_changes, edit_turns, edits, urls
+from links.registry.statements import MOST, Reader, SqlStatement, batches, insert_missing, many, one
+
+NAMES = (
+    *("id", "wiki_id", "page_id", "kind", "job", "moment", "base_rev", "rev", "digest", "state"),
+    *("undone_rev", "undone_by", "note", "checked", "is_reported", "reviewed", "reviewed_by"),
+)
+MOVED = ("state", "rev", "note", "undone_rev", "undone_by", "checked", "reviewed", "reviewed_by")
+_COLUMNS = tuple(edits.c[name] for name in NAMES)
+_EDIT = select(*_COLUMNS)
+_OF_WIKI = edits.c.wiki_id == one("wiki")
+_IN_STATES = (_OF_WIKI, edits.c.state.in_(many("states")))
+_IS = edits.c.id == one("of")
+BY_ID = SqlStatement(_EDIT.where(edits.c.id.in_(many("ids"))), "ids")
+OF_PAGE = SqlStatement(_EDIT.where(_OF_WIKI, edits.c.page_id == one("page")).order_by(edits.c.id))
+IN_STATES = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id).limit(one("most")), "states")
+NEWEST = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id.desc()).limit(one("most")), "states")
+TO_WATCH = SqlStatement(
+    _EDIT.where(
+        *_IN_STATES, edits.c.moment >= one("since"), or_(edits.c.checked.is_(None), edits.c.checked < one("before"))
+    )
+    .order_by(edits.c.moment, edits.c.id)
+    .limit(one("most")),
+    "states",
+)
+LAST_MADE = SqlStatement(select(func.max(edits.c.moment)).where(*_IN_STATES), "states")
+COUNTS = SqlStatement(
+    select(edits.c.state, func.count()).where(_OF_WIKI, edits.c.kind == one("kind")).group_by(edits.c.state)
+)
+CHANGES = SqlStatement(
+    select(
+        *(edit_changes.c.edit_id, edit_changes.c.url_id, edit_changes.c.kind),
+        *(edit_changes.c.before, edit_changes.c.after, edit_changes.c.is_undone),
+    )
+    .where(edit_changes.c.edit_id.in_(many("ids")))
+    .order_by(edit_changes.c.edit_id, edit_changes.c.number),
+    "ids",
+)
+_LINKED = edit_changes.join(edits, edits.c.id == edit_changes.c.edit_id)
+HELD = SqlStatement(
+    select(edits.c.page_id, edit_changes.c.url_id, func.max(edits.c.id))
+    .select_from(_LINKED)
+    .where(
+        edit_changes.c.page.in_(many("pages")), edits.c.state.in_(many("states")), edit_changes.c.is_undone.is_(true())
+    )
+    .group_by(edits.c.page_id, edit_changes.c.url_id),
+    *("pages", "states"),
+)
+OF_LINKS = SqlStatement(
+    select(edit_changes.c.page, edit_changes.c.url_id, edit_changes.c.kind)
+    .select_from(_LINKED)
+    .where(
+        edit_changes.c.page.in_(many("pages")),
+        edit_changes.c.url_id.in_(many("urls")),
+        edits.c.kind == one("kind"),
+        edits.c.state.in_(many("states")),
+        edit_changes.c.is_undone.is_(false()),
+    )
+    .order_by(edit_changes.c.edit_id, edit_changes.c.number),
+    *("pages", "urls", "states"),
+)
+LATELY = SqlStatement(
+    select(edits.c.page_id, edits.c.state, edits.c.base_rev, edits.c.basis, edits.c.moment)
+    .where(_OF_WIKI, edits.c.page_id.in_(many("ids")), edits.c.kind == one("kind"))
+    .order_by(edits.c.id),
+    "ids",
+)
+REVIVED = SqlStatement(
+    select(edits.c.page_id, edit_changes.c.url_id, edit_changes.c.kind)
+    .select_from(_LINKED.join(urls, urls.c.id == edit_changes.c.url_id))
+    .where(
+        *_IN_STATES,
+        edit_changes.c.is_undone.is_(false()),
+        urls.c.state.in_(many("living")),
+        edits.c.page_id > one("after"),
+    )
+    .order_by(edits.c.page_id, edits.c.id, edit_changes.c.number)
+    .limit(one("most")),
+    *("states", "living"),
+)
+MOVE = SqlStatement(
+    update(edits).where(_IS, edits.c.state == one("was")).values({name: one(f"new_{name}") for name in MOVED})
+)
+SET_CHECKED = SqlStatement(update(edits).where(edits.c.id.in_(many("ids"))).values(checked=one("seen_at")), "ids")
+SET_REPORTED = SqlStatement(update(edits).where(_IS).values(is_reported=true()))
+SET_UNDONE = SqlStatement(
+    update(edit_changes)
+    .where(edit_changes.c.edit_id == one("of"), edit_changes.c.number == one("place"))
+    .values(is_undone=one("undone", Boolean()))
+)
+FORGET_CHANGES = SqlStatement(delete(edit_changes).where(edit_changes.c.edit_id == one("of")))
+FORGET = SqlStatement(delete(edits).where(_IS, edits.c.state == one("was")))
+FORGET_NOTHING = SqlStatement(
+    delete(edits).where(_OF_WIKI, edits.c.page_id == one("page"), edits.c.state == one("was"))
+)
+LOOK_AGAIN = SqlStatement(
+    update(urls).where(urls.c.id.in_(many("ids")), urls.c.due_day > one("day_now")).values(due_day=one("day_now")),
+    "ids",
+)
+TURN = SqlStatement(select(edit_turns.c.holder, edit_turns.c.until).where(edit_turns.c.wiki_id == one("wiki")))
+TAKE_TURN = SqlStatement(
+    update(edit_turns)
+    .where(
+        edit_turns.c.wiki_id == one("wiki"), or_(edit_turns.c.holder == one("who"), edit_turns.c.until <= one("now"))
+    )
+    .values(holder=one("who"), until=one("end"))
+)
+END_TURN = SqlStatement(
+    delete(edit_turns).where(edit_turns.c.wiki_id == one("wiki"), edit_turns.c.holder == one("who"))
+)
 
 
 class EditState(IntEnum):
@@ -181,9 +288,9 @@ def move_edit(
     if state not in MOVES[edit.state]:
         raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")
     made = replace(edit, state=state, checked=moment, **facts)
-    values = {f"new_{name}": getattr(made, name) for name in sql.MOVED}
+    values = {f"new_{name}": getattr(made, name) for name in MOVED}
     values |= {"new_state": int(state), "new_note": made.note[:2_000]}
-    if not sql.MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
+    if not MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
         raise InputError(f"Edit {edit.id} was changed by somebody else meanwhile: look again.")
     if undone is None:
         return made
@@ -191,15 +298,15 @@ def move_edit(
     for place, change in enumerate(made.changes):
         now = place in undone
         if now != change.is_undone:
-            sql.SET_UNDONE.run(connection, {"of": edit.id, "place": place, "undone": now})
+            SET_UNDONE.run(connection, {"of": edit.id, "place": place, "undone": now})
         changes.append(replace(change, is_undone=now))
     return replace(made, changes=tuple(changes))
 
 
 def forget_edit(connection: Connection, edit_id: int) -> None:
     """Delete an edit that was certainly not made, such as one that met a conflict."""
-    if sql.FORGET.run(connection, {"of": edit_id, "was": int(EditState.INTENDED)}):
-        sql.FORGET_CHANGES.run(connection, {"of": edit_id})
+    if FORGET.run(connection, {"of": edit_id, "was": int(EditState.INTENDED)}):
+        FORGET_CHANGES.run(connection, {"of": edit_id})
 
 
 def note_nothing_to_do(
@@ -207,33 +314,33 @@ def note_nothing_to_do(
 ) -> None:
     """Record that there was nothing to do on a page, for that revision and state of knowledge."""
     of_page = {"wiki": wiki_id, "page": wanted.page_id}
-    sql.FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
+    FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
     row = _row(wiki_id, wanted, EditState.NOTHING, moment) | {"basis": basis}
     connection.execute(insert(edits).values(row))
 
 
 def set_checked(connection: Connection, edit_ids: Collection[int], *, moment: int) -> None:
     """Record that the edits were still in place at that time."""
-    sql.SET_CHECKED.run_each(connection, "ids", sorted(edit_ids), seen_at=moment)
+    SET_CHECKED.run_each(connection, "ids", sorted(edit_ids), seen_at=moment)
 
 
 def set_reported(connection: Connection, edit_id: int) -> None:
     """Record that the revert of the edit was counted as a report."""
-    sql.SET_REPORTED.run(connection, {"of": edit_id})
+    SET_REPORTED.run(connection, {"of": edit_id})
 
 
 def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int) -> int:
     """Schedule the links for a check today (B14); return how many were due later."""
-    return sql.LOOK_AGAIN.run_each(connection, "ids", sorted(url_ids), day_now=day)
+    return LOOK_AGAIN.run_each(connection, "ids", sorted(url_ids), day_now=day)
 
 
 def take_edit_lock(connection: Connection, wiki_id: int, who: str, *, now: int, length_s: int) -> None:
     """Lock a wiki for the run of that unique name, or renew the lock; BotBusyError when another has it."""
     insert_missing(connection, edit_turns, [{"wiki_id": wiki_id, "holder": who, "until": 0}])
     parameters = {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}
-    if sql.TAKE_TURN.run(connection, parameters):
+    if TAKE_TURN.run(connection, parameters):
         return
-    holder, until = sql.TURN.rows(connection, {"wiki": wiki_id})[0]
+    holder, until = TURN.rows(connection, {"wiki": wiki_id})[0]
     raise BotBusyError(
         f"Another run ({holder}) edits this wiki: wait for its end. If it was killed, its turn ends by"
         f" itself in {max(until - now, 0)} s."
@@ -242,12 +349,12 @@ def take_edit_lock(connection: Connection, wiki_id: int, who: str, *, now: int, 
 
 def release_edit_lock(connection: Connection, wiki_id: int, who: str) -> None:
     """Release the lock of a wiki, unless another run holds it."""
-    sql.END_TURN.run(connection, {"wiki": wiki_id, "who": who})
+    END_TURN.run(connection, {"wiki": wiki_id, "who": who})
 
 
 def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, BotEdit]:
     """Return the existing edits with these numbers."""
-    found = list(sql.BY_ID.each(reader, "ids", dict.fromkeys(ids)))
+    found = list(BY_ID.each(reader, "ids", dict.fromkeys(ids)))
     return {edit.id: edit for edit in _whole(reader, found)}
 
 
@@ -270,20 +377,20 @@ def called_dead_by_us(reader: Reader, links: Iterable[LinkRef]) -> frozenset[Lin
     for batch in batches(wanted):
         pages, ids = ({link[place] for link in batch} for place in (0, 1))
         parameters = {"pages": sorted(pages), "urls": sorted(ids), "states": states}
-        rows = sql.OF_LINKS.rows(reader, {**parameters, "kind": str(EditKind.PAGE)})
+        rows = OF_LINKS.rows(reader, {**parameters, "kind": str(EditKind.PAGE)})
         found += [(LinkRef(page, url_id), kind) for page, url_id, kind in rows]
     return called_dead(found) & frozenset(wanted)
 
 
 def edits_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[BotEdit]:
     """Return all edits of the page, the oldest first."""
-    return _whole(reader, sql.OF_PAGE.rows(reader, {"wiki": wiki_id, "page": page_id}))
+    return _whole(reader, OF_PAGE.rows(reader, {"wiki": wiki_id, "page": page_id}))
 
 
 def edits_in(reader: Reader, wiki_id: int, states: Sequence[EditState], *, limit: int = MOST) -> list[BotEdit]:
     """Return edits in these states, the oldest first."""
     parameters = {"states": list(map(int, states)), "most": limit}
-    return _whole(reader, sql.IN_STATES.rows(reader, {"wiki": wiki_id, **parameters}))
+    return _whole(reader, IN_STATES.rows(reader, {"wiki": wiki_id, **parameters}))
 
 
 def newest_edits(
@@ -291,7 +398,7 @@ def newest_edits(
 ) -> list[BotEdit]:
     """Return edits in these states, the newest first."""
     parameters = {"states": list(map(int, states)), "most": limit}
-    return _whole(reader, sql.NEWEST.rows(reader, {"wiki": wiki_id, **parameters}))
+    return _whole(reader, NEWEST.rows(reader, {"wiki": wiki_id, **parameters}))
 
 
 def edits_to_watch(
@@ -299,19 +406,19 @@ def edits_to_watch(
 ) -> list[BotEdit]:
     """Return edits made since `since` and last checked before `before`, the oldest first."""
     parameters = {"states": list(map(int, states)), "since": since, "before": before, "most": limit}
-    return _whole(reader, sql.TO_WATCH.rows(reader, {"wiki": wiki_id, **parameters}))
+    return _whole(reader, TO_WATCH.rows(reader, {"wiki": wiki_id, **parameters}))
 
 
 def last_made(reader: Reader, wiki_id: int) -> int:
     """Return when the bot last edited the wiki, or intended to; 0: never."""
     states = [int(each) for each in EditState if each is not EditState.NOTHING]
-    found = sql.LAST_MADE.rows(reader, {"wiki": wiki_id, "states": states})
+    found = LAST_MADE.rows(reader, {"wiki": wiki_id, "states": states})
     return int(found[0][0] or 0)
 
 
 def count_edits(reader: Reader, wiki_id: int, kind: EditKind) -> dict[EditState, int]:
     """Count the wiki's edits by state."""
-    found = sql.COUNTS.rows(reader, {"wiki": wiki_id, "kind": str(kind)})
+    found = COUNTS.rows(reader, {"wiki": wiki_id, "kind": str(kind)})
     return {EditState(state): number for state, number in found}
 
 
@@ -320,7 +427,7 @@ def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
     found: dict[int, dict[int, int]] = {}
     states = list(map(int, HOLDING))
     numbers = {number_of(wiki_id, page_id) for page_id in page_ids}
-    for page_id, url_id, edit_id in sql.HELD.each(reader, "pages", numbers, states=states):
+    for page_id, url_id, edit_id in HELD.each(reader, "pages", numbers, states=states):
         found.setdefault(page_id, {})[url_id] = edit_id
     return found
 
@@ -329,7 +436,7 @@ def last_edits(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
     """Return the last action on each of the pages."""
     found: dict[int, LastEdit] = {}
     parameters = {"wiki": wiki_id, "kind": str(EditKind.PAGE)}
-    for row in sql.LATELY.each(reader, "ids", dict.fromkeys(page_ids), **parameters):
+    for row in LATELY.each(reader, "ids", dict.fromkeys(page_ids), **parameters):
         basis = None if row[3] is None else bytes(row[3])
         found[row[0]] = LastEdit(EditState(row[1]), row[2], basis, row[4])
     return found
@@ -338,7 +445,7 @@ def last_edits(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
 def revived_links(reader: Reader, wiki_id: int, living: Sequence[int], *, after: int = 0) -> list[RevivedLink]:
     """Return links in one of the states `living` that the bot changed, by page, after page `after`."""
     parameters = {"states": list(map(int, STANDING)), "living": list(living)}
-    rows = sql.REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": MOST, **parameters})
+    rows = REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": MOST, **parameters})
     return [RevivedLink(*row) for row in rows]
 
 
@@ -346,12 +453,12 @@ def _whole(reader: Reader, rows: Sequence[Any]) -> list[BotEdit]:
     """Load edits with their changes."""
     changes: dict[int, list[EditChange]] = {}
     ids = (row[0] for row in rows)
-    for number, *facts in sql.CHANGES.each(reader, "ids", ids):
+    for number, *facts in CHANGES.each(reader, "ids", ids):
         change = EditChange(*facts)
         changes.setdefault(number, []).append(replace(change, is_undone=bool(change.is_undone)))
     found = []
     for row in rows:
-        facts = dict(zip(sql.NAMES, row, strict=True))
+        facts = dict(zip(NAMES, row, strict=True))
         facts |= {"kind": EditKind(facts["kind"]), "state": EditState(facts["state"])}
         facts["is_reported"] = bool(facts["is_reported"])
         found.append(BotEdit(**facts, changes=tuple(changes.get(row[0], ()))))

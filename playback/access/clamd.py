@@ -9,15 +9,12 @@ ClamdAddress(host='scanner.example', port=3310)
 import re
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from core.errors import ConfigError, PermanentError, TransientError, UnavailableError
 
-VARIABLE = "WEBOID_CLAMD"
-DEFAULT_ADDRESS = "unix:/run/clamav/clamd.ctl"  # where Debian's package listens
 TIMEOUT_S = 120.0  # clamd's own ReadTimeout
 _PORT = 3310
 _CHUNK = 64 * 1024
@@ -56,14 +53,6 @@ def parse_clamd_address(text: str) -> ClamdAddress:
     if match is None or not 0 < port < 65_536:
         raise ConfigError(f"{text[:100]!r} is no address of clamd: write unix:/path or host:port.")
     return ClamdAddress(match[1] or match[2], port)
-
-
-def find_clamd(environment: Mapping[str, str]) -> str:
-    """Return the configured clamd address, else Debian's default socket if it exists, else ""."""
-    named = environment.get(VARIABLE, "")
-    if named:
-        return named
-    return DEFAULT_ADDRESS if Path(DEFAULT_ADDRESS.removeprefix("unix:")).is_socket() else ""
 
 
 class ClamdClient:

@@ -73,6 +73,11 @@ class Takedown:
     lifted_by: str = ""  # who lifted it
     lifted_reason: str = ""  # why
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Return its subject and effect, which equal take-downs share."""
+        return (self.kind, self.what, self.timestamp, self.effect)
+
     def holds(self, now: datetime) -> bool:
         """Return True when it is in force at `now`."""
         return self.lifted_at is None and (self.expires_at is None or now < self.expires_at)

@@ -1,8 +1,7 @@
 """Start replay: ``python -m playback.replay --collection DIR --front-origin ORIGIN``.
 
-The environment variable ``WEBOID_DATABASE`` names a captures index of several machines, because its
-password must not appear in a command line, which every user of the machine can read. ``@FILE`` reads
-the value from a file.
+The environment variable ``WEBOID_DATABASE`` names a captures index of several machines, because its password must not
+appear in a command line, which every user of the machine can read. ``@FILE`` reads the value from a file.
 """
 
 import argparse

@@ -1,8 +1,7 @@
 """Look-ups of captures and pages in the captures index for replay.
 
-Captures are filed under pywb's key of their URL (`core.url_keys`), which merges distinct pages:
-letter case, the scheme, ``#!`` and more are folded, in a ``urn:``, too. A look-up therefore prefers
-captures of the exact URL.
+Captures are filed under pywb's key of their URL (`core.url_keys`), which merges distinct pages: letter case, the
+scheme, ``#!`` and more are folded, in a ``urn:``, too. A look-up therefore prefers captures of the exact URL.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Context of replay routes: requests, responses, and objects that routes share.
 
-The level rules are read for each answer, before a cached value is looked up. They apply to the URLs
-of the shown capture, not to the URL of the request: an index look-up merges distinct pages, which
-rules about links must not.
+The level rules are read for each answer, before a cached value is looked up. They apply to the URLs of the shown
+capture, not to the URL of the request: an index look-up merges distinct pages, which rules about links must not.
 """
 
 import hashlib
@@ -84,8 +83,7 @@ class Request:
     range: str = ""  # the Range header; empty: all
     if_range: str = ""  # the ETag that the range is for; empty: any
     rules: str = ""  # changes with the take-downs of payloads (`AccessControl.state_of_digests`)
-    # Sec-Fetch-Dest: an image or a font of a page, or a document; empty when the browser did
-    # not send it
+    # Sec-Fetch-Dest: an image or a font of a page, or a document; empty when the browser did not send it
     destination: str = ""
     variant: str = ""  # further inputs of the answer, e.g. the level; part of its ETag
 
@@ -310,8 +308,7 @@ def decode_text(payload: Payload) -> str:
 def limit_level(context: ReplayContext, request: Request, *urls: str) -> tuple[Request, Level]:
     """Return the request and its level; redirect to the highest level allowed for these URLs.
 
-    A wiki without rules is removed from the request, so that invented names do not cause a cached copy
-    each (P-21).
+    A wiki without rules is removed from the request, so that invented names do not cause a cached copy each (P-21).
     """
     rules, address = context.levels.now(), request.memento
     most, chosen = rules.of_page(urls, address.wiki), address.level

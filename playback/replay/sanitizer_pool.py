@@ -1,9 +1,8 @@
 """Pools of maker processes, which sanitise and rewrite within limits of time and memory (P-21).
 
-The time of a parser can grow with the square of its input, and Python cannot interrupt a thread. So
-hostile documents are read by makers: processes without any other state, which the kernel ends when a
-job exceeds its limits (`playback.replay.maker_process`). Those of the level `full` run on the
-interpreter of the environment with pywb.
+The time of a parser can grow with the square of its input, and Python cannot interrupt a thread. So hostile documents
+are read by makers: processes without any other state, which the kernel ends when a job exceeds its limits
+(`playback.replay.maker_process`). Those of the level `full` run on the interpreter of the environment with pywb.
 """
 
 import base64

@@ -229,8 +229,7 @@ class Replay:
     def __init__(self, context: ReplayContext) -> None:
         self._context = context
         self._routes = routes(context)
-        # Copies that a reader's browser keeps lead to the front, name fonts or not, and are as safe as
-        # what made them.
+        # Copies that a reader's browser keeps lead to the front, name fonts or not, and are as safe as what made them.
         made = hashlib.sha256(f"{maker_version()} {context.front} {context.has_fonts}".encode())
         self._made = made.hexdigest()[:8]
 

@@ -42,8 +42,7 @@ class NewArtifact:
 class RequestLogSnapshot:
     """Request log of a visit in progress."""
 
-    # Finished requests with the fields of `proxy.request_log.BRIEF_FIELDS`; `kept` is not final
-    # yet.
+    # Finished requests with the fields of `proxy.request_log.BRIEF_FIELDS`; `kept` is not final yet.
     entries: list[RequestLogEntry]
     in_flight: frozenset[str]  # the URLs of the others
 

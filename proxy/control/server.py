@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from core.captures import check_login_name, dedup_bucket
-from core.config.profile import check_headers
+from core.config.added_headers import check_headers
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, LimitReachedError, ProxyUnavailableError, UnavailableError, WeboidError
 from core.timestamps import parse_warc_date

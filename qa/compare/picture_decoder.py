@@ -1,9 +1,8 @@
 """Decoder of untrusted PNG, JPEG and WebP pictures into RGB arrays, and into rows of tiles.
 
-A PNG is read by Rust's image libraries (kornia-rs), which reverse row filters with SIMD
-instructions and are stricter than Pillow: a screenshot takes a third of the time. They are not used
-for a PNG with additional chunks that change its appearance: transparency, orientation, animation.
-Pillow reads all others.
+A PNG is read by Rust's image libraries (kornia-rs), which reverse row filters with SIMD instructions and are stricter
+than Pillow: a screenshot takes a third of the time. They are not used for a PNG with additional chunks that change its
+appearance: transparency, orientation, animation. Pillow reads all others.
 
 The size of a picture is read from its first bytes and checked before decompression: a small file
 may declare a picture that exceeds memory.
@@ -71,8 +70,7 @@ _TURNS = {
 def decode_picture(data: bytes) -> Pixels:
     """Decode a picture to RGB, as a browser shows it.
 
-    Transparency is rendered on white, the EXIF orientation is applied, and the first frame of an
-    animation is used.
+    Transparency is rendered on white, the EXIF orientation is applied, and the first frame of an animation is used.
 
     Raises:
         PictureError: it is damaged, truncated, empty, too large, or no PNG, JPEG or WebP.
@@ -254,9 +252,8 @@ _NEAR_SCALE = 0.01
 def fit_widths(seen: Pixels, shown: Pixels) -> tuple[TiledPicture, TiledPicture]:
     """Bring both pictures to a common width.
 
-    When one is larger by a device pixel ratio in width, and about as much in height, it is scaled
-    down. Else the narrower one is padded with its background: content of the other there is lost,
-    or added.
+    When one is larger by a device pixel ratio in width, and about as much in height, it is scaled down. Else the
+    narrower one is padded with its background: content of the other there is lost, or added.
     """
     seen, shown = _scaled(seen, shown), _scaled(shown, seen)
     width = max(seen.shape[1], shown.shape[1])

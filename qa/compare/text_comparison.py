@@ -1,9 +1,8 @@
 """Comparison of a page's text with that of its copy, in linear time.
 
-A text is treated as a multiset of its words and of the pairs of adjacent words on a line. So
-paragraphs, columns and menus may change places at no cost; a banner costs its own share; another
-page of the same site shares its menu and common words, but hardly a pair; and a text in another
-language or with the wrong encoding shares little weight.
+A text is treated as a multiset of its words and of the pairs of adjacent words on a line. So paragraphs, columns and
+menus may change places at no cost; a banner costs its own share; another page of the same site shares its menu and
+common words, but hardly a pair; and a text in another language or with the wrong encoding shares little weight.
 
 Long words weigh more than short ones, which every text of a language has. Numbers weigh least:
 dates, counters and prices change by themselves. Letter case is ignored: a style sheet can change it.
@@ -49,9 +48,8 @@ class TextComparison:
 def compare_texts(seen: str, shown: str) -> TextComparison:
     """Compare the text `seen` at capture with the text `shown` by the copy.
 
-    A seen text without a word has lost nothing; its score depends only on whether there are words
-    now: 1 or 0.75. Of texts beyond `MOST_CHARACTERS` the beginnings are compared, and the lengths
-    of the rests.
+    A seen text without a word has lost nothing; its score depends only on whether there are words now: 1 or 0.75. Of
+    texts beyond `MOST_CHARACTERS` the beginnings are compared, and the lengths of the rests.
     """
     first, second = _TokenBag(seen), _TokenBag(shown)
     words = first.words & second.words

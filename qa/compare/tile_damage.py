@@ -1,8 +1,7 @@
 """Damage of each tile (lost, changed, added, dimmed, shifted, rewritten) and its weight.
 
-A tile is drawn when its brightness varies, filled when it is flat but not of the background colour.
-Pages are mostly background, so tiles are weighted by their content, and every share is one of
-weights.
+A tile is drawn when its brightness varies, filled when it is flat but not of the background colour. Pages are mostly
+background, so tiles are weighted by their content, and every share is one of weights.
 
 A damaged tile is searched around its place in the other picture: first by the means of a few of its
 rows at a time, then, at the best position, by structural similarity. A sample against the mirror

@@ -35,8 +35,8 @@ from playback.web.registry.registry_forms import OTHER_SITE, STALE_FORM, check_s
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
 from qa.check_store import MOST_COUNTED
 from qa.check_table import CheckedPage
-from qa.web import check_labels
-from qa.web.check_images import MEDIA_TYPE, CheckPictureFolder
+from qa.web import check_presentation
+from qa.web.check_presentation import MEDIA_TYPE, CheckPictureFolder
 from qa.web.check_query import (
     MOST_COUNTED_OF_SOME,
     CheckQuery,
@@ -301,7 +301,7 @@ class QualityPages:
             filters=query.filters if query is not None else {},
             small=partial(self._sources, is_small=True),
             back=self._address({}),
-            **{**check_labels.choices(), **nothing, **values},
+            **{**check_presentation.choices(), **nothing, **values},
         )
 
     def _answer(self, respond: Callable[[], Response]) -> Response:
@@ -327,7 +327,7 @@ class QualityPages:
             template,
             code,
             {**scripted_headers(self._context.replay_origin), **(headers or {})},
-            words=check_labels,
+            words=check_presentation,
             verdict_name=verdict_name,
             result_address=self._result_address,
             list_address=self._address,
@@ -346,13 +346,13 @@ def review_status(row: CheckedPage) -> str:
     """Return labels of the review and of the repair."""
     message = translate(noop("Not reviewed."))
     if row.review is not QaVerdict.UNCHECKED and row.reviewed_at is not None:
-        facts = {"verdict": check_labels.verdict(row.review), "when": when(row.reviewed_at)}
+        facts = {"verdict": check_presentation.verdict(row.review), "when": when(row.reviewed_at)}
         if row.reviewed_by:
             text = noop("%(verdict)s, reviewed by %(name)s, %(when)s.")
-            message = translate(text, **facts, name=check_labels.replace_invisible(row.reviewed_by))
+            message = translate(text, **facts, name=check_presentation.replace_invisible(row.reviewed_by))
         else:
             message = translate(noop("%(verdict)s, reviewed %(when)s."), **facts)
-    labels = [message, check_labels.repair(row.repair)]
+    labels = [message, check_presentation.repair(row.repair)]
     if row.repair in PENDING_REPAIRS:
         labels.append(translate(noop("A running crawl or “weboid qa repair” will capture it again.")))
     return " ".join(filter(None, labels))

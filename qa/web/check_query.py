@@ -1,8 +1,7 @@
 """Queries for checks: parsed from request parameters, answered with visible checks only.
 
-A check reveals what was captured, so checks of pages that are taken down, hidden, held back or no
-longer in the index are skipped. Counts include them; so where anything is taken down, filtered
-counts are shown to reviewers only.
+A check reveals what was captured, so checks of pages that are taken down, hidden, held back or no longer in the index
+are skipped. Counts include them; so where anything is taken down, filtered counts are shown to reviewers only.
 """
 
 import re

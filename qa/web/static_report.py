@@ -1,9 +1,8 @@
 """Report of checks as one self-contained HTML file.
 
-It holds the list, the script that shows it, and pictures of the worst checks. All content from the
-web is JSON in ASCII without ``<``, so that no title, URL or reason can end its element; the script
-sets it as text. The content security policy in the file allows its one style and its scripts by
-their digests, and pictures from ``data:`` alone.
+It holds the list, the script that shows it, and pictures of the worst checks. All content from the web is JSON in ASCII
+without ``<``, so that no title, URL or reason can end its element; the script sets it as text. The content security
+policy in the file allows its one style and its scripts by their digests, and pictures from ``data:`` alone.
 
 Rows are written as they are read: memory is bounded by the strings that rows share.
 """
@@ -29,8 +28,8 @@ from playback.web.i18n import noop, page_language, translate
 from playback.web.page_renderer import HERE, PageRenderer
 from playback.web.page_store import CapturedPage
 from qa.check_table import REPAIR_STATES, VERDICT_ORDER, CheckedPage
-from qa.web import check_labels
-from qa.web.check_images import CheckPictureFolder, make_thumbnail
+from qa.web import check_presentation
+from qa.web.check_presentation import CheckPictureFolder, make_thumbnail
 from qa.web.check_query import VisibleCheck
 
 MOST_LOST = 20  # named for a result with pictures
@@ -73,16 +72,16 @@ class CheckReportWriter:
             f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {allowed};"
             " base-uri 'none'; form-action 'none'"
         )
-        choices = check_labels.choices()
+        choices = check_presentation.choices()
         # Rows hold the numbers of faults.
         choices["faults"] = [(str(bit), text) for bit, (_, text) in enumerate(choices["faults"])]
         page = PageRenderer("", mount_links=list, links_address=str)(
             "quality/file.html",
-            title=check_labels.replace_invisible(report.title),
+            title=check_presentation.replace_invisible(report.title),
             made_at=report.made_at,
             style=Markup(style),  # noqa: S704 our own
             policy=policy,
-            words=check_labels,
+            words=check_presentation,
             filters={},
             **choices,
         )
@@ -156,7 +155,7 @@ def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
         -1 if row.review is QaVerdict.UNCHECKED else VERDICT_ORDER.index(row.review),
         REPAIR_STATES.index(row.repair),
         strings.place(check.reason),
-        [[part.url, check_labels.lost(part)] for part in check.lost[:most]] or 0,
+        [[part.url, check_presentation.lost(part)] for part in check.lost[:most]] or 0,
         strings.place(row.note),
         strings.place(row.reviewed_by),
         place,
@@ -169,10 +168,10 @@ def _words(report: CheckReport) -> Mapping[str, object]:
         "report": report.name,
         "origin": report.origin,
         "language": language,
-        "verdicts": [check_labels.verdict(each) for each in VERDICT_ORDER],
-        "faults": [check_labels.fault(each) for each in FAULT_BITS],
-        "levels": {str(each): check_labels.level(each) for each in Level},
-        "repairs": [check_labels.repair(each) for each in REPAIR_STATES],
+        "verdicts": [check_presentation.verdict(each) for each in VERDICT_ORDER],
+        "faults": [check_presentation.fault(each) for each in FAULT_BITS],
+        "levels": {str(each): check_presentation.level(each) for each in Level},
+        "repairs": [check_presentation.repair(each) for each in REPAIR_STATES],
         "wrong": translate(noop("Faults")),
         "judged": translate(noop("reviewed")),
         "recrawl": translate(noop("On the list of pages to capture again.")),

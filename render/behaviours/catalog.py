@@ -1,10 +1,9 @@
 """Catalogue of behaviours: their scripts, button words, and rules for consent banners and platforms.
 
-Each behaviour is a file ``NAME.js`` of this folder: a function expression called with `(options,
-tools)` in an isolated world. It works for at most ``options.limitMs`` milliseconds and returns
-``{found, done, again}``: the number of elements found, the number acted on, and whether the page
-may load something now. `tools` are the functions of ``common.js``. A user's own file is called in
-the same way.
+Each behaviour is a file ``NAME.js`` of this folder: a function expression called with `(options, tools)` in an isolated
+world. It works for at most ``options.limitMs`` milliseconds and returns ``{found, done, again}``: the number of
+elements found, the number acted on, and whether the page may load something now. `tools` are the functions of
+``common.js``. A user's own file is called in the same way.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ class BehaviourScript:
     gesture: bool = False  # True when it runs with a simulated user gesture
     stepped: bool = False  # True when it is called again for each step, with `options.step`
     adds: bool = True  # True when it may add content that other behaviours act on
-    # Selectors of the elements it acts on; a page without any of them is skipped. Empty: it always
-    # runs
+    # Selectors of the elements it acts on; a page without any of them is skipped. Empty: it always runs
     needs: str = ""
     # Regular expression; an element whose id or class matches counts as one of `needs`
     named: str = ""

@@ -164,9 +164,8 @@ class CdpRelay:
 
     An async context manager that yields its URL. The browser itself has no debugging port: commands go through our
     pipe, in sessions of the page and its frames and workers only. The endpoint is on loopback for as long as it is
-    open, under a random path, and refuses browsers, which send an Origin. Commands that concern other targets,
-    contexts or the whole browser are refused; those that would change what the visit emulates are answered without
-    effect.
+    open, under a random path, and refuses browsers, which send an Origin. Commands that concern other targets, contexts
+    or the whole browser are refused; those that would change what the visit emulates are answered without effect.
     """
 
     def __init__(self, page: BrowserPage) -> None:

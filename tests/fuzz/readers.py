@@ -11,7 +11,7 @@ from core.page_manifest import parse_pageinfo
 from core.playback_check import parse_manifest
 from core.web_dates import iso_date, parse_http_date, parse_mail_date, parse_retry_after, parse_web_date
 from crawler.policy.robots import forbidding_reason, parse_robots, robots_from_facts
-from crawler.rules.sitemap_parser import parse_sitemap, sitemap_lines
+from crawler.rules.sitemap_rule import parse_sitemap, sitemap_lines
 from links.archives.archive_answers import (
     FormatError,
     parse_links,

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from net.connect_errors import UnknownHostError
-from net.system_resolver import Resolver
+from net.egress import Resolver
 from net.timeouts import CancellableTimeout
 
 

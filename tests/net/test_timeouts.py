@@ -8,10 +8,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from net import system_resolver
+from net import egress
 from net.connect_errors import UnknownHostError
-from net.egress import ATTEMPTS, ConnectionRace
-from net.system_resolver import CACHE_SIZE, FOUND_S, NOT_FOUND_S, Resolver
+from net.egress import ATTEMPTS, CACHE_SIZE, FOUND_S, NOT_FOUND_S, ConnectionRace, Resolver
 from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
 
 V4, V6 = ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")
@@ -109,7 +108,7 @@ def test_a_look_up_that_hangs_ends_when_it_is_cut() -> None:
 
 def test_at_most_so_many_look_ups_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that names a thousand hosts cannot make a thousand threads."""
-    monkeypatch.setattr(system_resolver, "LOOKUPS_AT_ONCE", 3)
+    monkeypatch.setattr(egress, "LOOKUPS_AT_ONCE", 3)
     running, most, lock, go = 0, 0, threading.Lock(), threading.Event()
 
     def lookup(_host: str, _port: int) -> list[str]:
@@ -195,7 +194,7 @@ def test_answers_are_kept_for_a_minute_and_failures_for_seconds() -> None:
 def test_the_memory_for_names_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest goes first; a page full of names does not grow the process."""
     assert CACHE_SIZE == 4096
-    monkeypatch.setattr(system_resolver, "CACHE_SIZE", 3)
+    monkeypatch.setattr(egress, "CACHE_SIZE", 3)
     asked = []
 
     def lookup(host: str, _port: int) -> list[str]:

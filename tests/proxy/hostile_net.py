@@ -16,7 +16,7 @@ from pathlib import Path
 
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
-from net import system_resolver
+from net import egress
 from net.address_policy import is_public
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.egress import Egress
@@ -159,12 +159,12 @@ async def fetch_all(folder: Path) -> dict[str, object]:
 
 def flip() -> list[str]:
     """A name whose second answer is loopback, asked for again when the first is forgotten."""
-    system_resolver.FOUND_S = -1.0
-    egress = Egress(EgressSettings(), connect_timeout_s=0.3)
+    egress.FOUND_S = -1.0
+    way_out = Egress(EgressSettings(), connect_timeout_s=0.3)
     answers = []
     for _ in range(2):
         try:
-            egress.connect("flip.example", 80).close()
+            way_out.connect("flip.example", 80).close()
             answers.append("connected")
         except (BlockedError, ConnectError, UnknownHostError) as error:
             answers.append(error.reason)

@@ -44,8 +44,7 @@ from playback.web.asgi_app import WebOptions
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
 from tests.support.services.ports import free_port
-from warc.index.database import CAPTURES_DDL
-from warc.index.protocol import QualityRow, columns, quality_row
+from warc.index.protocol import CAPTURES_DDL, QualityRow, columns, quality_row
 
 ROOT = Path(__file__).parents[2]
 PYWB_PYTHON = ROOT / ".venv-replay" / "bin" / "python"

@@ -12,12 +12,13 @@ from core.errors import PermanentError, TransientError
 from core.layout import Layout
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.services.s3_server import S3Server
-from warc import stored_warcs
+from warc import object_storage
 from warc.checksums import add_missing_sums
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.local_storage import closed_warcs
-from warc.record_reader import open_record
-from warc.stored_warcs import StoredReader, WarcPath, blocks_folder, object_file, read_settings, stored_warc
+from warc.object_storage import StoredReader
+from warc.record_reader import Request, open_record
+from warc.stored_warcs import WarcPath, blocks_folder, forget_blocks, object_file, read_settings, stored_warc
 from warc.uploads import UploadQueue
 
 pytestmark = pytest.mark.slow
@@ -60,7 +61,7 @@ def test_records_are_read_through_the_cache(s3: S3Server, moved: Moved) -> None:
     s3.relay.leave()
     try:
         assert [_body(layout, place) for place in places] == _BODIES
-        stored_warcs.forget_blocks(layout.root, _NAME)
+        forget_blocks(layout.root, _NAME)
         with pytest.raises(TransientError):
             _body(layout, places[0])
     finally:
@@ -70,7 +71,7 @@ def test_records_are_read_through_the_cache(s3: S3Server, moved: Moved) -> None:
 
 def test_the_cache_is_bounded(s3: S3Server, moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks over the limit are deleted, those used least recently first."""
-    monkeypatch.setattr(stored_warcs, "BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(object_storage, "BLOCK_BYTES", 4_000)
     layout, places = moved
     queue = UploadQueue(layout, replace(read_settings(layout.root), cache_bytes=9_000))
     queue.upload(SystemClock())
@@ -112,7 +113,7 @@ def test_requests_run_where_the_caller_says(moved: Moved) -> None:
     stored, requests = stored_warc(layout.archive / _NAME), []
     assert stored is not None
 
-    def run(request: stored_warcs.Request) -> bytes:
+    def run(request: Request) -> bytes:
         requests.append(request)
         return request()
 

@@ -9,6 +9,7 @@ transactions do not block each other. Verification reads a local copy, taken in 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from core.errors import CollectionVersionError, WeboidError
 from core.page_manifest import VisitOutcome
 from net.postgres_client import LOCK_NAME, PostgresConnection
 from warc.dedup.payloads import OriginalRecord
-from warc.index.database import CAPTURES_DDL, MARK_LOGINS, POSTGRES_DDL, SCHEMA_VERSION
+from warc.index.database import KEY_CHARACTERS, SCHEMA_VERSION
 from warc.index.protocol import (
+    CAPTURES_DDL,
+    MARK_LOGINS,
     ROW_TYPES,
     CaptureIndex,
     CaptureRow,
@@ -28,6 +31,27 @@ from warc.index.protocol import (
     RowType,
     columns,
 )
+
+# What PostgreSQL spells differently. Its integers and texts are as wide and as ordered as SQLite's.
+_SPELLINGS = (
+    (" IF NOT EXISTS", ""),
+    (" WITHOUT ROWID", ""),
+    ("id INTEGER PRIMARY KEY", "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+    ("INTEGER", "BIGINT"),
+    ("REAL", "DOUBLE PRECISION"),
+    (" TEXT", ' TEXT COLLATE "C"'),
+    (" offset ", ' "offset" '),
+    ("(filename, offset)", '(filename, "offset")'),
+    ("(urlkey, captured_ms)", f"(left(urlkey, {KEY_CHARACTERS}), captured_ms)"),
+)
+
+
+_DDL = f"""{reduce(lambda text, pair: text.replace(*pair), _SPELLINGS, CAPTURES_DDL)}
+CREATE INDEX captures_orphaned ON captures (digest) WHERE record_type = 'revisit' AND orig_filename IS NULL;
+CREATE INDEX payloads_by_file ON payloads (filename);
+CREATE TABLE version (number BIGINT NOT NULL);
+INSERT INTO version (number) VALUES ({SCHEMA_VERSION});
+"""
 
 
 def _insertion(table: str, row: RowType) -> str:
@@ -67,7 +91,7 @@ class PostgresCaptureIndex(CaptureIndex):
                     # A role without the right to create schemas may use an existing one.
                     if not self._one("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = ?)", (schema,)):
                         self._server.execute(f'CREATE SCHEMA "{schema}"')
-                    self._server.execute(POSTGRES_DDL)
+                    self._server.execute(_DDL)
             version = self._version(schema)
         if version != SCHEMA_VERSION:
             raise CollectionVersionError(

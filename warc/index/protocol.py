@@ -1,4 +1,4 @@
-"""Rows of a captures index, and what its two databases have in common for writers.
+"""Schema and rows of a captures index, and what its two databases have in common for writers.
 
 A batch is one transaction, and idempotent: a record is identified by file and offset, and a WARC's name is never used
 twice on any machine. `tests/warc/index/test_sqlite.py` tests every implementation against these rules.
@@ -6,9 +6,11 @@ twice on any machine. `tests/warc/index/test_sqlite.py` tests every implementati
 
 # ruff: noqa: S608 only names of ours and marks go into the statements
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from core.captures import Capture, RecordLocation
@@ -18,6 +20,18 @@ from core.playback_check import PlaybackCheck, choice_penalty, validate_check_id
 from core.timestamps import parse_warc_date, timestamp14_at, unix_milliseconds
 from core.url_keys import replay_key
 from warc.dedup.payloads import OriginalRecord, PayloadKey
+
+# The schema of both databases is made from one file (docs/decisions/016-index-on-postgresql.md).
+CAPTURES_DDL = re.sub(r"(?m)^--.*\n", "", Path(__file__).with_name("schema.sql").read_text())
+# Artifacts of earlier releases do not name their visit's login; its page or one of its exchanges does.
+MARK_LOGINS = """
+UPDATE captures SET login = coalesce(
+    (SELECT min(login) FROM pages WHERE pages.page_id = captures.page_id AND login <> ''),
+    (SELECT min(same.login) FROM captures AS same
+        WHERE same.page_id = captures.page_id AND same.login IS NOT NULL))
+WHERE login IS NULL AND page_id IN (SELECT page_id FROM pages WHERE login <> ''
+    UNION SELECT page_id FROM captures WHERE login IS NOT NULL)
+"""
 
 
 class CaptureRow(NamedTuple):

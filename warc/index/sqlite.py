@@ -20,8 +20,8 @@ from core.errors import CollectionVersionError, ConfigError
 from core.layout import Layout, is_frozen, read_only_uri
 from core.page_manifest import VisitOutcome
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
-from warc.index.database import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
-from warc.index.protocol import ROW_TYPES, CaptureIndex, columns
+from warc.index.database import SCHEMA_VERSION
+from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, ROW_TYPES, CaptureIndex, columns
 
 BUSY_TIMEOUT_MS = 60_000
 

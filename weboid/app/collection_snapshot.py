@@ -1,4 +1,4 @@
-"""Consistent copies of a collection's databases: frontier snapshots and trial copies.
+"""Consistent copies of a collection's databases: frontier snapshots, trial copies, and limits of a moved clock.
 
 The folder is a collection without WARCs, which every command accepts as ``--collection``. The crawl log is rotated
 with it: the new log holds what came at the time of the copy or later.
@@ -16,10 +16,11 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from core.clock import SystemClock
+from core.config.settings import Settings
 from core.errors import ConfigError, DiskFullError, InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout, read_only_uri
 from core.timestamps import warc_date
-from crawler.collection import make_collection, trial_mark_path
+from crawler.collection import is_trial, make_collection, trial_mark_path
 from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.worker.crawl_events import rotate_crawl_log
 from crawler.worker.worker_pool import SNAPSHOT_ORDER
@@ -149,3 +150,28 @@ def _new_copy(layout: Layout, root: Path) -> Layout:
     if (config := layout.root / CONFIG_FILE).exists():
         (copy.root / CONFIG_FILE).write_bytes(config.read_bytes())
     return copy
+
+
+def check_trial_clock(root: Path) -> None:
+    """Raise ConfigError when the collection, with which a moved clock would be used, is no trial's."""
+    if not is_trial(root):
+        raise ConfigError(
+            f"The clock is moved, and {root} is no copy for a trial: make one with `weboid wiki trial "
+            "--keep DIR`, or leave out --clock-offset and WEBOID_CLOCK_OFFSET."
+        )
+
+
+def check_trial_stores(settings: Settings) -> None:
+    """Raise ConfigError when a store, with which a moved clock would be used, is shared by machines."""
+    named = {
+        "--database (WEBOID_DATABASE, [index] url)": settings.index.url,
+        "--frontier (WEBOID_FRONTIER, [frontier] url)": settings.frontier.url,
+        "--dedup (WEBOID_DEDUP, [proxy] dedup_url)": settings.proxy.dedup_url,
+        "--storage (WEBOID_STORAGE, [storage] url)": settings.storage.url,
+    }
+    for name, url in named.items():
+        if url:
+            raise ConfigError(
+                f"The clock is moved, and {name} names a store that is no copy: leave it out, or leave "
+                "out --clock-offset and WEBOID_CLOCK_OFFSET."
+            )

@@ -27,7 +27,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, LevelActor, LevelDecision, RuleTable, parse_actor, target_of
 from warc.local_storage import replace_file
-from weboid.app.own_captures import open_own_captures
+from weboid.app.copy_sources import open_own_captures
 from wiki.sync.archive_queue import DueLink
 from wiki.sync.webhook import LevelRequest, RefusedRequestError, WikiLevelsRequest
 

@@ -124,8 +124,7 @@ def config_check(
 ) -> int:
     """Report every error in weboid.toml, with its line.
 
-    With PROFILE: errors and unusual settings of these TOML files instead. The exit code is 2 when
-    one cannot be used.
+    With PROFILE: errors and unusual settings of these TOML files instead. The exit code is 2 when one cannot be used.
     """
     if files:
         return check_profiles(files, output)

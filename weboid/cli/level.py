@@ -54,9 +54,8 @@ def rights_command(
 ) -> None:
     """Show the rights of each wiki's editors to set levels, or change them.
 
-    An operator may set any level; editors only those shown here, within their own wiki. --most
-    allows a wiki's editors levels up to a maximum, in place of an earlier decision; lowering it
-    lowers at once what they allowed before.
+    An operator may set any level; editors only those shown here, within their own wiki. --most allows a wiki's editors
+    levels up to a maximum, in place of an earlier decision; lowering it lowers at once what they allowed before.
     """
     if most is None and not is_removal:
         if domains or whole_wiki:
@@ -122,8 +121,7 @@ _OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(Leve
 def command() -> None:
     """Set how much of a copy readers are shown.
 
-    With --store: how much of a page is recorded from the next visit on: text, no-media or
-    everything.
+    With --store: how much of a page is recorded from the next visit on: text, no-media or everything.
 
     A link's level overrides its domain's, the longer domain the shorter, a domain the wiki, the
     wiki the default: `images` is shown, everything is recorded. A change takes effect with the next

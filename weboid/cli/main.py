@@ -186,6 +186,5 @@ def bot_group() -> None:
 def embed_group() -> None:
     """Insert the cached copy next to each external link of any HTML.
 
-    For wikis of every engine, and for sites of plain files: nothing is installed there. See
-    docs/how-to/embedding.md.
+    For wikis of every engine, and for sites of plain files: nothing is installed there. See docs/how-to/embedding.md.
     """

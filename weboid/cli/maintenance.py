@@ -78,10 +78,9 @@ def setup_command(
 
     `weboid doctor` says what is missing. See docs/how-to/install.md.
 
-    browser: looked for in this order: [browser] executable, WEBOID_BROWSER, programs on the PATH,
-    builds of Playwright. If there is none, the distribution's package is installed as root with apt;
-    otherwise Playwright's headless Chromium is downloaded. Then its sandbox is tested. Ends with 3
-    when there is no working browser.
+    browser: looked for in this order: [browser] executable, WEBOID_BROWSER, programs on the PATH, builds of Playwright.
+    If there is none, the distribution's package is installed as root with apt; otherwise Playwright's headless Chromium
+    is downloaded. Then its sandbox is tested. Ends with 3 when there is no working browser.
 
     full: the environment with pywb, for copies at the level full. pywb needs other versions of some
     libraries, so it has an environment of its own, inside the one of Weboid, with exactly the versions
@@ -151,10 +150,9 @@ def verify_command(
 ) -> int:
     """Check a collection, or the signature of a WACZ file.
 
-    Verifies every record of COLLECTION against its digests and the index, every closed file against
-    archive/SHA256SUMS, every revisit against the response that it refers to. Changes nothing, and
-    works while the collection is being written. Ends with 1 when there is a fault; each is reported
-    with its location and the remedy.
+    Verifies every record of COLLECTION against its digests and the index, every closed file against archive/SHA256SUMS,
+    every revisit against the response that it refers to. Changes nothing, and works while the collection is being
+    written. Ends with 1 when there is a fault; each is reported with its location and the remedy.
 
     Of a WACZ file it verifies the digest of every entry, the signature, its certificate and its time
     stamp (docs/how-to/export.md).

@@ -22,7 +22,7 @@ from core.timestamps import parse_duration
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
-from playback.access.clamd import DEFAULT_ADDRESS, VARIABLE, ClamdClient, parse_clamd_address
+from playback.access.clamd import ClamdClient, parse_clamd_address
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
 from playback.access.malware_scan import MOST_BYTES, UNSETTLED, CollectionScan, PayloadReader, ScanProgress
@@ -38,6 +38,7 @@ from playback.access.threat_lists import (
     remove_list,
     url_hashes,
 )
+from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput
@@ -75,8 +76,7 @@ def add_command(
 ) -> None:
     """Add the list NAME from FILE, or update it; - reads standard input.
 
-    Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See
-    docs/how-to/scanning.md.
+    Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See docs/how-to/scanning.md.
     """
     effect = ListEffect.WARN if warn else ListEffect.HOLD
     with _store(stores) as (store, folder), click.open_file(str(file), "rb") as source:
@@ -250,8 +250,8 @@ def scan_group(
     stores: CollectionStores = STORES,
     clamd: str = option(
         "Address of clamd: unix:/path, or host:port.",
-        default=DEFAULT_ADDRESS,
-        envvar=VARIABLE,
+        default=CLAMD_ADDRESS,
+        envvar=CLAMD_VARIABLE,
         show_envvar=True,
         metavar="ADDRESS",
     ),

@@ -29,10 +29,9 @@ def command(
 ) -> None:
     """Search the text, titles and addresses of archived pages.
 
-    Each URL is one result: its newest capture whose text matches. Results contain all words;
-    "quotation marks" in the text find a phrase, word* beginnings, and -word excludes a word (after
-    `--`). What is taken down, held for a threat or captured with a login is not found.
-    `weboid collection rebuild --only texts` makes the index again.
+    Each URL is one result: its newest capture whose text matches. Results contain all words; "quotation marks" in the
+    text find a phrase, word* beginnings, and -word excludes a word (after `--`). What is taken down, held for a threat
+    or captured with a login is not found. `weboid collection rebuild --only texts` makes the index again.
     """
     facets = parse_facets({"host": host, "year": year, "language": lang, "media": media or "", "state": state or ""})
     with stores.readable() as (database, _decisions, access):

@@ -20,7 +20,6 @@ from crawler.collection import read_collection
 from crawler.status.status_server import parse_listen_address
 from links.archives.copy_store import ArchiveCopies
 from links.feedback.reporter_limits import limits_of
-from playback.access.clamd import find_clamd
 from playback.access.holds import UnscannedPolicy
 from playback.playback_server import ServerOrigins, serve
 from playback.url_paths import LOCAL
@@ -35,11 +34,12 @@ from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from warc.index.database import covered_by_file, unindexed_warcs
 from warc.rebuild import upgrade_index
+from weboid.app.malware_scanner import find_clamd, scan_command, scan_environment
 from weboid.app.operator_identity import known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import FRONTIER, with_frontier
-from weboid.cli.support.run_options import SCAN, WEBOID, scan_command, scan_environment
+from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _LAST_PORT = 65_535

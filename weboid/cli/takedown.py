@@ -19,8 +19,7 @@ from playback.access.takedowns import (
     TakedownSubject,
     normalize_target,
 )
-from playback.takedown_coverage import TakedownCoverage, digest_aliases
-from warc.index.database import IndexDatabase
+from playback.takedown_coverage import TakedownCoverage, not_in_force, takedown_targets
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import COMMANDS, LazyGroup, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
@@ -99,11 +98,8 @@ def add_command(
         expires_at=None if until is None else end_moment(until, now=now, option="--until"),
     )
     with stores.index() as database, stores.decisions() as decisions:
-        wanted = _takedowns(database, model, words)
-        in_force = {
-            _same(each) for each in book.list_takedowns(decisions) if each.holds(now) and _lasts_as_long(each, model)
-        }
-        made = [each for each in wanted if _same(each) not in in_force]
+        wanted = takedown_targets(database, model, words)
+        made = not_in_force(decisions, wanted, now)
         covered: list[_CoveredTakedown] = []
         quiet = output.is_json or len(made) < _MOST_SHOWN
         with progress_bar("looking", len(made), quiet=quiet) as step:
@@ -120,7 +116,7 @@ def add_command(
             for each in book.list_takedowns(decisions)
             if each.holds(now) and each.decided_at >= now.replace(microsecond=0)
         ]
-    numbers = {_same(each): each.number for each in entries}
+    numbers = {each.identity: each.number for each in entries}
     already = len(wanted) - len(made)
     _print_added(covered, numbers, already, framing, dry_run=dry_run, output=output)
 
@@ -193,30 +189,6 @@ def remove_command(
     )
 
 
-def _takedowns(database: IndexDatabase, model: Takedown, words: list[str]) -> list[Takedown]:
-    takedowns: dict[tuple[str, ...], Takedown] = {}
-    for place, word in enumerate(words, 1):
-        try:
-            what = normalize_target(model.kind, word)
-        except InputError as error:
-            raise InputError(f"Entry {place}: {error}") from error
-        aliases = digest_aliases(database, what) if model.kind is TakedownKind.DIGEST else ()
-        for name in (what, *aliases):
-            takedown = replace(model, what=name)
-            takedowns.setdefault(_same(takedown), takedown)
-    return list(takedowns.values())
-
-
-def _same(takedown: Takedown) -> tuple[str, ...]:
-    return (takedown.kind, takedown.what, takedown.timestamp, takedown.effect)
-
-
-def _lasts_as_long(takedown: Takedown, other: Takedown) -> bool:
-    if takedown.expires_at is None:
-        return True
-    return other.expires_at is not None and takedown.expires_at >= other.expires_at
-
-
 class _CoveredTakedown(NamedTuple):
     """Take-down and the pages and captures that it covers now."""
 
@@ -236,7 +208,7 @@ def _print_added(
 ) -> None:
     added = [
         {
-            "number": numbers.get(_same(each)),
+            "number": numbers.get(each.identity),
             "kind": str(each.kind),
             "what": each.what,
             "timestamp": each.timestamp,
@@ -251,7 +223,7 @@ def _print_added(
     if output.json(document):
         return
     for each, pages, captures in covered[:_MOST_SHOWN]:
-        number = numbers.get(_same(each))
+        number = numbers.get(each.identity)
         name = "Would take down" if dry_run else f"#{number} takes down"
         what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
         click.echo(f"{name} {what}: {pages:,} pages, {captures:,} captures.")

@@ -230,10 +230,9 @@ def prove_command(
     Each route is requested, and the responses are searched for the content. Withheld content is
     what was taken down, and what was captured with a login.
 
-    Routes are those that the applications themselves list. Each is requested for every covered
-    capture, its artifacts, its payloads at other URLs, and pages in which it is framed; with GET,
-    HEAD, Range and Accept-Datetime; and with the ETags of --warm. Ends with 1 when a response shows
-    such content, or the proof is inconclusive.
+    Routes are those that the applications themselves list. Each is requested for every covered capture, its artifacts,
+    its payloads at other URLs, and pages in which it is framed; with GET, HEAD, Range and Accept-Datetime; and with the
+    ETags of --warm. Ends with 1 when a response shows such content, or the proof is inconclusive.
     """
     if bool(front) != bool(replay):
         raise InputError("An archive has two origins: use both --front and --replay.")

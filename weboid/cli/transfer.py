@@ -21,6 +21,7 @@ from core.clock import SystemClock
 from core.config.profile import link_user_agent
 from core.config.settings import IndexSettings, Settings, StorageSettings
 from core.errors import DiskFullError, InputError, UnavailableError
+from core.hosts import host_name
 from core.layout import Layout
 from crawler.collection import open_collection
 from crawler.frontier.base import ItemState
@@ -52,7 +53,6 @@ from weboid.cli.support.options import (
     PROFILE,
     SIZE,
     CommandOutput,
-    host_name,
     start_moment,
     with_database,
     with_frontier,
@@ -105,15 +105,13 @@ def export_command(
 ) -> int:
     """Export captures as a WACZ file, for other archives and replay.
 
-    The name's ending decides on the form: OUT.wacz, OUT.warc.gz (one WARC of all), OUT.cdxj (the
-    index alone); of the newest capture of one page OUT.html (one file, without scripts), OUT.pdf,
-    OUT.png (a picture of the page), OUT.txt.
+    The name's ending decides on the form: OUT.wacz, OUT.warc.gz (one WARC of all), OUT.cdxj (the index alone); of the
+    newest capture of one page OUT.html (one file, without scripts), OUT.pdf, OUT.png (a picture of the page), OUT.txt.
 
     An interrupted export continues when the same command is given again.
 
-    Without URL, --list, --host, --job and --page it is the whole collection. A URL that ends with *
-    means all that begin with it. Records that a page shares with others are included. What readers
-    may not see is left out.
+    Without URL, --list, --host, --job and --page it is the whole collection. A URL that ends with * means all that
+    begin with it. Records that a page shares with others are included. What readers may not see is left out.
     """
     if out.exists() and not force:
         raise InputError(f"{clean(str(out))} exists already: give --force to replace it.")
@@ -310,11 +308,10 @@ def import_command(
 ) -> int:
     """Import WARC, ARC and WACZ files with their pages.
 
-    The pages are listed, searched and replayed. Reads WARC (gzip, Zstandard, uncompressed), ARC, WACZ,
-    packages of WACZ files, and folders of them such as collections of pywb and browsertrix. Damaged
-    records are reported. Files that are there already are known by their SHA-256: the same command
-    continues an interrupted import. Ends with 1 when something could not be read. See
-    docs/how-to/import.md.
+    The pages are listed, searched and replayed. Reads WARC (gzip, Zstandard, uncompressed), ARC, WACZ, packages of WACZ
+    files, and folders of them such as collections of pywb and browsertrix. Damaged records are reported. Files that are
+    there already are known by their SHA-256: the same command continues an interrupted import. Ends with 1 when
+    something could not be read. See docs/how-to/import.md.
     """
     settings = with_database(load_profile(profile), stores.database_url)
     if dedup_url:

@@ -14,10 +14,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError, UnavailableError
-from core.timestamps import LONGEST_DURATION, parse_duration
+from core.hosts import host_name
+from core.timestamps import LONGEST_DURATION, parse_duration, parse_timestamp14
 from core.urls import fetch_key, identity_key
 from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, HostReport, ItemRecord, ItemState, Lane, NewItem
-from crawler.frontier.frontier_export import ItemSelection, item_again, record_facts, requeue, select_items
+from crawler.frontier.frontier_export import (
+    ItemSelection,
+    item_again,
+    items_to_retry,
+    record_facts,
+    requeue,
+    select_items,
+)
 from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry
@@ -30,7 +38,7 @@ from links.registry.database import RegistryStore
 from links.registry.wikis import change_wiki, known_wiki, parse_wiki
 from playback.access import takedowns as decided_takedowns
 from playback.access.levels import Level, LevelActor, target_of
-from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, normalize_target
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from weboid.app.operator_identity import collection_settings
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
@@ -249,9 +257,9 @@ class HostPauseFields(OperationFields):
 @operation("/hosts/pause", ConsoleRole.OPERATOR)
 def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, Any]:
     """Pause a host, for a time or until it is resumed."""
-    length = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION
-    context.frontier.block_until(fields.host, context.now + length, fields.reason, now=context.now)
-    return _host_state(context, fields.host, f"{fields.host} is paused.")
+    length, host = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION, host_name(fields.host)
+    context.frontier.block_until(host, context.now + length, fields.reason, now=context.now)
+    return _host_state(context, host, f"{host} is paused.")
 
 
 class HostFields(OperationFields):
@@ -263,8 +271,9 @@ class HostFields(OperationFields):
 @operation("/hosts/resume", ConsoleRole.OPERATOR)
 def resume_host(context: OperationContext, fields: HostFields) -> dict[str, Any]:
     """End the block of a host, whatever its origin."""
-    context.frontier.block_until(fields.host, _PAST, "", now=context.now)
-    return _host_state(context, fields.host, f"{fields.host} may be visited again.")
+    host = host_name(fields.host)
+    context.frontier.block_until(host, _PAST, "", now=context.now)
+    return _host_state(context, host, f"{host} may be visited again.")
 
 
 def _host_state(context: OperationContext, host: str, message: str) -> dict[str, Any]:
@@ -290,9 +299,13 @@ def retry_items(context: OperationContext, fields: RetryFields) -> dict[str, Any
         raise InputError("Name one URL, or a state: dead or skipped.")
     batches: Iterable[Sequence[ItemRecord]]
     if fields.url:
-        batches = [[_known(frontier, fields.url)]]
+        records, problems = items_to_retry(frontier, [fields.url])
+        if problems:
+            raise InputError(problems[0])
+        batches = [records]
     else:
-        batches = select_items(frontier, ItemState(fields.state), ItemSelection(host=fields.host or None))
+        selection = ItemSelection(host=host_name(fields.host) if fields.host else None)
+        batches = select_items(frontier, ItemState(fields.state), selection)
     seen = set[int]()
     count = sum(requeue(frontier, batch, seen, now=context.now) for batch in batches)
     return {"requeued": count, "message": f"{count} queued again."}
@@ -397,31 +410,26 @@ class TakedownFields(OperationFields):
 @operation("/takedowns", ConsoleRole.CURATOR, status=201)
 def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str, Any]:
     """Take down content, from the next request on."""
-    from playback.takedown_coverage import digest_aliases
+    from playback.takedown_coverage import not_in_force, takedown_targets
 
-    kind = TakedownKind(fields.kind)
-    if (kind is TakedownKind.CAPTURE) and not fields.timestamp:
-        raise InputError("Name the timestamp of the capture.")
-    name = fields.url
-    if kind is TakedownKind.HOST and "//" in name:
-        from core.urls import host_of
-
-        name = host_of(fetch_key(name)).partition(":")[0]
-    what = normalize_target(kind, name)
+    kind, now = TakedownKind(fields.kind), context.now
+    if kind is TakedownKind.CAPTURE:
+        parse_timestamp14(fields.timestamp)
     model = Takedown(
         number=0,
         kind=kind,
-        what=what,
+        what="",
         timestamp=fields.timestamp if kind is TakedownKind.CAPTURE else "",
         effect=TakedownEffect(fields.effect),
         reason=fields.reason,
         ticket=fields.ticket,
         actor=context.user.name,
-        decided_at=context.now,
-        expires_at=context.now + parse_duration(fields.duration) if fields.duration else None,
+        decided_at=now,
+        expires_at=now + parse_duration(fields.duration) if fields.duration else None,
     )
-    aliases = digest_aliases(context.stores.database, what) if kind is TakedownKind.DIGEST else ()
-    decided_takedowns.add_takedowns(context.stores.decisions, [replace(model, what=each) for each in (what, *aliases)])
+    wanted, decisions = takedown_targets(context.stores.database, model, [fields.url]), context.stores.decisions
+    decided_takedowns.add_takedowns(decisions, not_in_force(decisions, wanted, now))
+    what = wanted[0].what
     return {"kind": fields.kind, "what": what, "effect": fields.effect, "message": f"{what} is not shown any more."}
 
 

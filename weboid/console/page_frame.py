@@ -207,11 +207,10 @@ class ConsoleFrame:
 
 def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: AccountReader) -> Starlette:
     """Create the application of all pages below `CONSOLE_PATH`, with their style sheets and scripts at ``/static``."""
-    from weboid.console.account_pages import AccountPages
+    from weboid.console.admin_pages import AccountPages, RulePages
     from weboid.console.capture_pages import CapturePages
     from weboid.console.crawl_pages import CrawlPages
     from weboid.console.link_pages import LinkPages
-    from weboid.console.rule_pages import RulePages
 
     def failed(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):

@@ -1,8 +1,7 @@
 """Settlement of open edits: recovery of unknown outcomes, review of reverts (docs/how-to/bot.md).
 
-A revision is the bot's edit when its account made it after the base revision, and its summary names the job
-or its text is the one that was sent. A recent record without a matching revision stays open: the wiki may
-still be processing it.
+A revision is the bot's edit when its account made it after the base revision, and its summary names the job or its text
+is the one that was sent. A recent record without a matching revision stays open: the wiki may still be processing it.
 """
 
 from collections.abc import Sequence

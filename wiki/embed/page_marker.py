@@ -111,8 +111,7 @@ COPY_LABELS = {"de": CopyLabels("archiviert", "vorgemerkt", "nicht archiviert")}
 class MarkRules:
     """Selection of links to mark."""
 
-    # elements that are or contain the links; empty: the content area of a known wiki engine, else
-    # the whole page
+    # elements that are or contain the links; empty: the content area of a known wiki engine, else the whole page
     only: tuple[ElementSelector, ...] = ()
     skip: tuple[ElementSelector, ...] = ()  # elements whose links are never marked
 

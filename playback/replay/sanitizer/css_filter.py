@@ -1,9 +1,8 @@
 """CSS filter: style sheets through an allow-list, with a fast path for plain rules.
 
-tinycss2 parses as CSS Syntax Level 3 specifies for browsers; only listed constructs are written
-again. A ``url()`` leads to our image route, an ``@import`` to our style route, and fonts are removed
-unless they are switched on (`playback.replay.sanitizer.css_rules`). Nothing is kept that could load
-from elsewhere or stay fixed over the window.
+tinycss2 parses as CSS Syntax Level 3 specifies for browsers; only listed constructs are written again. A ``url()``
+leads to our image route, an ``@import`` to our style route, and fonts are removed unless they are switched on
+(`playback.replay.sanitizer.css_rules`). Nothing is kept that could load from elsewhere or stay fixed over the window.
 
 The fast path reads plain rules by a strict expression and leaves the others to the parser.
 `tests/playback/replay/sanitizer/test_css_prescan.py` checks that both give the same results.

@@ -310,8 +310,7 @@ _FONT_MAGICS = {b"\0\1\0\0", b"true", b"OTTO", b"wOFF", b"wOF2"}
 def sanitise_font(data: bytes) -> bytes:
     """Return the font as OpenType with checked tables only; empty when it is damaged or no font.
 
-    Glyphs in SVG, metadata, private data and unknown tables are left out. The parser is C++: call it in
-    a maker only.
+    Glyphs in SVG, metadata, private data and unknown tables are left out. The parser is C++: call it in a maker only.
     """
     if data[:4] not in _FONT_MAGICS:
         return b""

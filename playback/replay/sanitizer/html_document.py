@@ -133,8 +133,7 @@ _PLAIN_STYLE = (
     "table{border-collapse:collapse;display:block;overflow-x:auto}"
     "td,th{border:1px solid #8888;padding:.2em .5em;text-align:start;vertical-align:top}"
 )
-# Where no image is shown none is asked for, and no font, whatever the sanitiser let through: policies
-# add up.
+# Where no image is shown none is asked for, and no font, whatever the sanitiser let through: policies add up.
 NO_IMAGES = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"img-src 'none'; font-src 'none'; media-src 'none'\">"
 )

@@ -1,8 +1,7 @@
 """Media types of images and drawings, detected from their bytes (P-16); pure.
 
-PNG, JPEG, GIF, WebP and AVIF are sent unchanged, unless their header has no size, or more pixels than
-a browser should allocate, in one picture or in all frames. SVG, BMP and ICO are drawn as PNG
-(`playback.replay.sanitizer.rasterizer`).
+PNG, JPEG, GIF, WebP and AVIF are sent unchanged, unless their header has no size, or more pixels than a browser should
+allocate, in one picture or in all frames. SVG, BMP and ICO are drawn as PNG (`playback.replay.sanitizer.rasterizer`).
 """
 
 import re

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.config.profile import parse_settings, settings_from, with_sheets
+from core.config.profile import parse_settings, settings_from
 from core.config.settings import Settings
-from core.config.sheets import SurtPrefixMap, surt, surt_prefix
+from core.config.sheets import SurtPrefixMap, surt, surt_prefix, with_sheets
 from core.errors import ConfigError
 
 LABEL = st.text("abcxyz09", min_size=1, max_size=4)

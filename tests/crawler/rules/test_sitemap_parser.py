@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.rules.sitemap_parser import BYTES_LIMIT, URLS_LIMIT, parse_moment, parse_sitemap, sitemap_lines
+from crawler.rules.sitemap_rule import BYTES_LIMIT, URLS_LIMIT, parse_moment, parse_sitemap, sitemap_lines
 
 NS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 PATHS = st.lists(st.text("abc0", min_size=1, max_size=5), max_size=20)

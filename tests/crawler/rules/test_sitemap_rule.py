@@ -7,8 +7,7 @@ import pytest
 
 from crawler.capture.proxy_fetcher import FetchedFile
 from crawler.rules import sitemap_rule
-from crawler.rules.sitemap_parser import SitemapUrl
-from crawler.rules.sitemap_rule import DEPTH_LIMIT, SitemapWalk, SitemapWalkResult
+from crawler.rules.sitemap_rule import DEPTH_LIMIT, SitemapUrl, SitemapWalk, SitemapWalkResult
 
 
 class Files:

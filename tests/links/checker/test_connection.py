@@ -1,11 +1,11 @@
-"""Tests of `links.checker.connection`."""
+"""Tests of `links.checker.http_exchange`."""
 
 import ssl
 
 import pytest
 
-from links.checker.connection import tls_refusal
 from links.checker.fetch_errors import FetchFailure
+from links.checker.http_exchange import tls_refusal
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
 

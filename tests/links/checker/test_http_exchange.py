@@ -143,7 +143,7 @@ async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> N
     async with naming({"a.test": Records(["93.184.216.34"])}) as server:
         prober = prober_by(server)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("links.checker.connection.aiohappyeyeballs.start_connection", without_a_route)
+            patch.setattr("links.checker.http_exchange.aiohappyeyeballs.start_connection", without_a_route)
             found = await prober.probe("http://a.test/")
     assert found.verdict is CheckVerdict.UNDECIDED
     assert found.code == StatusCode.OUR_NETWORK

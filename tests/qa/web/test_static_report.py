@@ -24,7 +24,7 @@ from core.playback_check import LostPart, PlaybackCheck, PlaybackFault, QaVerdic
 from core.timestamps import from_unix_milliseconds, warc_date_at
 from playback.web.page_store import CapturedPage
 from qa.check_table import CheckedPage
-from qa.web.check_images import CheckPictureFolder
+from qa.web.check_presentation import CheckPictureFolder
 from qa.web.check_query import VisibleCheck
 from qa.web.static_report import CheckReport, CheckReportWriter, _json
 from tests.qa.web.gallery import Drawing, fill

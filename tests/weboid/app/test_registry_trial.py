@@ -14,12 +14,13 @@ from sqlalchemy import select
 from core.clock import CLOCK_OFFSET, SystemClock
 from core.errors import ConfigError, InputError
 from core.layout import Layout
-from crawler.collection import check_trial_clock
+from crawler.collection import trial_mark_path
 from links.registry.schema import metadata
 from tests.support.commands import Weboid
 from tests.support.linked_site import LinkedSite
 from tests.support.services.registries import open_registry
 from tests.support.wiki_town import article, profile_of
+from weboid.app.collection_snapshot import check_trial_clock
 
 FINE, DEAD, GONE = "http://site.org/", "http://site.org/nothing-here", "http://museum.org/hall"
 COPY = "trial"
@@ -128,9 +129,9 @@ def test_the_clock_is_moved_by_the_environment(monkeypatch: pytest.MonkeyPatch) 
         SystemClock().now()
 
 
-def test_no_real_collection_is_opened_with_a_moved_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Wrong times would be written, and nobody could tell them from right ones."""
-    check_trial_clock(tmp_path)
-    monkeypatch.setenv(CLOCK_OFFSET, "10d")
+def test_a_moved_clock_is_for_trials(tmp_path: Path) -> None:
+    """Wrong times would be written into a real collection."""
     with pytest.raises(ConfigError, match="wiki trial"):
         check_trial_clock(tmp_path)
+    trial_mark_path(Layout(tmp_path)).touch()
+    check_trial_clock(tmp_path)

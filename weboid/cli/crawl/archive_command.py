@@ -36,7 +36,6 @@ from weboid.cli.support.run_options import (
     background_checks,
     open_stored_levels,
     open_webhooks,
-    scan_once,
     unlock_logins,
     with_store,
 )
@@ -127,6 +126,8 @@ def archive_command(
             if hooks is not None:
                 hooks.put_summary(summary)
         if scan and not stay and not settings.frontier.url:
+            from weboid.app.malware_scanner import scan_once
+
             scan_once(collection, settings.index.url)
         return run_exit_code(summary, bad=bad)
 
@@ -142,11 +143,10 @@ def record_command(
 ) -> int:
     """Record what you do in a browser, or what a command requests.
 
-    Without COMMAND a browser window opens at URL. All that it loads is archived, each page with its
-    picture, until you close it or press Ctrl-C. Without a screen the address of the proxy is
-    printed, for a browser or program of yours. COMMAND (curl, wget, yt-dlp, a script) is run with
-    proxy and certificate in its environment; its requests are one page, and its exit status is that
-    of `weboid record`. See docs/how-to/record.md.
+    Without COMMAND a browser window opens at URL. All that it loads is archived, each page with its picture, until you
+    close it or press Ctrl-C. Without a screen the address of the proxy is printed, for a browser or program of yours.
+    COMMAND (curl, wget, yt-dlp, a script) is run with proxy and certificate in its environment; its requests are one
+    page, and its exit status is that of `weboid record`. See docs/how-to/record.md.
     """
     from net.stop_signals import StopSignals
     from weboid.app.recorded_session import record_session, run_command, show_window

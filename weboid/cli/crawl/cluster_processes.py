@@ -70,8 +70,7 @@ class ProxyServiceOptions:
     settings: Settings
     listen: tuple[str, int]  # listening address for browsers
     control: tuple[str, int]  # listening address for workers
-    # host by which others reach it; empty: the listening host, or this machine's name when that is
-    # every address
+    # host by which others reach it; empty: the listening host, or this machine's name when that is every address
     advertise: str
     secret: ClusterSecret | None  # None: no workers, only clients of warcprox
     drain_s: float  # time limit for visits in progress at shutdown, in seconds
@@ -98,9 +97,8 @@ async def serve_proxy(
     `ready` gets the announcement, `report` each recovered file and each outage; `stopping` is called at
     the first stop signal, and a second one cuts the visits.
 
-    Raises CollectionInUseError: a run that needs the collection exclusively holds it; ConfigError: the
-    frontier belongs to another collection's proxies; UnavailableError: a port, the folder, or a store
-    cannot be used.
+    Raises CollectionInUseError: a run that needs the collection exclusively holds it; ConfigError: the frontier belongs
+    to another collection's proxies; UnavailableError: a port, the folder, or a store cannot be used.
     """
     settings = options.settings
     with StopSignals(stopping) as stop:
@@ -268,10 +266,9 @@ def worker_command(
 ) -> None:
     """Visit pages of a shared frontier until stopped.
 
-    The WARCs are written by proxies that have registered themselves there. While Redis, the
-    database or all proxies are unavailable it waits, and then continues. SIGTERM ends it when the
-    pages in progress are done; a second one at once. The collection's folder is needed only where
-    the frontier or the index is in it.
+    The WARCs are written by proxies that have registered themselves there. While Redis, the database or all proxies are
+    unavailable it waits, and then continues. SIGTERM ends it when the pages in progress are done; a second one at once.
+    The collection's folder is needed only where the frontier or the index is in it.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     # The URLs may have been given by hand: the profile decides about robots.txt.
@@ -335,10 +332,9 @@ def proxy_command(
 ) -> None:
     """Write WARCs for workers on any machine.
 
-    Shares the collection's folder with other proxies, registers itself in the frontier, and accepts
-    control connections with the shared secret. Browser and control traffic is not encrypted: allow
-    only the cluster's machines to reach these ports. SIGTERM ends it when the visits in progress
-    are done.
+    Shares the collection's folder with other proxies, registers itself in the frontier, and accepts control connections
+    with the shared secret. Browser and control traffic is not encrypted: allow only the cluster's machines to reach
+    these ports. SIGTERM ends it when the visits in progress are done.
 
     With --warcprox-api it takes the place of warcprox. See docs/how-to/record.md.
     """

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from core.clock import SystemClock
-from core.config.profile import parse_sheet
-from core.config.sheets import surt_prefix
+from core.config.sheets import parse_sheet, surt_prefix
 from core.errors import ConfigError, InputError
+from core.hosts import host_name
 from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
 from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport
 from crawler.jobs.crawl_job import toml_value
@@ -23,7 +23,7 @@ from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import alternatives, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput, host_name
+from weboid.cli.support.options import OUTPUT, CommandOutput
 
 POLL_S = 0.2
 _CLOCK = SystemClock()
@@ -300,11 +300,10 @@ def sheet_command(
 ) -> None:
     """Settings for a part of the web, changed while a crawl runs.
 
-    A sheet applies below a prefix: a host and its subdomains (example.org), a folder
-    (example.org/wiki/), or a SURT prefix (org,example,). Where several match, the longest wins.
-    `sheet PREFIX KEY=VALUE...` changes settings, written as in a profile (visit.timeout_s=90,
-    politeness.min_delay_s=5), and leaves others; without them the sheets are listed, or that of
-    PREFIX. Workers on all machines follow within a second; sheets of a profile apply as well, and
+    A sheet applies below a prefix: a host and its subdomains (example.org), a folder (example.org/wiki/), or a SURT
+    prefix (org,example,). Where several match, the longest wins. `sheet PREFIX KEY=VALUE...` changes settings, written
+    as in a profile (visit.timeout_s=90, politeness.min_delay_s=5), and leaves others; without them the sheets are
+    listed, or that of PREFIX. Workers on all machines follow within a second; sheets of a profile apply as well, and
     are set there.
     """
     spelled = None if prefix is None else surt_prefix(prefix)

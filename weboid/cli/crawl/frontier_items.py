@@ -15,7 +15,7 @@ from core.errors import InputError
 from core.timestamps import format_duration
 from core.urls import fetch_key
 from crawler.frontier.base import Frontier, ItemRecord, ItemState
-from crawler.frontier.frontier_export import ItemSelection, record_facts, requeue, select_items
+from crawler.frontier.frontier_export import ItemSelection, items_to_retry, record_facts, requeue, select_items
 from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.crawl.crawl_control import host_state, hosts_command
@@ -136,9 +136,8 @@ def list_command(
 ) -> None:
     """List items in one state.
 
-    With --json one line per item, in the format of `export`. Queued ones are in claim order, others
-    latest first. With --job, --reason or --match all items of the state are searched, and the order
-    is undefined.
+    With --json one line per item, in the format of `export`. Queued ones are in claim order, others latest first. With
+    --job, --reason or --match all items of the state are searched, and the order is undefined.
     """
     selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
@@ -219,17 +218,7 @@ def retry_command(
     with where.frontier() as frontier:
         problems: list[str] = []
         if urls:
-            records = []
-            for url in urls:
-                record = frontier.find(fetch_key(url))
-                if record is None:
-                    problems.append(f"{url}: the frontier does not know it; `weboid crawl add` adds it.")
-                elif record.state in {ItemState.DEAD, ItemState.SKIPPED}:
-                    records.append(record)
-                elif record.state is ItemState.DONE:
-                    problems.append(f"{url}: it is done; `weboid crawl add --again` visits it once more.")
-                else:
-                    problems.append(f"{url}: it is {record.state} already.")
+            records, problems = items_to_retry(frontier, urls)
             batches: Iterable[Sequence[ItemRecord]] = [records] if records else []
         else:
             batches = select_items(frontier, ItemState(str(state)), selection)
@@ -256,9 +245,8 @@ def remove_command(
 ) -> None:
     """Skip queued items unvisited.
 
-    They stay in the frontier, and `retry --state skipped` queues them again. Pages in progress
-    finish. An item that is only due later is removed from that schedule when it is named by its
-    URL.
+    They stay in the frontier, and `retry --state skipped` queues them again. Pages in progress finish. An item that is
+    only due later is removed from that schedule when it is named by its URL.
     """
     selection = selection_of(host, job, "", match)
     if bool(urls) != selection.is_empty:

@@ -113,9 +113,8 @@ def export_command(
 ) -> None:
     """Write the frontier as JSON lines.
 
-    One line per item, with all that is known of it; - is standard output. Works during a crawl: an
-    item whose state changes meanwhile may be in two lines, the later one with the later state. For
-    a consistent export use a `snapshot`.
+    One line per item, with all that is known of it; - is standard output. Works during a crawl: an item whose state
+    changes meanwhile may be in two lines, the later one with the later state. For a consistent export use a `snapshot`.
     """
     wanted = [each for each in _ORDER if not states or str(each) in states]
     counts = dict.fromkeys(map(str, wanted), 0)
@@ -161,9 +160,8 @@ def import_command(
 ) -> int:
     """Queue the unfinished items of an export.
 
-    Known URLs are skipped, so the same import may run again. Items that had ended elsewhere are
-    queued only when their --state is named: a frontier takes no history from another one. To move
-    all of it, use `snapshot`.
+    Known URLs are skipped, so the same import may run again. Items that had ended elsewhere are queued only when their
+    --state is named: a frontier takes no history from another one. To move all of it, use `snapshot`.
     """
     chosen = frozenset(map(ItemState, states))
     bar = search_progress("lines", quiet=output.is_json)

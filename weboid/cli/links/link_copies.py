@@ -33,8 +33,15 @@ from links.check_history import date_of, day_of
 from links.registry.archive_backlog import want_urls
 from links.registry.database import RegistryStore, open_registry_store
 from links.registry.urls import UrlRow, require_observed
-from weboid.app.copy_sources import CLOCK, CitationDays, open_archives
-from weboid.app.own_captures import count_without_copy, no_archives_notice, open_own_captures, own_copy
+from weboid.app.copy_sources import (
+    CLOCK,
+    CitationDays,
+    count_without_copy,
+    no_archives_notice,
+    open_archives,
+    open_own_captures,
+    own_copy,
+)
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, made_by, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput

@@ -50,9 +50,8 @@ def search_command(
 ) -> None:
     """Find links by a pattern, as MediaWiki's LinkSearch does.
 
-    example.org is that host, *.example.org with all its subdomains, example.org/path a URL prefix,
-    127.0.* and [2001:db8:*] networks; http and https are equivalent, unless the pattern names one.
-    See docs/how-to/link-search.md.
+    example.org is that host, *.example.org with all its subdomains, example.org/path a URL prefix, 127.0.* and
+    [2001:db8:*] networks; http and https are equivalent, unless the pattern names one. See docs/how-to/link-search.md.
     """
     meant = parse_link_pattern(pattern)
     with stores.registry() as store:
@@ -157,9 +156,8 @@ def exclude_command(
 ) -> None:
     """Exclude hosts from link search; without ENTRY show the list.
 
-    For trusted hosts that nearly every page links to, such as a licence's. Their links are
-    archived, checked and counted as all others, and a search for them reports the exclusion. See
-    docs/how-to/link-search.md.
+    For trusted hosts that nearly every page links to, such as a licence's. Their links are archived, checked and
+    counted as all others, and a search for them reports the exclusion. See docs/how-to/link-search.md.
 
     As a pattern, example.com is the host with its subdomains, example.org/foo a URL prefix on that
     host, https://example.org/foo the same under https only. Searches follow at once; pages that

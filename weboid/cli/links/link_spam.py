@@ -41,8 +41,7 @@ _OWNER_OPTIONS: dict[str, Any] = {
 def spam_group() -> None:
     """Manage the spam lists of farms and wikis; show listed links.
 
-    A listed link is never requested; it is stored with the page and the matching line. See
-    docs/how-to/link-search.md.
+    A listed link is never requested; it is stored with the page and the matching line. See docs/how-to/link-search.md.
     """
 
 

@@ -150,10 +150,9 @@ def mirror_command(
 ) -> int:
     """Submit visited pages to other archives, or find copies of those that failed.
 
-    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`.
-    After a good one Save Page Now is asked to archive the page, too; after one that failed it is
-    asked as well, and the archives of [links] archives are queried for copies. See
-    docs/how-to/archives.md.
+    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`. After a good one Save
+    Page Now is asked to archive the page, too; after one that failed it is asked as well, and the archives of [links]
+    archives are queried for copies. See docs/how-to/archives.md.
     """
     settings = registry_settings(profile, stores.database_url, stores.root)
     if MirrorMode(settings.links.mirror) is MirrorMode.NEVER:

@@ -13,7 +13,7 @@ from links.check_history import day_of
 from links.checker import due_urls
 from links.checker.check_schedule import CheckRunRow, latest_runs, longest_due, run_forecast
 from links.registry.retention import purge, to_purge
-from weboid.app.own_captures import count_without_copy, no_archives_notice
+from weboid.app.copy_sources import count_without_copy, no_archives_notice
 from weboid.app.text_table import table, width
 from weboid.cli.links.link_check import open_existing_registry
 from weboid.cli.support.commands import cli_command, option
@@ -107,8 +107,7 @@ def purge_command(
 ) -> None:
     """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
 
-    To be run once a day. It works in small steps, concurrently with other commands, and may be
-    stopped at any moment.
+    To be run once a day. It works in small steps, concurrently with other commands, and may be stopped at any moment.
     """
     keep_days = load_profile(profile).links.keep_days
     today = day_of(_CLOCK.now())

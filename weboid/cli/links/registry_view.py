@@ -9,6 +9,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
+from core.hosts import host_name
 from core.layout import Layout
 from core.timestamps import warc_date
 from core.urls import fetch_key, identity_key
@@ -35,10 +36,10 @@ from links.registry.urls import UrlObservation, UrlRow, find_urls, latest_observ
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
-from weboid.app.own_captures import own_copy
+from weboid.app.copy_sources import own_copy
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput, host_name
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _STATES = click.Choice([state.name.lower() for state in LinkState])

@@ -115,10 +115,9 @@ def check(
 ) -> int:
     """Check the pages of NAME again, and report what got better or worse.
 
-    Compares the playback then with the playback now, and each with the capture. Pages that differ
-    are checked twice. Writes reports/quality/NAME/index.html. With --json one line per page, and a
-    last one with the counts. Ctrl-C finishes the pages in progress; the same command continues
-    where it stopped. Exit code 1: something got worse.
+    Compares the playback then with the playback now, and each with the capture. Pages that differ are checked twice.
+    Writes reports/quality/NAME/index.html. With --json one line per page, and a last one with the counts. Ctrl-C
+    finishes the pages in progress; the same command continues where it stopped. Exit code 1: something got worse.
     """
     layout = read_collection(stores.root)
     baseline = open_baseline(layout.quality_baselines, name)

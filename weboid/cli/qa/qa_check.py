@@ -11,6 +11,7 @@ import click
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError
+from core.hosts import host_name
 from core.layout import Layout
 from crawler.collection import read_collection
 from crawler.profiles import load_profile
@@ -39,7 +40,6 @@ from weboid.cli.support.options import (
     WORKERS,
     CommandOutput,
     SharedStores,
-    host_name,
     start_moment,
 )
 from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins

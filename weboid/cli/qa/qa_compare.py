@@ -94,10 +94,9 @@ def compare_command(
 
     Captures are compared by picture, words, title, address, links, resources and owner.
 
-    Classifies the newer state of URL: unchanged, changed a little, rewritten, another page, another
-    owner, gone, hidden (behind a login or a check for robots), or unknown. A MOMENT is a date
-    (2026-01-31), a date and time, or a capture's 14 digits; it selects the good capture nearest to
-    it. Exit code 1: there is nothing to compare.
+    Classifies the newer state of URL: unchanged, changed a little, rewritten, another page, another owner, gone, hidden
+    (behind a login or a check for robots), or unknown. A MOMENT is a date (2026-01-31), a date and time, or a capture's
+    14 digits; it selects the good capture nearest to it. Exit code 1: there is nothing to compare.
 
     Without URL: the pages that changed most between their first good capture and their newest, with
     --json one line per page. Memory does not grow with the collection.

@@ -28,8 +28,8 @@ from playback.web.reader_page import LevelOffers
 from playback.web.registry.registry_service import RegistrySource
 from qa.check_store import every_check
 from qa.check_table import CheckedPage, CheckFilter
-from qa.web.check_images import CheckPictureFolder
 from qa.web.check_pages import check_fields
+from qa.web.check_presentation import CheckPictureFolder
 from qa.web.check_query import UNCHECKED, VisibleChecks, parse_check_filter, verdict_name
 from qa.web.review import ReviewAction, ReviewActions
 from qa.web.static_report import CheckReport, CheckReportWriter
@@ -164,9 +164,8 @@ def report_command(
 ) -> None:
     """Write the results of checks into one HTML file, worst first.
 
-    The file is self-contained: pictures, style and script are embedded. Capture and playback are
-    shown with a slider; marks made in it are imported with `weboid qa marks`. Taken-down pages are
-    omitted.
+    The file is self-contained: pictures, style and script are embedded. Capture and playback are shown with a slider;
+    marks made in it are imported with `weboid qa marks`. Taken-down pages are omitted.
     """
     wanted = filter_from_options(values)
     page_language.set(PageLanguage(check_language(language)))

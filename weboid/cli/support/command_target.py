@@ -13,6 +13,7 @@ import click
 from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import Settings
 from core.errors import ConfigError, UnavailableError
+from core.hosts import host_name
 from core.layout import Layout
 from core.regexes import compile_pattern
 from crawler.collection import read_collection
@@ -29,7 +30,6 @@ from weboid.cli.support.options import (
     FRONTIER,
     PROFILE,
     WIKI_PROFILE,
-    host_name,
     value_or_file,
     with_database,
     with_frontier,

@@ -12,12 +12,11 @@ from typing import Any
 
 import click
 
+from core.clock import clock_offset
 from core.config.profile import check_settings, parse_size
 from core.config.settings import INDEX_URL, Settings
-from core.errors import BadUrlError, InputError
+from core.errors import InputError
 from core.timestamps import parse_duration, parse_moment, warc_date
-from core.urls import host_of
-from crawler.collection import check_trial_clock, check_trial_stores
 from weboid.app.operator_identity import contact_notice
 from weboid.cli.support.commands import made_by, option
 
@@ -69,21 +68,11 @@ def start_moment(text: str, *, now: datetime) -> datetime:
         ) from error
 
 
-def host_name(text: str) -> str:
-    """Return a host's name as the frontier stores it; a URL means its host.
-
-    >>> host_name("WWW.Example.ORG"), host_name("https://a.example:8443/x"), host_name("[::1]")
-    ('www.example.org', 'a.example', '[::1]')
-    """
-    text = text.strip()
-    try:
-        return host_of(text if "://" in text else f"http://{text}/")
-    except BadUrlError as error:
-        raise InputError(f"{text[:80]!r} is no host: {error}") from error
-
-
 def _check_trial_clock(_ctx: click.Context, _param: click.Parameter, root: Path) -> Path:
-    check_trial_clock(root)
+    if clock_offset():
+        from weboid.app.collection_snapshot import check_trial_clock
+
+        check_trial_clock(root)
     return root
 
 
@@ -196,9 +185,8 @@ class SharedStores:
             settings = replace(settings, proxy=proxy)
         if self.storage_url:
             settings = replace(settings, storage=replace(settings.storage, url=self.storage_url))
-        check_trial_stores(settings)
         check_settings(settings, source="the command line")
-        return settings
+        return _checked_stores(settings)
 
 
 def shared_stores(
@@ -235,5 +223,13 @@ def with_database(settings: Settings, url: str) -> Settings:
 
         parse_index_url(url)
         settings = replace(settings, index=replace(settings.index, url=url))
-    check_trial_stores(settings)
+    return _checked_stores(settings)
+
+
+def _checked_stores(settings: Settings) -> Settings:
+    """Return the settings; ConfigError: the clock is moved, and they name a store that is no copy."""
+    if clock_offset():
+        from weboid.app.collection_snapshot import check_trial_stores
+
+        check_trial_stores(settings)
     return settings

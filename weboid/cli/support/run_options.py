@@ -1,9 +1,8 @@
-"""Options of commands that archive: background checks, stored levels, logins, virus scanner."""
+"""Options of commands that archive: background checks, webhooks, stored levels, logins."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.clock import SystemClock
-from core.config.settings import INDEX_URL, Settings
+from core.config.settings import Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
@@ -130,23 +129,3 @@ def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
             )
         text = click.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
     return passphrase_key(text)
-
-
-def scan_once(collection: Path, database_url: str) -> None:
-    """Scan payloads without a verdict, if clamd is found; results are printed on standard error."""
-    from playback.access.clamd import find_clamd
-
-    clamd = find_clamd(os.environ)
-    if clamd:
-        command = scan_command(collection, clamd)
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, env=scan_environment(database_url), check=False)
-
-
-def scan_command(collection: Path, clamd: str) -> tuple[str, ...]:
-    """Return the command that scans a collection's payloads."""
-    return (*WEBOID, "scan", f"--collection={collection}", f"--clamd={clamd}")
-
-
-def scan_environment(database_url: str) -> dict[str, str]:
-    """Return the environment with the index; a command line would expose its password."""
-    return {**os.environ, **({INDEX_URL: database_url} if database_url else {})}

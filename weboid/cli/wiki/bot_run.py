@@ -18,8 +18,7 @@ from links.registry.bot_edits import BotEdit
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki
 from net.stop_signals import StopSignals
-from weboid.app.copy_sources import open_archives
-from weboid.app.own_captures import OwnCaptures
+from weboid.app.copy_sources import OwnCaptures, open_archives
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
@@ -76,9 +75,8 @@ def command(
 
     Earlier edits are reviewed first.
 
-    Each page is read right before it is edited. A run can be stopped and killed at any point: the
-    next continues where it stopped, and does nothing twice. Ends with 1 when pages could not be
-    edited.
+    Each page is read right before it is edited. A run can be stopped and killed at any point: the next continues where
+    it stopped, and does nothing twice. Ends with 1 when pages could not be edited.
     """
     if look_back and (dry_run or titles or limit):
         raise click.UsageError("--look-back edits nothing: it goes with none of the others.")

@@ -18,7 +18,7 @@ from links.registry.database import RegistryStore
 from links.registry.lookups import links_of_wiki
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, all_wikis, change_wiki, known_wiki, parse_wiki
-from weboid.app.own_captures import OwnCaptures, open_own_captures
+from weboid.app.copy_sources import OwnCaptures, open_own_captures
 from weboid.app.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict

@@ -102,9 +102,8 @@ def command(
 ) -> None:
     """Add a wiki, by any address of it, or change its settings.
 
-    Its API is found and queried; nothing has to be installed there. For a known wiki the given
-    options change and the rest stays; - in place of a list empties it. Without --namespace the
-    articles are observed.
+    Its API is found and queried; nothing has to be installed there. For a known wiki the given options change and the
+    rest stays; - in place of a list empties it. Without --namespace the articles are observed.
     """
     operator = _operator(stores.root, profile, contact, recrawl, as_json=output.is_json)
     settings = registry_settings(profile, stores.database_url, stores.root)

@@ -23,7 +23,7 @@ from links.registry.database import RegistryStore
 from links.registry.sync_state import use_signature
 from links.registry.wikis import Wiki, parse_wiki
 from net.stop_signals import StopSignals, first_error
-from playback.access.clamd import find_clamd
+from weboid.app.malware_scanner import find_clamd
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
 from weboid.app.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
@@ -97,11 +97,10 @@ def command(
 
     Links are archived as soon as their page is saved.
 
-    Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each
-    wiki is polled for its changes, and each of its pages is read again once a week, the first time
-    soon. The command also runs, as child processes, `archive --stay`, `links check --watch`, `links
-    confirm` and what else a wiki's links need. SIGINT or SIGTERM end it; the next run continues
-    where it stopped, however long ago that was. See docs/how-to/wiki.md.
+    Without NAME all wikis that `weboid wiki add` has added, and those that are added later. Each wiki is polled for its
+    changes, and each of its pages is read again once a week, the first time soon. The command also runs, as child
+    processes, `archive --stay`, `links check --watch`, `links confirm` and what else a wiki's links need. SIGINT or
+    SIGTERM end it; the next run continues where it stopped, however long ago that was. See docs/how-to/wiki.md.
     """
     wanted = [parse_wiki(name) for name in names]
     listener = _listener(webhook, secret_files)

@@ -99,8 +99,7 @@ def read_command(
 ) -> int:
     """Show the citations of a page, as parsed from its wikitext.
 
-    No request is made, and nothing is stored. Ends with 1 when a URL is malformed. See
-    docs/reference/wikitext.md.
+    No request is made, and nothing is stored. Ends with 1 when a URL is malformed. See docs/reference/wikitext.md.
     """
     text = read_page_text(file)
     rules = rules_for(language, read_template_map(own))
@@ -231,9 +230,8 @@ def repair_command(
 ) -> int:
     """Repair the lost links in a page's wikitext, and print it.
 
-    No request is made, and nothing is saved. Links that are not changed are listed with the reason,
-    and make the command end with 1; those are all where the page excludes bots. See
-    docs/reference/repairs.md.
+    No request is made, and nothing is saved. Links that are not changed are listed with the reason, and make the
+    command end with 1; those are all where the page excludes bots. See docs/reference/repairs.md.
     """
     text = read_page_text(file)
     try:

@@ -1,8 +1,9 @@
-"""Console pages of rules, settings and health: policy entries, take-downs, levels, the profile, checks of the machine."""
+"""Console pages of rules, settings, health, accounts, API tokens and the audit log."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -21,7 +22,7 @@ from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownSubject, list_takedowns
 from weboid.app.collection_config import config_faults, read_config
 from weboid.app.setup_check import check_setup
-from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores
+from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, AccountReader, ConsoleFrame, ConsoleStores, console_path
 
 ROWS_SHOWN = 200
 _PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
@@ -146,3 +147,50 @@ class RulePages:
             check_setup(self._stores.layout.root, self._stores.settings) if "run" in request.query_params else None
         )
         return self._frame("health.html", request, section="health", findings=findings)
+
+
+_ENTRIES = 100
+
+
+class AccountPages:
+    """Pages of accounts. Plain functions, run by Starlette in threads."""
+
+    def __init__(self, accounts: AccountReader, frame: ConsoleFrame) -> None:
+        self._accounts = accounts
+        self._frame = frame
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [Route(f"{CONSOLE_PATH}/users", self.users), Route(f"{CONSOLE_PATH}/audit", self.audit)]
+
+    def users(self, request: Request) -> Response:
+        """Return accounts and API tokens to an administrator, to others their own tokens."""
+        user = request.state.user
+        is_admin = user.may("admin")
+        tokens = [
+            {**each, **{name: _moment(each[name]) for name in ("added", "expires", "used")}}
+            for each in self._accounts.tokens()
+            if is_admin or each["owner"] == user.name
+        ]
+        return self._frame(
+            "users.html",
+            request,
+            section="users",
+            accounts=self._accounts.users() if is_admin else None,
+            tokens=tokens,
+            roles=list(ROLE_NAMES),
+            own_roles=[role for role in ROLE_NAMES if user.may(role)],
+        )
+
+    def audit(self, request: Request) -> Response:
+        """Return changes by whom and when, the newest first."""
+        text = request.query_params.get("before", "")
+        before = int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
+        entries = self._accounts.log_entries(before=before, limit=_ENTRIES + 1)
+        shown = [{**each, "at": _moment(each["moment"])} for each in entries[:_ENTRIES]]
+        older = console_path("audit", before=str(shown[-1]["id"])) if len(entries) > _ENTRIES else ""
+        return self._frame("audit.html", request, section="audit", entries=shown, older=older)
+
+
+def _moment(seconds: Any) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

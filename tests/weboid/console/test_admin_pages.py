@@ -12,7 +12,7 @@ from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry
 from playback.access.takedowns import Takedown, TakedownKind, add_takedowns
 from tests.support.console_server import Console
 from tests.weboid.console.sample_collection import NOW
-from weboid.console.rule_pages import setting_rows
+from weboid.console.admin_pages import setting_rows
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,61 @@
+"""Operations of the console follow the rules of the commands."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import InputError
+from core.layout import Layout
+from crawler.frontier.base import NewItem
+from playback.access.takedowns import list_takedowns
+from weboid.console import operations
+from weboid.console.accounts import ConsoleRole, SignedInUser
+from weboid.console.operations import HostPauseFields, OperationContext, RetryFields, TakedownFields
+from weboid.console.server import open_stores
+
+DONE, DEAD = "https://site.example/done", "https://site.example/dead"
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Iterator[OperationContext]:
+    """An administrator at a collection whose queue has a done and a dead page."""
+    layout = Layout(tmp_path / "collection")
+    layout.frontier_db.parent.mkdir(parents=True)
+    clock = SystemClock()
+    with open_stores(layout, Settings(), clock=clock) as (stores, accounts):
+        context = OperationContext(stores, accounts, SignedInUser("ada", ConsoleRole.ADMIN))
+        for url in (DONE, DEAD):
+            context.frontier.add([NewItem(url)], now=clock.now())
+            (item,) = context.frontier.claim(now=clock.now(), worker="w")
+            if url == DONE:
+                context.frontier.complete(item, now=clock.now(), outcome="complete", delay=timedelta(0))
+            else:
+                context.frontier.fail(item, now=clock.now(), reason="dns", delay=timedelta(0))
+        yield context
+
+
+def test_retry_is_for_dead_and_skipped_pages(context: OperationContext) -> None:
+    """A done one is refused with the command that visits it once more, as by `weboid queue retry`."""
+    with pytest.raises(InputError, match="--again"):
+        operations.retry_items(context, RetryFields(url=DONE))
+    assert operations.retry_items(context, RetryFields(url=DEAD))["requeued"] == 1
+
+
+def test_a_host_is_paused_under_the_name_that_the_queue_has(context: OperationContext) -> None:
+    """Also when its URL or another spelling is entered."""
+    operations.pause_host(context, HostPauseFields(host="https://SITE.example/done"))
+    (block,) = context.frontier.blocks(now=context.now)
+    assert block.host == "site.example"
+
+
+def test_content_is_taken_down_once(context: OperationContext) -> None:
+    """A take-down that holds for as long is not repeated, a longer one is added."""
+    for duration in ("1d", "1h", "", "30d"):
+        operations.add_takedown(context, TakedownFields(url="site.example", kind="host", duration=duration))
+    assert [each.expires_at is None for each in list_takedowns(context.stores.decisions)] == [False, True]
+    with pytest.raises(InputError):
+        operations.add_takedown(context, TakedownFields(url=DONE, kind="capture", timestamp="20261399000000"))
