@@ -40,6 +40,7 @@ from weboid.console.operations import (
     ConsoleOperation,
     ConsoleResource,
     OperationContext,
+    StateConflictError,
     UnknownThingError,
 )
 from weboid.console.page_frame import ConsoleStores
@@ -60,7 +61,7 @@ def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONRespo
 
 def problem_of(error: WeboidError) -> JSONResponse:
     """Return the problem details of an error of ours."""
-    if isinstance(error, ProposalTakenError | CollectionInUseError):
+    if isinstance(error, ProposalTakenError | StateConflictError | CollectionInUseError):
         return problem(409, "The state is another one", str(error))
     if isinstance(error, UnknownThingError):
         return problem(404, "Not found", str(error))
@@ -90,16 +91,23 @@ def perform(
     """Perform an operation and log it; raises as the operation does."""
     shown = {key: value for key, value in fields.model_dump().items() if key != "password"}
     context = OperationContext(stores, accounts, user)
-    read_state = operation.read_state or (lambda *_: None)
-    before = jsonable_encoder(read_state(context, fields))
+    before = state_of(operation, context, fields)
     try:
         answer = operation.perform(context, fields)
     except WeboidError as error:
         accounts.log(user.name, operation.name, shown, f"refused: {error}")
         raise
-    was, becomes = difference(before, jsonable_encoder(read_state(context, fields)))
+    was, becomes = difference(before, state_of(operation, context, fields))
     accounts.log(user.name, operation.name, shown, "done", before=was, after=becomes)
     return answer
+
+
+def state_of(operation: ConsoleOperation, context: OperationContext, fields: Any) -> Any:
+    """Return what an operation changes as its resource's JSON values; None when it has none, or is not there."""
+    try:
+        return None if operation.read_state is None else jsonable_encoder(operation.read_state(context, fields))
+    except WeboidError:
+        return None
 
 
 def difference(before: Any, after: Any) -> tuple[Any, Any]:
@@ -138,11 +146,6 @@ class TaggedRoute(APIRoute):
             return response
 
         return tagged
-
-
-def _tag_of(state: Any) -> str:
-    """Return the ETag that the resource with this state has."""
-    return _tag(bytes(JSONResponse(jsonable_encoder(state)).body))
 
 
 def _tag(body: bytes) -> str:
@@ -211,11 +214,9 @@ def _add_operation(
                 raise HTTPException(
                     400, "If-Match has no meaning here: this operation changes no resource with an ETag."
                 )
+            context = OperationContext(resources.stores, resources.accounts, user)
             with changes:
-                if (
-                    _tag_of(operation.read_state(OperationContext(resources.stores, resources.accounts, user), fields))
-                    not in if_match
-                ):
+                if _tag(bytes(JSONResponse(state_of(operation, context, fields)).body)) not in if_match:
                     raise HTTPException(412, "The resource has changed since you read it. Read it again.")
                 return perform(operation, resources.stores, resources.accounts, user, fields)
 

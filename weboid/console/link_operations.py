@@ -150,11 +150,8 @@ class ChecksFields(OperationFields):
 
 
 def _of_url(context: OperationContext, fields: Any) -> Any:
-    """Return the link that an operation changes; None when it names several, or an unknown one."""
-    try:
-        return read_link(context, UrlFields(url=fields.url)) if isinstance(fields.url, str) else None
-    except InputError:
-        return None
+    """Return the link that an operation changes; None when it names several."""
+    return read_link(context, fields) if isinstance(fields.url, str) else None
 
 
 @operation("/links/checks", ConsoleRole.REVIEWER, status=202, state=_of_url)

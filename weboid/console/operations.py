@@ -110,6 +110,10 @@ def operation(
     return register
 
 
+class StateConflictError(InputError):
+    """State that is another one than the request expects: 409."""
+
+
 class UnknownThingError(InputError):
     """Name of something that is not there: 404."""
 
@@ -300,13 +304,6 @@ def read_host(context: OperationContext, query: HostFields) -> dict[str, Any]:
     return dict(json_value(asdict(report)))
 
 
-def _host(context: OperationContext, fields: Any) -> Any:
-    try:
-        return read_host(context, fields)
-    except UnknownThingError:
-        return None
-
-
 class HostPauseFields(HostFields):
     """Pause of a host."""
 
@@ -314,7 +311,7 @@ class HostPauseFields(HostFields):
     reason: Reason = "paused in the console"
 
 
-@operation("/hosts/pause", ConsoleRole.OPERATOR, state=_host)
+@operation("/hosts/pause", ConsoleRole.OPERATOR, state=read_host)
 def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, Any]:
     """Pause a host, for a time or until it is resumed."""
     length = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION
@@ -322,7 +319,7 @@ def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, 
     return {**read_host(context, fields), "message": f"{fields.host} is paused."}
 
 
-@operation("/hosts/resume", ConsoleRole.OPERATOR, state=_host)
+@operation("/hosts/resume", ConsoleRole.OPERATOR, state=read_host)
 def resume_host(context: OperationContext, fields: HostFields) -> dict[str, Any]:
     """End the block of a host, whatever its origin."""
     context.frontier.block_until(fields.host, _PAST, "", now=context.now)

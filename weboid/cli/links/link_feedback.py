@@ -291,7 +291,7 @@ def replace_command(
             with registry.writing() as rows:
                 approve_replacement(rows, url, address or "", _CLOCK.now(), around)
                 approved = replacements_of(rows, [require_observed(rows, url).id]).popitem()[1]
-            facts = {"url": approved.url, "replacement": replacement_json(approved)}
+            facts: dict[str, object] = {"url": approved.url, "replacement": replacement_json(approved)}
             output.show(facts, f"{clean(approved.address)} is shown.")
         elif address is None:
             with registry.reading() as rows:
