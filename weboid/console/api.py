@@ -21,7 +21,7 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from core.errors import CollectionInUseError, InputError, TransientError, UnavailableError, WeboidError
+from core.errors import CollectionInUseError, InputError, OverloadedError, TransientError, UnavailableError, WeboidError
 from core.urls import fetch_key
 from crawler.frontier.base import JOB_ORDER, HostOrder, ItemState
 from crawler.frontier.frontier_export import record_facts
@@ -32,7 +32,7 @@ from playback.access.takedowns import list_takedowns
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
 from playback.web.page_store import CapturedPage
 from weboid.app.setup_check import check_setup
-from weboid.console import bot_operations, link_operations  # noqa: F401 they register themselves
+from weboid.console import bot_operations, link_operations, task_operations  # noqa: F401 they register themselves
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
 from weboid.console.operations import (
     OPERATIONS,
@@ -44,6 +44,7 @@ from weboid.console.operations import (
     UnknownThingError,
 )
 from weboid.console.page_frame import ConsoleStores
+from weboid.console.task_operations import UPLOAD_PATH, upload_endpoint
 
 API_PATH = "/api/v1"
 EVENTS_S = 1.0  # interval at which the counts of events are read
@@ -63,6 +64,10 @@ def problem_of(error: WeboidError) -> JSONResponse:
     """Return the problem details of an error of ours."""
     if isinstance(error, ProposalTakenError | StateConflictError | CollectionInUseError):
         return problem(409, "The state is another one", str(error))
+    if isinstance(error, OverloadedError):
+        answer = problem(429, "Too many requests", str(error))
+        answer.headers["Retry-After"] = str(error.retry_after_s)
+        return answer
     if isinstance(error, UnknownThingError):
         return problem(404, "Not found", str(error))
     if isinstance(error, InputError):
@@ -306,6 +311,21 @@ class ApiResources:
                 response_model=None,
                 openapi_extra={"x-role": str(each.role)},
             )
+        upload = upload_endpoint(self.stores, self.accounts, require(ConsoleRole.OPERATOR, "upload_file"))
+        router.add_api_route(
+            UPLOAD_PATH,
+            upload,
+            methods=["POST"],
+            operation_id="upload_file",
+            summary=(upload.__doc__ or "").rstrip("."),
+            status_code=201,
+            tags=["imports"],
+            response_model=dict[str, Any],
+            openapi_extra={
+                "x-role": str(ConsoleRole.OPERATOR),
+                "requestBody": {"content": {"application/octet-stream": {}}},
+            },
+        )
         return router
 
     def _endpoint(self, resource: ConsoleResource) -> Callable[..., Any]:

@@ -576,14 +576,16 @@ class TokenFields(OperationFields):
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     role: ConsoleRole = ConsoleRole.READER
-    scopes: list[str] = Field(default=[], description="Operations that it may call; none: all that the role may.")
+    scopes: list[str] = Field(
+        default=[], description="Operations that it may call, and `read` for resources; none: all that the role may."
+    )
     duration: str = Field(default="365d", description="Until it expires.")
 
 
 @operation("/tokens", ConsoleRole.READER, status=201)
 def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
     """Create an API token of your account; the answer has its secret, which is not shown again."""
-    if unknown := sorted(set(fields.scopes) - set(OPERATIONS)):
+    if unknown := sorted(set(fields.scopes) - {*OPERATIONS, "read", "upload_file"}):
         raise InputError(f"There is no operation {unknown[0]!r}.")
     if context.user.scopes or ":" in context.user.name:
         raise InputError("A token cannot make tokens: sign in.")
