@@ -68,6 +68,7 @@ class Layout:
     webhooks_db = _CollectionPath(
         "db/webhooks.sqlite"
     )  # queue and log of deliveries (`weboid.app.webhooks.webhook_store`)
+    incoming = _CollectionPath("incoming")  # files that the console may import
     made = _CollectionPath("cache/playback")  # sanitised copies
     url_lists = _CollectionPath("db/lists")  # lists of bad addresses
     quality_pictures = _CollectionPath("cache/quality")  # `core.playback_check.picture_name`

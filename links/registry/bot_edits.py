@@ -30,7 +30,9 @@ _IS = edits.c.id == one("of")
 BY_ID = SqlStatement(_EDIT.where(edits.c.id.in_(many("ids"))), "ids")
 OF_PAGE = SqlStatement(_EDIT.where(_OF_WIKI, edits.c.page_id == one("page")).order_by(edits.c.id))
 IN_STATES = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id).limit(one("most")), "states")
-NEWEST = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id.desc()).limit(one("most")), "states")
+NEWEST = SqlStatement(
+    _EDIT.where(*_IN_STATES, edits.c.id < one("before")).order_by(edits.c.id.desc()).limit(one("most")), "states"
+)
 TO_WATCH = SqlStatement(
     _EDIT.where(
         *_IN_STATES, edits.c.moment >= one("since"), or_(edits.c.checked.is_(None), edits.c.checked < one("before"))
@@ -394,10 +396,10 @@ def edits_in(reader: Reader, wiki_id: int, states: Sequence[EditState], *, limit
 
 
 def newest_edits(
-    reader: Reader, wiki_id: int, states: Sequence[EditState] = tuple(EditState), *, limit: int
+    reader: Reader, wiki_id: int, states: Sequence[EditState] = tuple(EditState), *, limit: int, before: int = 1 << 62
 ) -> list[BotEdit]:
-    """Return edits in these states, the newest first."""
-    parameters = {"states": list(map(int, states)), "most": limit}
+    """Return edits in these states with numbers below `before`, the newest first."""
+    parameters = {"states": list(map(int, states)), "most": limit, "before": before}
     return _whole(reader, NEWEST.rows(reader, {"wiki": wiki_id, **parameters}))
 
 

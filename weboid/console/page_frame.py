@@ -39,6 +39,7 @@ from playback.web.page_store import PageRecords, PageStore
 from playback.web.registry.registry_service import RegistrySource
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase
+from weboid.console.background_tasks import BackgroundTasks
 
 HERE = Path(__file__).parent
 CONSOLE_PATH = "/console"
@@ -147,6 +148,7 @@ class ConsoleStores:
     levels: LevelStore
     registry: RegistrySource
     clock: Clock
+    tasks: BackgroundTasks
 
     def pages(self, user: "ConsoleUser") -> PageStore:
         """Return the captures that the user may see: curators all, others those that readers are shown."""

@@ -44,6 +44,7 @@ from warc.index.database import open_database
 from weboid.app.collection_config import read_config
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInError
 from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem
+from weboid.console.background_tasks import BackgroundTasks
 from weboid.console.oidc import (
     BEGIN_PATH,
     CALLBACK_PATH,
@@ -55,6 +56,7 @@ from weboid.console.oidc import (
 )
 from weboid.console.operations import OPERATIONS
 from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path, pages_app
+from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
 COOKIE = "weboid_console"
 BODY_BYTES = 4 << 20
@@ -77,6 +79,9 @@ def open_stores(
         registry = stack.enter_context(closing(RegistrySource(layout, database_url)))
         accounts = stack.enter_context(closing(AccountStore(layout.console_db, clock)))
         status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
+        shared = {"WEBOID_DATABASE": database_url, "WEBOID_FRONTIER": settings.frontier.url}
+        environment = {name: value for name, value in shared.items() if value}  # command lines expose passwords
+        tasks = stack.enter_context(closing(BackgroundTasks(layout, clock, environment)))
         holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
         yield (
             ConsoleStores(
@@ -90,6 +95,7 @@ def open_stores(
                 levels=LevelStore(decisions),
                 registry=registry,
                 clock=clock,
+                tasks=tasks,
             ),
             accounts,
         )
@@ -129,12 +135,14 @@ class UserMiddleware:
             response = problem(401, NOT_SIGNED_IN)
             response.headers.update(CHALLENGE)
         read = 0
+        is_upload = path == f"{API_PATH}{UPLOAD_PATH}" and user is not None and user.may(ConsoleRole.OPERATOR)
+        limit = UPLOAD_BYTES if is_upload else BODY_BYTES
 
         async def receive_bounded() -> Message:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > BODY_BYTES:
+            if read > limit:
                 raise HTTPException(413, "The request is too large.")
             return message
 

@@ -132,8 +132,8 @@ def test_an_unchanged_resource_is_not_sent_again(operator: httpx.Client) -> None
 
 def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client) -> None:
     """If-Match with the state that was seen: 412 after it has changed."""
-    host = {"host": "saved.example"}
     operator.post("/api/v1/captures", json={"url": URL})
+    operator.post("/api/v1/crawl/resume", json={})
     seen = {"If-Match": operator.get("/api/v1/crawl").headers["etag"]}
 
     first = operator.post("/api/v1/crawl/pause", json={}, headers=seen)
@@ -141,7 +141,8 @@ def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client)
     third = operator.post("/api/v1/crawl/resume", json={}, headers={"If-Match": "*"})
 
     assert [each.status_code for each in (first, second, third)] == [200, 412, 200]
-    assert operator.post("/api/v1/hosts/pause", json=host, headers=seen).status_code == 400  # no resource of that
+    assert operator.post("/api/v1/hosts/pause", json={"host": "saved.example"}, headers=seen).status_code == 412
+    assert operator.post("/api/v1/queue/retry", json={"state": "dead"}, headers=seen).status_code == 400  # no resource
 
 
 @pytest.mark.slow

@@ -1,0 +1,146 @@
+"""Exports, imports and quality checks in the console's API."""
+
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from core.layout import Layout
+from core.playback_check import PlaybackCheck, QaVerdict
+from links.registry.database import open_registry_store
+from qa.check_store import store_checks
+from qa.check_table import CheckedPage
+from tests.support.console_server import Console, serve_console
+from tests.support.playback_fixtures import CollectionBuilder
+from tests.support.polling import wait_until
+from weboid.console.background_tasks import QUEUED_LIMIT
+from weboid.console.server import COOKIE
+
+URL = "https://library.org/opening-hours"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    """The console of a collection with a page."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("tasks") / "collection")
+    builder.layout.marker.write_text('version = 1\nname = "Example Library"\n')
+    builder.page(URL, "<h1>Opening hours</h1>", title="Opening hours", text="Open on Sundays")
+    builder.response(URL, b"<h1>Opening hours</h1>")
+    builder.close()
+    with serve_console(builder.layout) as it:
+        yield it
+
+
+@pytest.fixture
+def client(served: Console) -> Iterator[httpx.Client]:
+    """A browser of an operator."""
+    with httpx.Client(base_url=f"{served.address}/api/v1", headers={"Origin": served.address}, timeout=60) as it:
+        it.cookies.set(COOKIE, served.sessions["operator"])
+        yield it
+
+
+def ended(client: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
+    """The task at its end."""
+    assert answer.status_code == 202, answer.text
+    found: dict[str, Any] = {}
+
+    def is_over() -> bool:
+        found.update(client.get(answer.headers["location"].removeprefix("/api/v1")).json())
+        return found["state"] not in ("queued", "running")
+
+    wait_until(is_over, limit_s=60)
+    return found
+
+
+def test_an_export_is_downloaded_and_imported(client: httpx.Client, served: Console, tmp_path: Path) -> None:
+    """As a WACZ file, in parts too; another collection imports what is uploaded, and shows the page."""
+    task = ended(client, client.post("/exports", json={"urls": [URL], "title": "Hours"}))
+    (file,) = task["files"]
+    address = {"task": str(task["id"]), "name": file["name"]}
+    whole = client.get("/tasks/file", params=address)
+    part = client.get("/tasks/file", params=address, headers={"Range": "bytes=0-3"})
+    (tmp_path / "a.wacz").write_bytes(whole.content)
+
+    assert (task["state"], task["actor"], task["result"]["pages"]) == ("done", "Olu", 1)
+    assert "datapackage.json" in zipfile.ZipFile(tmp_path / "a.wacz").namelist()
+    assert (part.status_code, part.content) == (206, b"PK\x03\x04")
+    assert client.get("/tasks/file", params={**address, "name": "../output.jsonl"}).status_code == 404
+
+    other = Layout(tmp_path / "other")
+    for folder in (other.root, other.databases, other.archive):
+        folder.mkdir(exist_ok=True)
+    other.marker.write_text('version = 1\nname = "Other"\n')
+    with (
+        serve_console(other) as console,
+        httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=60) as there,
+    ):
+        there.cookies.set(COOKIE, console.sessions["operator"])
+        up = [there.post("/imports/files", params={"name": "a.wacz"}, content=whole.content) for _ in range(2)]
+        listed = there.get("/imports/files").json()["files"]
+        imported = ended(there, there.post("/imports", json={"names": ["a.wacz"]}))
+        captures = there.get("/captures", params={"q": "url:library.org"}).json()["captures"]
+
+    assert [each.status_code for each in up] == [201, 409]
+    assert listed == [{"name": "a.wacz", "bytes": len(whole.content)}]
+    assert imported["state"] == "done", imported
+    assert [each["title"] for each in captures] == ["Opening hours"]
+
+
+def test_only_files_of_the_folder_are_imported(client: httpx.Client, served: Console, tmp_path: Path) -> None:
+    """No path of the machine, no option, no other scheme."""
+    answers = [
+        client.post("/imports", json=fields)
+        for fields in (
+            {"names": ["/etc/passwd"]}, {"names": ["../weboid.toml"]}, {"names": ["none.warc.gz"]},
+            {"urls": ["file:///etc/passwd"]}, {},
+        )
+    ]  # fmt: skip
+    uploads = [client.post("/imports/files", params={"name": name}, content=b"x") for name in ("../a.warc", "a.sh")]
+    with httpx.Client(base_url=f"{served.address}/api/v1", headers={"Origin": served.address}) as reader:
+        reader.cookies.set(COOKIE, served.sessions["curator"])
+        large = reader.post("/imports/files", params={"name": "a.warc"}, content=b"x" * (5 << 20))
+
+    assert {each.status_code for each in (*answers, *uploads)} == {422}
+    assert large.status_code in (403, 413)
+
+
+def test_a_failed_task_tells_why_and_too_many_are_refused(client: httpx.Client) -> None:
+    """The command's own error; 429 when the queue is full; those that wait are stopped."""
+    failed = ended(client, client.post("/exports", json={"jobs": ["none"]}))
+    answers = [client.post("/exports", json={"jobs": ["none"]}) for _ in range(QUEUED_LIMIT + 2)]
+    for task in client.get("/tasks", params={"limit": 100}).json()["tasks"]:
+        client.post("/tasks/stop", json={"task": task["id"]})
+
+    assert failed["state"] == "failed"
+    assert "has archived a page" in str(failed["error"])
+    assert (answers[-1].status_code, answers[-1].headers["retry-after"]) == (429, "60")
+    assert client.get("/tasks", params={"limit": 100}).json()["tasks"][0]["state"] in ("stopped", "running", "failed")
+
+
+def test_results_of_checks_are_listed_and_written_into_a_report(client: httpx.Client, served: Console) -> None:
+    """The worst first, in parts, filtered; the report is a file of a task."""
+    open_registry_store(served.layout).close()
+    checks = [
+        PlaybackCheck(
+            page_id=str(uuid4()), url=f"{URL}?{n}", level="images", captured_at="2026-11-20T10:00:00Z",
+            checked_at="2026-11-21T10:00:00Z", engine="1", verdict=verdict, score=score,
+        )
+        for n, (verdict, score) in enumerate(((QaVerdict.GOOD, 0.99), (QaVerdict.BROKEN, 0.2), (QaVerdict.GOOD, 0.9)))
+    ]  # fmt: skip
+    with served.stores.registry.store().writing() as rows:
+        store_checks(rows, [CheckedPage(check, "library.org") for check in checks], datetime.now(UTC))
+    first = client.get("/quality/checks", params={"limit": 2}).json()
+    second = client.get("/quality/checks", params={"limit": 2, "cursor": first["next"]}).json()
+    broken = client.get("/quality/checks", params={"verdict": "broken", "host": "library.org"}).json()["checks"]
+    report = ended(client, client.post("/quality/reports", json={}))
+    page = client.get("/tasks/file", params={"task": str(report["id"]), "name": "report.html"})
+
+    assert [each["score"] for each in (*first["checks"], *second["checks"])] == [0.2, 0.9, 0.99]
+    assert [each["url"] for each in broken] == [f"{URL}?1"]
+    assert client.get("/quality").json()["verdicts"] == {"good": 2, "broken": 1, "doubtful": 0, "unchecked": 0}
+    assert page.headers["content-disposition"] == 'attachment; filename="report.html"'

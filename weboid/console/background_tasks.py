@@ -1,0 +1,237 @@
+"""Background tasks of the console: commands of Weboid as child processes, one after the other, with state and files.
+
+Tasks are rows of `db/console.sqlite`; each has a folder in `cache/tasks`, which is removed with its row a week after its
+end. Of several consoles of a collection one runs the tasks. A task whose console died has failed, and can be repeated.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from core.clock import Clock
+from core.errors import OverloadedError
+from core.layout import Layout
+from core.timestamps import warc_date
+
+KEPT = timedelta(days=7)  # after its end
+QUEUED_LIMIT = 20
+RUN_LIMIT = timedelta(days=2)
+_POLL_S = 1.0
+_ENDING_S = 10.0  # after SIGINT, before SIGKILL
+_TAIL_BYTES = 1 << 16
+_OUTPUT, _ERRORS, _FILES = "output.jsonl", "errors.txt", "files"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS tasks (
+    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, actor TEXT NOT NULL, command TEXT NOT NULL, state TEXT NOT NULL,
+    added INTEGER NOT NULL, began INTEGER, ended INTEGER, code INTEGER, result TEXT, error TEXT NOT NULL DEFAULT '');
+CREATE INDEX IF NOT EXISTS tasks_state ON tasks (state, id);
+"""
+
+
+class TaskState(StrEnum):
+    """State of a task."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"  # `code` 1: something of it failed
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class BackgroundTasks:
+    """Tasks of a collection. Thread-safe; a thread of its own runs them, from the first one on."""
+
+    def __init__(self, layout: Layout, clock: Clock, environment: Mapping[str, str]) -> None:
+        """Open the file; `environment` is added to that of the commands."""
+        self._root, self._folder, self._clock = layout.root, layout.root / "cache" / "tasks", clock
+        self._environment = {**os.environ, **environment}
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(layout.console_db, timeout=30, isolation_level=None, check_same_thread=False)
+        self._connection.row_factory = sqlite3.Row
+        self._connection.executescript(f"PRAGMA journal_mode=WAL; {_SCHEMA}")
+        self._closed, self._stopping = threading.Event(), threading.Event()
+        self._running: int | None = None
+        self._thread: threading.Thread | None = None
+        with self._rows() as rows:
+            is_unfinished = rows.execute("SELECT 1 FROM tasks WHERE state IN ('queued', 'running')").fetchone()
+        if is_unfinished:
+            self._begin()
+
+    def close(self) -> None:
+        """Stop the task that runs, and close the file; tasks that wait are run at the next start."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._connection.close()
+
+    @contextmanager
+    def _rows(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._connection:
+            yield self._connection
+
+    @property
+    def _now(self) -> int:
+        return int(self._clock.now().timestamp())
+
+    def queue(self, kind: str, actor: str, command: Callable[[Path], Sequence[str]]) -> dict[str, Any]:
+        """Queue the command that is made for the task's folder of files. Raises OverloadedError."""
+        with self._rows() as rows:
+            waiting = rows.execute("SELECT count(*) FROM tasks WHERE state = 'queued'").fetchone()[0]
+            if waiting >= QUEUED_LIMIT:
+                raise OverloadedError(f"{waiting} tasks wait already: try again later.", retry_after_s=60)
+            values = (kind, actor, "[]", TaskState.STOPPED, self._now)
+            query = "INSERT INTO tasks (kind, actor, command, state, added) VALUES (?, ?, ?, ?, ?)"
+            number = rows.execute(query, values).lastrowid or 0
+        files = self._folder / str(number) / _FILES
+        files.mkdir(parents=True, exist_ok=True)
+        with self._rows() as rows:
+            words = json.dumps([str(each) for each in command(files)])
+            rows.execute("UPDATE tasks SET command = ?, state = 'queued' WHERE id = ?", (words, number))
+        self._begin()
+        return self.task(number) or {}
+
+    def task(self, number: int) -> dict[str, Any] | None:
+        """Return a task; None when there is none of that number."""
+        with self._rows() as rows:
+            found = rows.execute("SELECT * FROM tasks WHERE id = ?", (number,)).fetchone()
+        return None if found is None else self._facts(found)
+
+    def tasks(self, *, kind: str = "", before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
+        """Return the tasks, of one kind or all, with numbers below `before`, the newest first."""
+        query = "SELECT * FROM tasks WHERE ? IN ('', kind) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?"
+        with self._rows() as rows:
+            found = rows.execute(query, (kind, before, before, limit)).fetchall()
+        return [self._facts(each) for each in found]
+
+    def file(self, number: int, name: str) -> Path | None:
+        """Return the path of a finished task's file; None when it has none of that name."""
+        task = self.task(number)
+        if task is None or task["state"] != TaskState.DONE or name not in {each["name"] for each in task["files"]}:
+            return None
+        return self._folder / str(number) / _FILES / name
+
+    def stop(self, number: int) -> None:
+        """Stop a task that waits or runs."""
+        with self._rows() as rows:
+            values = (self._now, number)
+            rows.execute("UPDATE tasks SET state = 'stopped', ended = ? WHERE id = ? AND state = 'queued'", values)
+        if self._running == number:
+            self._stopping.set()
+
+    def _facts(self, row: sqlite3.Row) -> dict[str, Any]:
+        names = ("id", "kind", "actor", "state", "code", "error")
+        folder = self._folder / str(row["id"]) / _FILES
+        files = sorted(each for each in folder.glob("*") if each.is_file())
+        moments = {
+            name: None if row[name] is None else warc_date(datetime.fromtimestamp(row[name], UTC))
+            for name in ("added", "began", "ended")
+        }
+        return {
+            **{name: row[name] for name in names},
+            **moments,
+            "result": None if row["result"] is None else json.loads(row["result"]),
+            "files": [{"name": each.name, "bytes": each.stat().st_size} for each in files],
+        }
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="background tasks", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / ".lock").open("w") as lock:
+            while not self._closed.is_set():  # until no other console has the tasks
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    self._closed.wait(_POLL_S)
+            else:
+                return
+            with self._rows() as rows:
+                error = "The console ended while the task ran: start it again."
+                query = "UPDATE tasks SET state = 'failed', ended = ?, error = ? WHERE state = 'running'"
+                rows.execute(query, (self._now, error))
+            while not self._closed.is_set():
+                with self._rows() as rows:
+                    query = "SELECT id, command FROM tasks WHERE state = 'queued' ORDER BY id LIMIT 1"
+                    following = rows.execute(query).fetchone()
+                    if following is not None:
+                        values = (self._now, following["id"])
+                        rows.execute("UPDATE tasks SET state = 'running', began = ? WHERE id = ?", values)
+                if following is None:
+                    self._closed.wait(_POLL_S)
+                else:
+                    self._run(following["id"], json.loads(following["command"]))
+                    self._remove_old()
+
+    def _run(self, number: int, words: Sequence[str]) -> None:
+        """Run a task's command to its end, and store its result."""
+        folder = self._folder / str(number)
+        self._stopping.clear()
+        self._running = number
+        first, *rest = words  # `--` and what follows it stay at the end
+        command = ("setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "weboid", *first.split())
+        command = (*command, f"--collection={self._root}", *rest)
+        began, asked = self._clock.monotonic(), None
+        with (folder / _OUTPUT).open("wb") as output, (folder / _ERRORS).open("wb") as errors:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=self._environment,
+                start_new_session=True,
+            )  # fmt: skip
+            while True:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_S)
+                    break
+                now = self._clock.monotonic()
+                if asked is not None and now - asked > _ENDING_S:
+                    os.killpg(process.pid, signal.SIGKILL)
+                elif asked is None and (self._is_ending() or now - began > RUN_LIMIT.total_seconds()):
+                    process.send_signal(signal.SIGINT)
+                    asked = now
+        self._running = None
+        is_stopped = self._is_ending()
+        state = TaskState.DONE if process.returncode in (0, 1) else TaskState.FAILED
+        lines = _tail(folder / _OUTPUT).splitlines()
+        try:
+            result = json.dumps(json.loads(lines[-1])) if lines else None
+        except ValueError:
+            result = None
+        error = "" if state is TaskState.DONE else _tail(folder / _ERRORS).strip()[-2_000:]
+        with self._rows() as rows:
+            query = "UPDATE tasks SET state = ?, ended = ?, code = ?, result = ?, error = ? WHERE id = ?"
+            last = TaskState.STOPPED if is_stopped and state is not TaskState.DONE else state
+            rows.execute(query, (last, self._now, process.returncode, result, error, number))
+
+    def _is_ending(self) -> bool:
+        return self._stopping.is_set() or self._closed.is_set()
+
+    def _remove_old(self) -> None:
+        with self._rows() as rows:
+            before = self._now - int(KEPT.total_seconds())
+            old = [each["id"] for each in rows.execute("SELECT id FROM tasks WHERE ended < ?", (before,))]
+        for number in old:
+            shutil.rmtree(self._folder / str(number), ignore_errors=True)
+            with self._rows() as rows:
+                rows.execute("DELETE FROM tasks WHERE id = ?", (number,))
+
+
+def _tail(path: Path) -> str:
+    """Return the end of a file as text."""
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
+        return file.read().decode(errors="replace")
