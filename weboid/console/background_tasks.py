@@ -176,7 +176,13 @@ class BackgroundTasks:
                 if following is None:
                     self._closed.wait(_POLL_S)
                 else:
-                    self._run(following["id"], json.loads(following["command"]))
+                    try:
+                        self._run(following["id"], json.loads(following["command"]))
+                    except (OSError, ValueError) as error:  # too many words, a NUL in one, no process or space
+                        self._running = None
+                        query = "UPDATE tasks SET state = 'failed', ended = ?, error = ? WHERE id = ?"
+                        with self._rows() as rows:
+                            rows.execute(query, (self._now, f"The command cannot run: {error}.", following["id"]))
                     self._remove_old()
 
     def _run(self, number: int, words: Sequence[str]) -> None:

@@ -122,6 +122,14 @@ def test_a_failed_task_tells_why_and_too_many_are_refused(client: httpx.Client) 
     assert client.get("/tasks", params={"limit": 100}).json()["tasks"][0]["state"] in ("stopped", "running", "failed")
 
 
+def test_a_command_that_cannot_start_fails_and_the_next_runs(client: httpx.Client) -> None:
+    """A NUL in a filter is in no command line."""
+    failed = ended(client, client.post("/exports", json={"hosts": ["a\0.example"]}))
+
+    assert (failed["state"], failed["error"]) == ("failed", "The command cannot run: embedded null byte.")
+    assert ended(client, client.post("/exports", json={"urls": [URL]}))["state"] == "done"
+
+
 def test_results_of_checks_are_listed_and_written_into_a_report(client: httpx.Client, served: Console) -> None:
     """The worst first, in parts, filtered; the report is a file of a task."""
     open_registry_store(served.layout).close()
