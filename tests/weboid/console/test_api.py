@@ -134,6 +134,7 @@ def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client)
     """If-Match with the state that was seen: 412 after it has changed."""
     host = {"host": "saved.example"}
     operator.post("/api/v1/captures", json={"url": URL})
+    operator.post("/api/v1/crawl/resume", json={})  # of what an earlier test paused
     seen = {"If-Match": operator.get("/api/v1/crawl").headers["etag"]}
 
     first = operator.post("/api/v1/crawl/pause", json={}, headers=seen)
