@@ -16,7 +16,7 @@ from typing import Any
 
 import gevent
 from gevent.lock import BoundedSemaphore
-from gevent.queue import Empty, Queue
+from gevent.queue import Empty, LifoQueue
 from gevent.subprocess import PIPE, Popen
 
 from core.errors import MakingFailedError, OverloadedError, PermanentError
@@ -107,13 +107,16 @@ Make = Callable[[Callable[[], Job]], bytes]
 class MakerPool:
     """Pool of maker processes, each used by one job at a time; `close` after use.
 
+    The first is started at once, another when one more job comes while those that run are busy.
+
     Large jobs never occupy all makers, so that small ones are done in parallel. The number of waiting
     jobs and their wait are limited.
     """
 
     def __init__(self, count: int, command: list[str]) -> None:
         self._makers = [_MakerProcess(command) for _ in range(count)]
-        self._free: Queue[_MakerProcess] = Queue()
+        self._makers[-1].start()
+        self._free: LifoQueue[_MakerProcess] = LifoQueue()
         for maker in self._makers:
             self._free.put(maker)
         self._large = BoundedSemaphore(max(1, count - 1))
@@ -183,16 +186,15 @@ class MakerPool:
 
 
 class _MakerProcess:
-    """Maker process, started at once and restarted after a crash."""
+    """Maker process, started when it is needed, also after a crash."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
         self._process: Any = None
-        self._start()
 
     def make(self, job: Job) -> bytes:
         if self._process is None:
-            self._start()
+            self.start()
         process = self._process
         if isinstance(job, PdfJob):
             values = {"pdf": base64.b64encode(job.pdf).decode(), "page": job.page}
@@ -221,7 +223,7 @@ class _MakerProcess:
                 pipe.close()
         self._process = None
 
-    def _start(self) -> None:
+    def start(self) -> None:
         self._process = Popen(self._command, stdin=PIPE, stdout=PIPE)
 
 

@@ -133,7 +133,7 @@ def test_an_unchanged_resource_is_not_sent_again(operator: httpx.Client) -> None
 def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client) -> None:
     """If-Match with the state that was seen: 412 after it has changed."""
     operator.post("/api/v1/captures", json={"url": URL})
-    operator.post("/api/v1/crawl/resume", json={})
+    operator.post("/api/v1/crawl/resume", json={})  # of what an earlier test paused
     seen = {"If-Match": operator.get("/api/v1/crawl").headers["etag"]}
 
     first = operator.post("/api/v1/crawl/pause", json={}, headers=seen)
