@@ -13,6 +13,7 @@ import pytest
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.layout import Layout
+from links.registry.database import open_registry_store
 from playback.web.rate_limits import TokenRate
 from tests.support.console_server import serving
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
@@ -40,6 +41,7 @@ class Served:
     origin: str
     accounts: AccountStore
     clock: MovedClock
+    layout: Layout
 
     def client(self, **headers: str) -> httpx.Client:
         """A browser that is not signed in."""
@@ -65,12 +67,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     layout = Layout(tmp_path_factory.mktemp("console") / "collection")
     layout.marker.parent.mkdir(parents=True)
     layout.frontier_db.parent.mkdir()
+    open_registry_store(layout).close()
     clock = MovedClock()
     with open_stores(layout, Settings(), clock=clock) as (stores, accounts):
         for role in ConsoleRole:
             accounts.set_user(role, role, password=PASSWORD if role is ConsoleRole.ADMIN else None)
         with serving(lambda origin: create_app(stores, accounts, origin=origin)) as origin:
-            yield Served(origin, accounts, clock)
+            yield Served(origin, accounts, clock, layout)
 
 
 @pytest.fixture
