@@ -6,14 +6,14 @@ browser, frontier) are the worker's own; crawl settings (`JOB_GROUPS` and the sh
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from core.config.profile import parse_settings
-from core.config.settings import Settings
+from core.config.settings import ScopeSettings, Settings
 from core.errors import BadUrlError, ConfigError
 from core.layout import check_name
 from core.timestamps import parse_warc_date, warc_date
@@ -89,6 +89,23 @@ def derive_job_name(seeds: Sequence[str]) -> str:
     keys = sorted({identity_key(seed) for seed in seeds})
     host = re.sub(r"[^A-Za-z0-9.-]", "", host_of(seeds[0]))[:60].strip(".-") or "crawl"
     return f"{host}-{sha256(chr(10).join(keys).encode()).hexdigest()[:6]}"
+
+
+def jobs_of_groups(
+    groups: Mapping[ScopeSettings, tuple[str, ...]], settings: Settings, lane: Lane, name: str, *, now: datetime
+) -> list[Job]:
+    """Return a job for each group of seeds: named `name`, `name`-1 and so on, or after its seeds. Raises InputError."""
+    base = check_job_name(name) if name else ""
+    return [
+        Job(
+            name=derive_job_name(seeds) if not base else f"{base}-{number}" if number else base,
+            seeds=seeds,
+            settings=replace(settings, scope=own),
+            lane=lane,
+            made_at=now,
+        )
+        for number, (own, seeds) in enumerate(groups.items())
+    ]
 
 
 def overlay_job(local: Settings, job: Settings) -> Settings:

@@ -157,7 +157,10 @@ class RequestThrottle:
 
     def wait_s(self, address: Address, now: float) -> int:
         """Count a request and return 0, or return the whole seconds to wait."""
-        buckets = self._of(address)
+        return self.wait_of(self._of(address), now)
+
+    def wait_of(self, buckets: Sequence[Bucket], now: float) -> int:
+        """Take a token of each bucket and return 0, or return the whole seconds to wait."""
         if self._shared is not None:
             shared_wait = self._shared.wait_s(buckets)
             if shared_wait is not None:

@@ -4,7 +4,7 @@ Precedence: command line, environment (``WEBOID_…``), this file, the preset (`
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -65,6 +65,15 @@ class SeedConfig:
             for key, value in self.scope.items()
         }
         return replace(scope, **changes)
+
+
+def seeds_by_scope(seeds: Iterable[SeedConfig], scope: ScopeSettings) -> dict[ScopeSettings, tuple[str, ...]]:
+    """Return the URLs of the seeds by their scopes, which are `scope` with each seed's own settings."""
+    groups: dict[ScopeSettings, tuple[str, ...]] = {}
+    for seed in seeds:
+        own = seed.applied_to(scope)
+        groups[own] = (*groups.get(own, ()), seed.url)
+    return groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import click
 
 from core.captures import check_login_name
 from core.clock import SystemClock
-from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, InputError
 from core.hosts import canonical_host
 from core.layout import Layout
@@ -31,10 +30,11 @@ from crawler.capture.site_logins import (
 )
 from crawler.jobs.crawl_job import toml_value
 from crawler.profile_check import ProfileFinding, profile_faults, profile_warnings
-from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile, source_of_key
+from crawler.profiles import chain_settings, load_chain, load_profile
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
+from weboid.app.settings_facts import list_presets, login_facts, setting_rows
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
@@ -42,21 +42,12 @@ from weboid.cli.support.run_options import ask_passphrase
 from weboid.cli.support.stores import make_collection
 
 DEFAULT = "default"
-_SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
 
 
 @cli_command("ls")
 def presets_command(*, output: CommandOutput = OUTPUT) -> None:
     """List the presets: profiles that come with the program."""
-    rows = []
-    for name in builtin_profiles():
-        comment = []
-        for line in load_chain(name)[0].text.splitlines():
-            if not line.startswith("#"):
-                break
-            comment.append(line.lstrip("# ").strip())
-        load_profile(name)  # an invalid one is an error here
-        rows.append((name, " ".join(comment).partition(". ")[0].rstrip(".")))
+    rows = list_presets()
     profiles = [{"name": name, "purpose": purpose} for name, purpose in rows]
     output.show({"profiles": profiles}, table(("name", "purpose"), rows, columns=width()))
 
@@ -65,7 +56,7 @@ def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
     """Print the settings of a profile with their sources; `changed`: only what is not as by default."""
     chain = load_chain(name)
     settings = chain_settings(chain)
-    rows = list(_setting_rows(settings, chain))
+    rows = list(setting_rows(settings, chain))
     if changed:
         rows = [row for row in rows if row["value"] != row["default"]]
     sheets: list[dict[str, Any]] = [{"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets]
@@ -130,35 +121,6 @@ def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
 
 def _profile_facts(finding: ProfileFinding) -> dict[str, Any]:
     return {key: value for key, value in asdict(finding).items() if value}
-
-
-def _setting_rows(settings: Settings, chain: Any) -> Iterator[dict[str, Any]]:
-    usual = Settings()
-    for group in fields(settings):
-        if group.name == "sheets":
-            continue
-        values, defaults = getattr(settings, group.name), getattr(usual, group.name)
-        for each in fields(values):
-            value = getattr(values, each.name)
-            if (group.name, each.name) in _SECRET_URLS:
-                value = _without_password(value)
-            elif (group.name, each.name) == ("egress", "via"):
-                value = {pattern: _without_password(via) for pattern, via in value.items()}
-            yield {
-                "group": group.name,
-                "key": each.name,
-                "value": value,
-                "default": getattr(defaults, each.name),
-                "from": source_of_key(chain, group.name, each.name) or "default",
-            }
-
-
-def _without_password(address: str) -> str:
-    scheme, separator, rest = address.partition("://")
-    user, at, host = rest.rpartition("@")
-    if not at:
-        return address
-    return f"{scheme}{separator}{user.partition(':')[0]}:…@{host}"
 
 
 _CLOCK = SystemClock()
@@ -233,7 +195,7 @@ def login_group(
     path = write_login(layout.logins, login, key)
     storage = sum(map(len, login.session.storage.values()))
     output.show(
-        {**_login_facts(login), "file": str(path)},
+        {**login_facts(login), "file": str(path)},
         f"The login {login.name} is stored in {path}: {login.cookies} cookies and {storage} stored items "
         f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile has\n"
         f'  [login]\n  names = ["{login.name}"]',
@@ -252,7 +214,7 @@ def login_list(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT)
             continue
         over = login.expires_at is not None and login.expires_at <= _CLOCK.now()
         until = "" if login.expires_at is None else f"{login.expires_at:%Y-%m-%d %H:%M}"
-        facts.append({**_login_facts(login), "expired": over})
+        facts.append({**login_facts(login), "expired": over})
         rows.append(
             (
                 login.name,
@@ -305,14 +267,3 @@ def _login_key(path: Path | None) -> LoginKey:
         raise ConfigError(f"{path} looks like no key file: name a new one, such as weboid.key.")
     click.echo(f"A new key is in {path}: keep it, nothing opens the login without it.", err=True)
     return make_key_file(path)
-
-
-def _login_facts(login: Login) -> dict[str, object]:
-    return {
-        "name": login.name,
-        "hosts": login.hosts,
-        "cookies": login.cookies,
-        "made_at": login.made_at.isoformat(),
-        "expires_at": None if login.expires_at is None else login.expires_at.isoformat(),
-        "unverified_tls": login.unverified_tls,
-    }

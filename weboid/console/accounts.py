@@ -26,7 +26,10 @@ SESSION_AGE = timedelta(days=14)
 SESSION_IDLE = timedelta(hours=12)
 LINK_AGE = timedelta(minutes=30)
 PASSWORD_LENGTH = 10  # NIST SP 800-63B asks for 8 at least
-FAILURES, FAILURE_WINDOW = 5, timedelta(minutes=15)  # failed sign-ins of a name or an address before it has to wait
+FAILURES, PEER_FAILURES = 5, 20  # failed sign-ins of a name from one address, and of an address, before it has to wait
+FAILURE_WINDOW = timedelta(hours=1)
+FIRST_WAIT_S, LONGEST_WAIT_S = 2, 900  # doubled with each further failure
+VERIFIED_AT_ONCE = 2  # passwords; each takes 64 MiB and some 50 ms
 KEY_AGE = timedelta(days=1)  # of an idempotency key
 _NAME_LENGTH = 100
 _SCHEMA = """
@@ -66,6 +69,14 @@ class SignInError(InputError):
     """The sign-in was refused; the message does not say whether the account exists."""
 
 
+class SignInDelayError(SignInError):
+    """The sign-in was refused unseen, because of failed ones before."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__("Too many failed attempts: wait a little, then try again.")
+        self.retry_after_s = retry_after_s
+
+
 @dataclass(frozen=True, slots=True)
 class SignedInUser:
     """Account behind a request."""
@@ -100,6 +111,7 @@ class AccountStore:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
         self._lock, self._answering = threading.Lock(), threading.Lock()
+        self._verifying = threading.Semaphore(VERIFIED_AT_ONCE)
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
         self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {_SCHEMA}")
@@ -171,29 +183,36 @@ class AccountStore:
             rows.execute("DELETE FROM tokens WHERE owner = ?", (name,))
 
     def sign_in(self, name: str, password: str, *, peer: str) -> str:
-        """Return the secret of a new session. Raises SignInError."""
+        """Return the secret of a new session. Raises SignInError.
+
+        Failures of a name from an address, or of an address with any names, make the next attempt from there wait,
+        each time longer. Other addresses do not wait: nobody is locked out by somebody else's failures.
+        """
         from argon2.exceptions import Argon2Error, InvalidHashError
 
         with self._rows() as rows:
             since = self._now - int(FAILURE_WINDOW.total_seconds())
             rows.execute("DELETE FROM failures WHERE moment < ?", (since,))
-            for who in (f"name:{name}", f"peer:{peer}"):
-                if rows.execute("SELECT count(*) FROM failures WHERE who = ?", (who,)).fetchone()[0] >= FAILURES:
-                    raise SignInError("Too many failed attempts: wait for a quarter of an hour.")
+            for who, free in ((f"{peer} {name}", FAILURES), (peer, PEER_FAILURES)):
+                query = "SELECT count(*), max(moment) FROM failures WHERE who = ?"
+                count, last = rows.execute(query, (who,)).fetchone()
+                over = min(FIRST_WAIT_S << min(count - free, 20), LONGEST_WAIT_S) if count >= free else 0
+                if over and last + over > self._now:
+                    raise SignInDelayError(last + over - self._now)
             found = rows.execute("SELECT * FROM users WHERE name = ? AND password != ''", (name,)).fetchone()
         try:
             # As slow for an unknown name, whose existence nothing tells.
-            _hasher().verify(found["password"] if found is not None else _UNKNOWN, password)
+            with self._verifying:
+                _hasher().verify(found["password"] if found is not None else _UNKNOWN, password)
         except (Argon2Error, InvalidHashError):
             found = None
         with self._rows() as rows:
             if found is None:
                 rows.executemany(
-                    "INSERT INTO failures VALUES (?, ?)",
-                    ((f"{of}:{who}", self._now) for of, who in (("name", name), ("peer", peer))),
+                    "INSERT INTO failures VALUES (?, ?)", ((who, self._now) for who in (f"{peer} {name}", peer))
                 )
             else:
-                rows.execute("DELETE FROM failures WHERE who = ?", (f"name:{name}",))
+                rows.execute("DELETE FROM failures WHERE who = ?", (f"{peer} {name}",))
                 return self._begin(rows, name)
         raise SignInError("Name or password is wrong.")
 

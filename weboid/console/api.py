@@ -32,7 +32,7 @@ from playback.access.takedowns import list_takedowns
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
 from playback.web.page_store import CapturedPage
 from weboid.app.setup_check import check_setup
-from weboid.console import bot_operations, link_operations, task_operations  # noqa: F401 they register themselves
+from weboid.console import bot_operations, collection_operations, crawl_operations, link_operations, task_operations  # noqa: F401 they register themselves
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
 from weboid.console.operations import (
     OPERATIONS,

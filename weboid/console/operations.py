@@ -4,6 +4,7 @@ A function takes the context and validated fields, and returns JSON values, in w
 user. Pages send the same fields as forms. The work is done by the stores that the commands use.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ from crawler.frontier.frontier_export import (
 from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
+from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, json_value
 from links.feedback.reporter_limits import ActLimit, LimitedAct
 from links.registry.database import RegistryStore
@@ -230,11 +232,7 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
     facts = {"name": name, "seeds": len(urls), "problems": problems[:20], "dry_run": fields.dry_run}
     if fields.dry_run:
         return facts
-    import asyncio
-
-    from crawler.run.job_run import submit_job
-
-    done = asyncio.run(submit_job(job, context.frontier, local=context.stores.settings, clock=context.stores.clock))
+    done = submit(context, job)
     return {**facts, "added": done.added.added, "message": f"The crawl {name} has begun with {len(urls)} seeds."}
 
 
@@ -245,6 +243,11 @@ def read_crawl(context: OperationContext, query: NoFields) -> dict[str, Any]:  #
     if frontier is None:
         return {"paused": None, "stopping": False}
     return {"paused": frontier.stats(context.now).paused, "stopping": "" in frontier.orders(STOP_ORDER)}
+
+
+def submit(context: OperationContext, job: Job) -> JobSubmission:
+    """Store a crawl, or its changes, and queue its seeds."""
+    return asyncio.run(submit_job(job, context.frontier, local=context.stores.settings, clock=context.stores.clock))
 
 
 class PauseFields(OperationFields):

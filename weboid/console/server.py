@@ -6,6 +6,7 @@ with the session's ``csrf`` token only, and a request of a session that changes 
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,11 +39,12 @@ from playback.access.threat_lists import lists_folder
 from playback.web.client_address import ClientAddresses, parse_networks, reader_prefix
 from playback.web.i18n import SOURCE, localized_path, split_prefix, translate
 from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers
+from playback.web.rate_limits import ReaderRates, RequestThrottle, TokenRate
 from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database
 from weboid.app.collection_config import read_config
-from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInError
+from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
 from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem
 from weboid.console.background_tasks import BackgroundTasks
 from weboid.console.oidc import (
@@ -60,6 +62,8 @@ from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
 COOKIE = "weboid_console"
 BODY_BYTES = 4 << 20
+ACCOUNT_RATE = TokenRate(50, 1_500)  # of each account, and of each of its tokens
+ADDRESS_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))  # of who is not signed in
 _FORM = ("application/x-www-form-urlencoded",)
 _OPEN = ("/sign-in", "/enter", "/oidc/", "/static/", "/healthz")  # paths for everybody
 _ACTION_PATHS = ("/do/", "/sign-in", "/enter", "/oidc/", "/sign-out", "/healthz")
@@ -104,10 +108,12 @@ def open_stores(
 class UserMiddleware:
     """ASGI middleware that sets ``request.state.user``, and refuses requests without a user, or from another origin."""
 
-    def __init__(self, app: ASGIApp, accounts: AccountStore, origin: str) -> None:
+    def __init__(self, app: ASGIApp, accounts: AccountStore, origin: str, addresses: ClientAddresses) -> None:
         self._app = app
         self._accounts = accounts
         self._origin = origin
+        self._addresses = addresses
+        self._throttle = RequestThrottle(ADDRESS_RATES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -129,7 +135,11 @@ class UserMiddleware:
                 user = await run_in_threadpool(self._accounts.session, cookie)
         scope.setdefault("state", {})["user"] = user
         response: Response | None = None
-        if user is None and not is_api and not path.startswith(_OPEN):
+        if wait_s := self._wait_s(scope, user):
+            text = f"Too many requests: wait {wait_s} s."
+            response = problem(429, "Too many requests", text) if is_api else PlainTextResponse(text, 429)
+            response.headers["Retry-After"] = str(wait_s)
+        elif user is None and not is_api and not path.startswith(_OPEN):
             response = RedirectResponse(localized_path("/sign-in"), 303)
         elif user is None and is_api and scope["method"] not in _SAFE:  # before its body is read
             response = problem(401, NOT_SIGNED_IN)
@@ -147,6 +157,13 @@ class UserMiddleware:
             return message
 
         await (response or self._app)(scope, receive_bounded, send)
+
+    def _wait_s(self, scope: Scope, user: SignedInUser | None) -> int:
+        """Count the request for its account or token, or for its address; return the seconds to wait."""
+        now = time.monotonic()
+        if user is None:
+            return self._throttle.wait_s(self._addresses.address_of(Request(scope)), now)
+        return self._throttle.wait_of([(f"account {user.name}", ACCOUNT_RATE.per_s, ACCOUNT_RATE.burst)], now)
 
 
 class ConsoleForms:
@@ -192,6 +209,10 @@ class ConsoleForms:
             peer = reader_prefix(self._addresses.address_of(request))
             try:
                 secret = await run_in_threadpool(self._accounts.sign_in, name[:100], password[:1_000], peer=peer)
+            except SignInDelayError as refused:
+                response = self._show_sign_in(request, str(refused), 429)
+                response.headers["Retry-After"] = str(refused.retry_after_s)
+                return response
             except SignInError as refused:
                 error, code = str(refused), 401
             else:
@@ -319,7 +340,7 @@ def create_app(
         else:
             await pages(scope, receive, send)
 
-    return FixedHeaders(OneOrigin(UserMiddleware(dispatch, accounts, origin), origin), scripted_headers(""))
+    return FixedHeaders(OneOrigin(UserMiddleware(dispatch, accounts, origin, addresses), origin), scripted_headers(""))
 
 
 async def serve_console(

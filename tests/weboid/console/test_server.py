@@ -13,8 +13,10 @@ import pytest
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.layout import Layout
+from links.registry.database import open_registry_store
+from playback.web.rate_limits import TokenRate
 from tests.support.console_server import serving
-from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
+from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
 from weboid.console.operations import OPERATIONS
 from weboid.console.server import COOKIE, create_app, open_stores
 
@@ -39,6 +41,7 @@ class Served:
     origin: str
     accounts: AccountStore
     clock: MovedClock
+    layout: Layout
 
     def client(self, **headers: str) -> httpx.Client:
         """A browser that is not signed in."""
@@ -66,12 +69,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     layout = Layout(tmp_path_factory.mktemp("console") / "collection")
     layout.marker.parent.mkdir(parents=True)
     layout.frontier_db.parent.mkdir()
+    open_registry_store(layout).close()
     clock = MovedClock()
     with open_stores(layout, Settings(), clock=clock) as (stores, accounts):
         for role in ConsoleRole:
             accounts.set_user(role, role, password=PASSWORD if role is ConsoleRole.ADMIN else None)
         with serving(lambda origin: create_app(stores, accounts, origin=origin)) as origin:
-            yield Served(origin, accounts, clock)
+            yield Served(origin, accounts, clock, layout)
 
 
 # Of no password, with parameters that cost nothing: how long a failed sign-in takes is not held here.
@@ -114,15 +118,47 @@ def test_a_password_signs_in_and_sign_out_ends_the_session(console: Served) -> N
 
 @pytest.mark.usefixtures("quick_failures")
 def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
-    """Also with the right password; an unknown name gets the same answers."""
+    """Also with the right password, each time longer; an unknown name gets the same answers."""
+    waits = []
     with console.client() as client:
-        answers = [client.post("/sign-in", data={"name": "nobody", "password": f"wrong {n}"}) for n in range(6)]
-        console.clock.ahead = timedelta(minutes=16)
+        for name in ("nobody", "admin"):
+            answers = [client.post("/sign-in", data={"name": name, "password": f"wrong {n}"}) for n in range(6)]
+            waits.append([each.headers.get("retry-after", "-") for each in answers])
+        console.clock.ahead = timedelta(seconds=3)
+        again = client.post("/sign-in", data={"name": "admin", "password": "wrong"})
+        right = client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
+        console.clock.ahead = timedelta(seconds=10)
         later = client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
 
-    assert all("Name or password is wrong" in each.text for each in answers[:5])
-    assert "Too many failed attempts" in answers[5].text
+    assert [each[:5] for each in waits] == [["-"] * 5] * 2
+    assert {each[5] for each in waits} <= {"1", "2"}
+    assert "Name or password is wrong" in again.text
+    assert ("Too many failed attempts" in right.text, right.status_code) == (True, 429)
     assert later.status_code == 303
+
+
+def test_failures_elsewhere_do_not_lock_an_account(console: Served) -> None:
+    """Only the address with the failures waits, at last for every name."""
+    for number in range(20):
+        with pytest.raises(SignInError):
+            console.accounts.sign_in("admin" if number < 5 else f"x{number}", "wrong", peer="192.0.2.1")
+    with pytest.raises(SignInDelayError):
+        console.accounts.sign_in("other", "wrong", peer="192.0.2.1")
+
+    assert console.accounts.sign_in("admin", PASSWORD, peer="192.0.2.2")
+
+
+def test_requests_of_an_account_are_limited(console: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """429 with the time to wait; other accounts go on, and so do the account's other tokens."""
+    monkeypatch.setattr("weboid.console.server.ACCOUNT_RATE", TokenRate(0.01, 3))
+    with console.token("reader") as client, console.token("curator") as other:
+        answers = [client.get("/api/v1/me") for _ in range(5)]
+        others = [other.get("/api/v1/me").status_code for _ in range(3)]
+
+    assert [each.status_code for each in answers[-2:]] == [429, 429]
+    assert int(answers[-1].headers["retry-after"]) > 50
+    assert answers[-1].headers["content-type"] == "application/problem+json"
+    assert others == [200, 200, 200]
 
 
 def test_a_link_signs_in_once(console: Served) -> None:
@@ -226,19 +262,19 @@ def test_failed_sign_ins_behind_a_proxy_are_counted_by_client(tmp_path: Path) ->
     layout.databases.mkdir(parents=True)
 
     def codes(given: str) -> list[int]:
-        def sign_in(name: str, address: str) -> int:
+        def sign_in(password: str, address: str) -> int:
             headers = {"Host": host, "Origin": f"{scheme}://{host}", "X-Forwarded-For": address}
-            return client.post("/sign-in", data={"name": name, "password": PASSWORD}, headers=headers).status_code
+            return client.post("/sign-in", data={"name": "ada", "password": password}, headers=headers).status_code
 
         with serving(lambda own: create_app(stores, accounts, origin=given or own)) as own:
             scheme, _, host = (given or own).partition("://")
             with httpx.Client(base_url=own, verify=False) as client:
                 for n in range(5):
-                    sign_in(f"nobody {n} {given}", "203.0.113.7")
-                return [sign_in("ada", f"203.0.113.{n}") for n in (7, 8)]
+                    sign_in(f"wrong {n}", "203.0.113.7")
+                return [sign_in(PASSWORD, f"203.0.113.{n}") for n in (7, 8)]
 
     with open_stores(layout, Settings(), clock=SystemClock()) as (stores, accounts):
         accounts.set_user("ada", ConsoleRole.ADMIN, password=PASSWORD)
 
-        assert codes("https://console.example") == [401, 303]
-        assert codes("") == [401, 401]
+        assert codes("https://console.example") == [429, 303]
+        assert codes("") == [429, 429]

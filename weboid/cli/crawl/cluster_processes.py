@@ -52,7 +52,7 @@ from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.command_target import CLUSTER_SECRET, SECRET
 from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, SHARED, WORKERS, CommandOutput, SharedStores
-from weboid.cli.support.run_options import open_stored_levels, unlock_logins
+from weboid.cli.support.run_options import open_stored_levels, open_webhooks, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
 log = logging.getLogger(__name__)
@@ -281,7 +281,7 @@ def worker_command(
     if reports is None:
         click.echo("No crawl log is written: name a folder with --reports.", err=True)
     reporter = run_reporter(as_json=output.is_json)
-    with open_stored_levels(layout, settings.index.url) as level_of:
+    with open_stored_levels(layout, settings.index.url) as level_of, open_webhooks(collection, settings) as hooks:
         ended = asyncio.run(
             run_worker(
                 WorkerOptions(
@@ -294,7 +294,7 @@ def worker_command(
                     stored_level_of=level_of,
                 ),
                 clock=SystemClock(),
-                report=reporter.event,
+                report=reporter.event if hooks is None else hooks.reporting(reporter.event),
                 stopping=reporter.stopping,
                 rng=Random(),  # noqa: S311 no secret depends on it
             )

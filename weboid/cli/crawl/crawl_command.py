@@ -13,13 +13,13 @@ from core.errors import InputError
 from core.layout import Layout
 from core.urls import identity_key
 from crawler.frontier.base import Lane
-from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
+from crawler.jobs.crawl_job import Job, jobs_of_groups
 from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets
 from crawler.run.crawl_run import RunConfig
 from crawler.run.job_run import describe_budgets, run_crawl_jobs
-from weboid.app.collection_config import read_config
+from weboid.app.collection_config import read_config, seeds_by_scope
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import (
     COMMANDS,
@@ -134,23 +134,8 @@ def crawl_command(
         settings.proxy, title=title or settings.proxy.title, description=description or settings.proxy.description
     )
     settings = replace(settings, proxy=proxy)
-    groups = {settings.scope: seed_urls}
-    if configured:
-        groups = {}
-        for seed in configured:
-            own = seed.applied_to(settings.scope)
-            groups[own] = (*groups.get(own, ()), seed.url)
-    base = None if name is None else check_job_name(name)
-    jobs = [
-        Job(
-            name=derive_job_name(seeds) if base is None else f"{base}-{number}" if number else base,
-            seeds=seeds,
-            settings=replace(settings, scope=own),
-            lane=Lane[lane.upper()],
-            made_at=_CLOCK.now(),
-        )
-        for number, (own, seeds) in enumerate(groups.items())
-    ]
+    groups = seeds_by_scope(configured, settings.scope) if configured else {settings.scope: seed_urls}
+    jobs = jobs_of_groups(groups, settings, Lane[lane.upper()], name or "", now=_CLOCK.now())
     if dry_run:
         for job in jobs:
             _preview(job, collection, output=output)

@@ -12,13 +12,13 @@ from typing import Any
 import click
 
 from core.clock import SystemClock
-from core.config.sheets import parse_sheet, surt_prefix
+from core.config.sheets import surt_prefix
 from core.errors import ConfigError, InputError
 from core.hosts import host_name
 from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
 from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport
 from crawler.jobs.crawl_job import toml_value
-from crawler.jobs.job_settings import SHEET_ORDER
+from crawler.jobs.job_settings import SHEET_ORDER, change_sheet
 from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
@@ -329,7 +329,7 @@ def sheet_command(
 
 
 def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, output: CommandOutput) -> None:
-    changed: list[tuple[str, str, Any]] = []  # (group, key, value)
+    changed: dict[str, dict[str, Any]] = {}
     for text in changes:
         name, equals, written = text.partition("=")
         group, dot, key = name.strip().partition(".")
@@ -338,15 +338,9 @@ def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, ou
         value: Any = written
         with suppress(tomllib.TOMLDecodeError):  # what is not TOML is a string
             value = tomllib.loads(f"value = {written}")["value"]
-        changed.append((group, key, value))
+        changed.setdefault(group, {})[key] = value
     with where.frontier(make=True) as frontier:
-        document = _document(frontier.orders(SHEET_ORDER).get(spelled, "{}"))
-        for group, key, value in changed:
-            document.setdefault(group, {})[key] = value
-        sheet = parse_sheet(spelled, document)
-        text = json.dumps({name: dict(keys) for name, keys in sheet.changes().items()})
-        frontier.give_order(SHEET_ORDER, spelled, text)
-    _show_sheet(spelled, document, output=output)
+        _show_sheet(spelled, change_sheet(frontier, spelled, changed), output=output)
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from tests.support.proxy_fixtures import ProxyProcess
 from tests.support.proxy_fixtures import check as check_collection
 from tests.support.services.redis_server import RedisServer
 from tests.support.stored_records import RULES, check, records
+from tests.weboid.app.webhooks.test_webhook_sender import WebhookReceiver, receiver  # noqa: F401 a fixture
 from warc.local_storage import open_warcs
 from weboid.cli.crawl import cluster_processes
 from weboid.cli.crawl.cluster_processes import ProxyDescription, ProxyServiceOptions, _ProxyService
@@ -121,14 +122,19 @@ PORTS = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
 
 @pytest.mark.browser
 def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
-    weboid: Weboid, redis: RedisServer, start: Callable[..., Started], monkeypatch: pytest.MonkeyPatch
+    weboid: Weboid,
+    redis: RedisServer,
+    start: Callable[..., Started],
+    receiver: WebhookReceiver,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Secrets by file, addresses by file; nothing secret is said; nothing is left open."""
+    """Secrets by file, addresses by file; nothing secret is said; nothing is left open; webhooks learn of the page."""
     for name, text in {"secret": SECRET, "address": redis.url}.items():
         (weboid.folder / name).write_text(f"{text}\n")
     by_file = {"WEBOID_FRONTIER": "@address", "WEBOID_DEDUP": "@address"}
     proxy = start("proxy", *PORTS, "--secret-file", "secret", **by_file)
     ready = proxy.until("ready")
+    assert weboid.call("webhooks", "add", receiver.url, "--event", "page.archived").code == 0
     logs = ("--reports", "logs")
     worker = start("worker", "--workers", "1", "--secret-file", "secret", *logs, **by_file)
     url = f"{RULES}/page/plain".replace("http:", "https:")
@@ -139,6 +145,8 @@ def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
     refused = weboid.call("archive", "--profile", str(weboid.profile), url)
     codes = worker.stop(), proxy.stop()
 
+    event = receiver.verified(weboid.collection)
+    assert (event["type"], [each["url"] for each in event["data"]["items"]]) == ("page.archived", [url])
     (line,) = (weboid.folder / "logs" / "crawl.jsonl").read_text().splitlines()
     logged = json.loads(line)
     assert (logged["url"], logged["outcome"], logged["attempt"]) == (url, "complete", 1)

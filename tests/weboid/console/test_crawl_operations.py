@@ -1,0 +1,87 @@
+"""Crawls in the console's API: limits, seeds of weboid.toml, lists, settings for parts of the web."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from core.config.settings import Settings
+from crawler.frontier.base import Lane
+from crawler.jobs.job_settings import JobSettings
+from tests.support.console_server import Console
+from weboid.console.server import COOKIE
+
+
+@pytest.fixture
+def client(console: Console) -> Iterator[httpx.Client]:
+    """A browser of an operator."""
+    with httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=30) as it:
+        it.cookies.set(COOKIE, console.sessions["operator"])
+        yield it
+
+
+def test_limits_of_a_running_crawl_are_changed(client: httpx.Client, console: Console) -> None:
+    """Workers follow the changed job; of two operators the second has to read again; both states are logged."""
+    client.post("/crawls", json={"urls": "https://limits.example/", "name": "limited", "page_limit": 5})
+    seen = {"If-Match": client.get("/crawls/crawl", params={"name": "limited"}).headers["etag"]}
+    client.post("/crawls/limits", json={"name": "limited", "depth": 3})
+    refused = client.post("/crawls/limits", json={"name": "limited", "pages": 9}, headers=seen)
+    done = client.post("/crawls/limits", json={"name": "limited", "pages": 0, "seconds": 3600, "lane": "high"})
+    jobs = JobSettings(console.frontier, Settings(), clock=console.stores.clock)
+    jobs.look()
+    scope = jobs.settings_for("https://limits.example/", "limited").scope
+
+    assert (refused.status_code, done.status_code) == (412, 200)
+    assert (scope.pages, scope.seconds, scope.depth) == (0, 3600, 3)
+    assert client.get("/crawls/crawl", params={"name": "limited"}).json()["lane"] == "high"
+    assert '"pages": 5' in console.accounts.log_entries(limit=1)[0]["before"]
+    assert client.post("/crawls/limits", json={"name": "none", "pages": 1}).status_code == 404
+
+
+def test_the_delay_of_a_host_is_set_while_crawls_run(client: httpx.Client, console: Console) -> None:
+    """Longer than the longest, too; other settings of the part of the web stay."""
+    client.post("/sheets", json={"prefix": "slow.example", "settings": {"visit": {"timeout_s": 90}}})
+    client.post("/hosts/delay", json={"host": "slow.example", "delay_s": 60})
+    jobs = JobSettings(console.frontier, Settings(), clock=console.stores.clock)
+    jobs.look()
+    settings = jobs.settings_for("https://slow.example/a", "")
+    wrong = client.post("/sheets", json={"prefix": "slow.example", "settings": {"visit": {"no": 1}}})
+    sheets = client.get("/sheets").json()["sheets"]
+    removed = [client.post("/sheets/remove", json={"prefix": "slow.example"}).status_code for _ in range(2)]
+
+    assert (settings.politeness.min_delay_s, settings.politeness.max_delay_s) == (60, 60)
+    assert settings.visit.timeout_s == 90
+    assert wrong.status_code == 422
+    assert [each["settings"]["visit"] for each in sheets] == [{"timeout_s": 90}]
+    assert removed == [200, 404]
+
+
+def test_seeds_of_the_configuration_are_crawled(client: httpx.Client, console: Console) -> None:
+    """Each with its own scope; without any it says what to do."""
+    nothing = client.post("/crawls/configured", json={})
+    config = console.layout.root / "weboid.toml"
+    config.write_text(
+        '[[seed]]\nurl = "https://one.example/"\n[[seed]]\nurl = "https://two.example/a"\nscope = "page"\n'
+    )
+    try:
+        trial = client.post("/crawls/configured", json={"dry_run": True, "name": "own"}).json()
+        done = client.post("/crawls/configured", json={"name": "own"})
+    finally:
+        config.unlink()
+
+    assert nothing.status_code == 422
+    assert [(each["name"], each["scope"]) for each in trial["crawls"]] == [("own", "prefix"), ("own-1", "page")]
+    assert (trial["added"], done.status_code, done.json()["added"]) == (0, 201, 2)
+
+
+def test_a_list_is_queued_without_its_faulty_lines(client: httpx.Client, console: Console) -> None:
+    """What was known is not queued again, unless it is wanted."""
+    lines = "https://list.example/a\nhttps://list.example/b\nno url\n"
+    first = client.post("/lists", json={"urls": lines, "lane": "high"}).json()
+    again = client.post("/lists", json={"urls": ["https://list.example/a"]}).json()
+
+    assert (first["queued"], len(first["problems"]), again["queued"], again["known"]) == (2, 1, 0, 1)
+    found = console.frontier.find("https://list.example/a")
+    assert found is not None
+    assert found.item.lane is Lane.HIGH
+    assert client.post("/lists", json={"urls": ["x"] * 10_001}).status_code == 422

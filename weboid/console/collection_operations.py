@@ -1,0 +1,108 @@
+"""The collection in the console's API: wikis and their feeds, presets, logins without secrets, storage."""
+
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import Field
+
+from core.errors import ConfigError, InputError
+from core.timestamps import warc_date
+from crawler.capture.site_logins import read_login, read_login_head
+from crawler.profiles import builtin_profiles, chain_settings, load_chain
+from crawler.status.collection_status import json_value
+from links.registry.farm_queries import count_links, count_pages
+from links.registry.sync_state import feeds_of
+from links.registry.wikis import all_wikis
+from weboid.app.settings_facts import list_presets, login_facts, setting_rows
+from weboid.app.wiki_clients import settings_of_wiki
+from weboid.console.accounts import ConsoleRole
+from weboid.console.crawl_pages import days_left
+from weboid.console.operations import NoFields, OperationContext, OperationFields, UnknownThingError, resource
+from wiki.settings import to_json
+
+COUNTED_LIMIT = 1_000_000  # pages and links of a wiki
+_SECRETS = ("account", "password_file", "basic_file")
+
+
+@resource("/wikis")
+def list_wikis(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the wikis with their numbers of pages and links, what is followed, and how far their feeds are."""
+    wikis = []
+    with context.registry.reading() as rows:
+        for wiki in all_wikis(rows):
+            facts: dict[str, Any] = {"settings": None, "problem": None}
+            try:
+                settings = settings_of_wiki(wiki)
+                facts["settings"] = {k: v for k, v in to_json(settings.feed).items() if k not in _SECRETS}
+                facts["bot"] = settings.bot.enabled
+            except ConfigError as error:
+                facts["problem"] = str(error)
+            feeds = {
+                kind: {"moment": warc_date(feed.moment), "trouble": feed.trouble}
+                for kind, feed in feeds_of(rows, wiki.id).items()
+            }
+            wikis.append(
+                {
+                    "wiki": str(wiki.name),
+                    "url": wiki.url or None,
+                    "pages": count_pages(rows, wiki.id, limit=COUNTED_LIMIT),
+                    "links": count_links(rows, wiki.id, limit=COUNTED_LIMIT),
+                    "feeds": feeds,
+                    **facts,
+                }
+            )
+    return {"wikis": wikis, "counted_most": COUNTED_LIMIT}
+
+
+@resource("/profiles")
+def list_profiles(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the presets for crawls, with their purpose."""
+    return {"profiles": [{"name": name, "purpose": purpose} for name, purpose in list_presets()]}
+
+
+class ProfileQuery(OperationFields):
+    """A preset."""
+
+    name: str = Field(min_length=1, max_length=100)
+    changed: bool = Field(default=False, description="Only settings that are not as by default.")
+
+
+@resource("/profiles/profile", ConsoleRole.OPERATOR)
+def read_profile(context: OperationContext, query: ProfileQuery) -> dict[str, Any]:  # noqa: ARG001
+    """Return the settings of a preset with their sources; passwords in addresses are left out."""
+    if query.name not in builtin_profiles():  # the name of a file is none
+        raise UnknownThingError(f"There is no preset {query.name[:100]!r}.")
+    chain = load_chain(query.name)
+    settings = chain_settings(chain)
+    rows = [each for each in setting_rows(settings, chain) if not query.changed or each["value"] != each["default"]]
+    sheets = [{"prefix": each.prefix, **each.changes()} for each in settings.sheets]
+    return {"profile": query.name, "settings": json_value(rows), "sheets": sheets}
+
+
+@resource("/logins", ConsoleRole.OPERATOR)
+def list_logins(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the logins for sites with their hosts and ages; never a cookie or a stored item."""
+    logins = []
+    for path in sorted(context.stores.layout.logins.glob("*.login"))[:1_000]:
+        with suppress(InputError):  # of another version, or being written
+            login = read_login_head(read_login(path.parent, path.stem))
+            is_over = login.expires_at is not None and login.expires_at <= context.now
+            logins.append({**login_facts(login), "expired": is_over})
+    return {"logins": logins}
+
+
+@resource("/storage")
+def read_storage(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return sizes of the collection, free space, days left at the last hour's rate, and what is in the bucket."""
+    stores = context.stores
+    status, storage = stores.status.status(), stores.settings.storage
+    holdings, view = status.holdings, status.frontier
+    archive = stores.layout.archive
+    return {
+        "holdings": None if holdings is None else json_value(asdict(holdings)),
+        "days_left": days_left(holdings, view.minutes) if view and holdings else None,
+        "bucket": storage.url or None,
+        "uploaded_warcs": sum(1 for _ in archive.glob("*.s3.json")),
+        "local_warcs": sum(1 for _ in archive.glob("*.warc.gz")),
+    }

@@ -1,0 +1,205 @@
+"""Crawls in the console's API: limits of running ones, seeds of weboid.toml, lists, settings for parts of the web."""
+
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from core.config.settings import PolitenessSettings
+from core.config.sheets import surt_prefix
+from core.errors import InputError
+from crawler.frontier.base import JOB_ORDER, Lane, NewItem
+from crawler.jobs.crawl_job import Job, jobs_of_groups, parse_job
+from crawler.jobs.job_settings import SHEET_ORDER, change_sheet, live_sheets
+from crawler.jobs.list_files import parse_lines
+from crawler.status.collection_status import json_value
+from weboid.app.collection_config import read_config, seeds_by_scope
+from weboid.app.operator_identity import collection_settings
+from weboid.console.accounts import ConsoleRole
+from weboid.console.operations import (
+    URLS_LIMIT,
+    HostFields,
+    LaneName,
+    NoFields,
+    OperationContext,
+    OperationFields,
+    UnknownThingError,
+    Url,
+    operation,
+    resource,
+    submit,
+)
+
+JOB_LIMITS = ("pages", "depth", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds")
+MAX_DELAY_S = PolitenessSettings().max_delay_s
+_Limit = Annotated[int, Field(ge=0, lt=1 << 53)] | None
+
+
+class CrawlName(OperationFields):
+    """A crawl."""
+
+    name: str = Field(min_length=1, max_length=100)
+
+
+@resource("/crawls/crawl")
+def read_job(context: OperationContext, query: CrawlName) -> dict[str, Any]:
+    """Return a crawl with its limits, its lane and its counts."""
+    job = _job(context, query.name)
+    scope = asdict(job.settings.scope)
+    return {
+        "name": job.name,
+        "seeds": len(job.seeds),
+        "lane": job.lane.name.lower(),
+        "made": job.made_at.isoformat(),
+        "scope": scope["kind"],
+        "limits": {name: scope[name] for name in JOB_LIMITS},
+        "counts": json_value(asdict(context.frontier.job_counts(job.name))),
+    }
+
+
+def _job(context: OperationContext, name: str) -> Job:
+    frontier = context.stores.frontier()
+    text = None if frontier is None else frontier.orders(JOB_ORDER).get(name)
+    if text is None:
+        raise UnknownThingError(f"There is no crawl {name[:100]!r}.")
+    return parse_job(name, text)
+
+
+class LimitsFields(CrawlName):
+    """New limits of a crawl; what is left out stays."""
+
+    pages: _Limit = Field(default=None, description="Of the whole crawl; 0: no limit.")
+    bytes: _Limit = None
+    seconds: _Limit = None
+    host_pages: _Limit = None
+    host_bytes: _Limit = None
+    host_seconds: _Limit = None
+    depth: Annotated[int, Field(ge=-1, le=10_000)] | None = Field(default=None, description="-1: no limit.")
+    lane: LaneName | None = None
+
+
+def _job_state(context: OperationContext, fields: Any) -> Any:
+    return {name: value for name, value in read_job(context, fields).items() if name != "counts"}
+
+
+@operation("/crawls/limits", ConsoleRole.OPERATOR, state=_job_state)
+def change_limits(context: OperationContext, fields: LimitsFields) -> dict[str, Any]:
+    """Change limits and lane of a crawl, also while it runs; pages that a limit had kept out are queued again."""
+    job = _job(context, fields.name)
+    changes = {name: getattr(fields, name) for name in JOB_LIMITS if getattr(fields, name) is not None}
+    lane = Lane[fields.lane.upper()] if fields.lane else job.lane
+    scope = replace(job.settings.scope, **changes)
+    changed = replace(job, settings=replace(job.settings, scope=scope), lane=lane)
+    revived = submit(context, changed).revived
+    return {**read_job(context, fields), "requeued": revived, "message": f"The limits of {fields.name} were changed."}
+
+
+class ConfiguredFields(OperationFields):
+    """Crawl of the seeds of weboid.toml."""
+
+    name: str = Field(default="", max_length=100)
+    lane: LaneName = "standard"
+    dry_run: bool = False
+
+
+@operation("/crawls/configured", ConsoleRole.OPERATOR, status=201)
+def crawl_configured(context: OperationContext, fields: ConfiguredFields) -> dict[str, Any]:
+    """Crawl the seeds of the collection's weboid.toml, each with its own scope, as `weboid crawl` does."""
+    root = context.stores.layout.root
+    seeds = read_config(root).seeds()
+    if not seeds:
+        raise InputError("weboid.toml has no seeds: add [[seed]] tables, or name URLs.")
+    settings = collection_settings("default", root, unattended=True)
+    groups = seeds_by_scope(seeds, settings.scope)
+    jobs = jobs_of_groups(groups, settings, Lane[fields.lane.upper()], fields.name, now=context.now)
+    added = 0 if fields.dry_run else sum(submit(context, job).added.added for job in jobs)
+    crawls = [{"name": job.name, "seeds": job.seeds[:100], "scope": job.settings.scope.kind} for job in jobs]
+    verb = "would begin" if fields.dry_run else "have begun"
+    return {"crawls": crawls, "added": added, "dry_run": fields.dry_run, "message": f"{len(jobs)} crawls {verb}."}
+
+
+class ListFileFields(OperationFields):
+    """URLs to archive, without following their links."""
+
+    urls: str | list[Url] = Field(description="As a list, or one a line.")
+    lane: LaneName = "standard"
+    again: bool = Field(default=False, description="Also those that were archived before.")
+
+
+@operation("/lists", ConsoleRole.OPERATOR, status=202)
+def queue_list(context: OperationContext, fields: ListFileFields) -> dict[str, Any]:
+    """Queue a list of URLs; lines that are none are reported, and do not keep the others out."""
+    lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
+    if len(lines) > URLS_LIMIT:
+        raise InputError(f"The list has {len(lines):,} lines; at most {URLS_LIMIT:,} go into one request.")
+    parsed = list(parse_lines(lines, source="urls"))
+    urls = [each for each in parsed if isinstance(each, str)]
+    problems = [str(each) for each in parsed if not isinstance(each, str)]
+    if not urls:
+        raise InputError(problems[0] if problems else "Name at least one URL.")
+    items = [NewItem(url, Lane[fields.lane.upper()]) for url in urls]
+    again = {"again": timedelta(0)} if fields.again else {}
+    done = context.frontier.add(items, now=context.now, **again)
+    queued = done.added + done.requeued
+    return {
+        "queued": queued,
+        "known": len(urls) - queued,
+        "problems": problems[:100],
+        "message": f"{queued:,} queued, {len(urls) - queued:,} known before, {len(problems):,} are no URLs.",
+    }
+
+
+class SheetFields(OperationFields):
+    """Part of the web with settings of its own."""
+
+    prefix: Annotated[str, Field(min_length=1, max_length=2_000)] = Field(description="As of `weboid sheet`.")
+
+
+@resource("/sheets")
+def list_sheets(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the settings for parts of the web that were set while crawls run."""
+    frontier = context.stores.frontier()
+    sheets = [] if frontier is None else live_sheets(frontier)
+    return {"sheets": [{"prefix": each.prefix, "settings": each.changes()} for each in sheets]}
+
+
+class SheetChangeFields(SheetFields):
+    """Settings for a part of the web; others of it stay."""
+
+    settings: dict[str, dict[str, Any]] = Field(description='As of a profile: {"politeness": {"min_delay_s": 5}}.')
+
+
+@operation("/sheets", ConsoleRole.OPERATOR, state=list_sheets)
+def set_sheet(context: OperationContext, fields: SheetChangeFields) -> dict[str, Any]:
+    """Change settings for a part of the web; workers follow within a second."""
+    prefix = surt_prefix(fields.prefix)
+    settings = change_sheet(context.frontier, prefix, fields.settings)
+    return {"prefix": prefix, "settings": settings, "message": f"The settings of {prefix} were changed."}
+
+
+@operation("/sheets/remove", ConsoleRole.OPERATOR, state=list_sheets)
+def remove_sheet(context: OperationContext, fields: SheetFields) -> dict[str, Any]:
+    """Remove the settings for a part of the web."""
+    prefix = surt_prefix(fields.prefix)
+    if not context.frontier.take_back(SHEET_ORDER, prefix):
+        raise UnknownThingError(f"There are no settings for {prefix}.")
+    return {"prefix": prefix, "message": f"The settings of {prefix} were removed."}
+
+
+class DelayFields(HostFields):
+    """Delay of a host."""
+
+    delay_s: Annotated[float, Field(ge=0, le=86_400, description="Between two visits.")]
+
+
+@operation("/hosts/delay", ConsoleRole.OPERATOR, state=list_sheets)
+def set_host_delay(context: OperationContext, fields: DelayFields) -> dict[str, Any]:
+    """Set the delay between two visits to a host and its subdomains, from the next visit on."""
+    prefix = surt_prefix(fields.host)
+    change_sheet(
+        context.frontier,
+        prefix,
+        {"politeness": {"min_delay_s": fields.delay_s, "max_delay_s": max(fields.delay_s, MAX_DELAY_S)}},
+    )
+    return {"prefix": prefix, "delay_s": fields.delay_s, "message": f"{fields.host} rests {fields.delay_s:g} s."}
