@@ -244,8 +244,9 @@ def pages(collection: CollectionBuilder) -> Iterator[dict[str, str]]:
     """The addresses of each sort of page."""
     status = ReaderQueueStatus(collection.layout, Settings(), clock=Fixed(), server_time=False)
     news = "https://news.example/"
-    for days, text in ((-400, "a"), (-100, "a"), (-40, "b"), (0, "b")):
-        collection.page(news, "<p>x</p>", at=NOW + timedelta(days=days), title="News", shot=png("teal"), text=text)
+    for number in range(24):
+        at = NOW - timedelta(days=number * number)
+        collection.page(news, "<p>x</p>", at=at, title="News", shot=png("teal"), text=str(number // 3))
     with (
         contextlib.closing(status),
         serving(collection, saves=SaveOptions(status), status=status, access=UNLIMITED) as it,
