@@ -9,7 +9,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self, TypeVar, get_args, get_origin, get_type_hints
 
@@ -90,6 +90,21 @@ class BotSettings:
     maxlag_s: int = 5
     stop_on_messages: bool = True  # a message on the account's talk page stops it
     front: str = ""  # where readers find our own copies, https://archive.example; empty: not cited
+    not_pages: tuple[str, ...] = ()  # pages that it leaves alone, by title
+    not_domains: tuple[str, ...] = ()  # domains whose links it leaves alone, with their subdomains
+
+    def is_off_for(self, *, title: str = "", host: str = "") -> bool:
+        """Return True when the bot is switched off for the page, or for the host's links."""
+        return title in self.not_pages or any(host == each or host.endswith(f".{each}") for each in self.not_domains)
+
+    def switched(self, *, pages: Iterable[str] = (), domains: Iterable[str] = (), is_on: bool) -> "BotSettings":
+        """Return the settings with the bot on or off for these pages and domains. Raises ConfigError."""
+        values: dict[str, tuple[str, ...]] = {}
+        for name, chosen in (("not_pages", pages), ("not_domains", domains)):
+            there, names = getattr(self, name), dict.fromkeys(chosen)
+            rest = (each for each in there if each not in names)
+            values[name] = tuple(rest) if is_on else tuple(dict.fromkeys((*there, *names)))
+        return replace_settings(self, "bot", **values)
 
 
 _Group = TypeVar("_Group", FeedSettings, BotSettings)

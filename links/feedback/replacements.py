@@ -6,7 +6,7 @@ of the URL instead.
 """
 
 import ipaddress
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -230,13 +230,50 @@ def remove_replacement(
     Raises NotObservedError, NeedlessReportError when there is none, TooOftenError.
     """
     observed = require_observed(connection, url)
-    there = connection.execute(
-        select(replacements.c.address).where(replacements.c.url_id == observed.id)
-    ).scalar_one_or_none()
-    if there is None:
-        raise NeedlessReportError(f"No replacement is proposed for {shorten_for_message(observed.url)}.")
+    address = _address_of(connection, observed)
     count_act(connection, LimitedAct.REMOVE, reporter, now, limits)
     _drop(connection, observed.id)
+    return address
+
+
+def approve_replacement(
+    connection: Connection, url: str, address: str, now: datetime, around: ProposalContext = NO_CONTEXT
+) -> None:
+    """Show the address that is proposed for the URL by a person's judgement. Monthly tests go on.
+
+    Raises NotObservedError, NeedlessReportError when none is proposed, ProposalTakenError when it is another one,
+    RefusedAddressError when a mark refuses it.
+    """
+    observed = require_observed(connection, url)
+    proposed = _address_of(connection, observed)
+    if proposed != address:
+        raise ProposalTakenError(
+            f"{shorten_for_message(proposed)} is proposed for {shorten_for_message(observed.url)}, not"
+            f" {shorten_for_message(address)}: look at it first."
+        )
+    if why := around.refuses(address):
+        raise refused_address_error(address, AddressRefusal.POLICY, why)
+    day = day_of(now)
+    values = {"state": int(ProposalStage.WORKS), "since_day": day, "tested_day": day}
+    connection.execute(update(replacements).where(replacements.c.url_id == observed.id).values(values))
+
+
+def list_replacements(
+    connection: Connection, stages: Collection[ProposalStage] = tuple(ProposalStage), *, limit: int, after: int = 0
+) -> list[ReplacementProposal]:
+    """Return proposals in these stages by the numbers of their URLs, from the one after `after`."""
+    chosen = replacements.c.state.in_(list(map(int, stages))), replacements.c.url_id > after
+    query = select(replacements.c.url_id).where(*chosen).order_by(replacements.c.url_id).limit(limit)
+    found = list(connection.execute(query).scalars())
+    known = replacements_of(connection, found)
+    return [known[each] for each in found if each in known]
+
+
+def _address_of(connection: Connection, observed: UrlRow) -> str:
+    query = select(replacements.c.address).where(replacements.c.url_id == observed.id)
+    there = connection.execute(query).scalar_one_or_none()
+    if there is None:
+        raise NeedlessReportError(f"No replacement is proposed for {shorten_for_message(observed.url)}.")
     return str(there)
 
 

@@ -11,7 +11,7 @@ and half must remain when any single one of them is left out (M5). The bot does 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, delete, distinct, func, select
 
@@ -23,7 +23,15 @@ from links.registry.lookups import url_facts
 from links.registry.quirks import HostQuirk, is_over
 from links.registry.schema import host_quirks, hosts, reports, urls
 from links.registry.statements import MOST, batches, upsert
-from links.registry.urls import NotObservedError, UrlRow, find_matching_urls, require_observed, shorten_for_message
+from links.registry.urls import (
+    NotObservedError,
+    UrlRow,
+    find_matching_urls,
+    require_observed,
+    row_of,
+    select_url_rows,
+    shorten_for_message,
+)
 from links.states import LinkState
 
 VALID_DAYS: Final = 183  # six months
@@ -31,6 +39,7 @@ MOST_AT_ONCE: Final = 500  # URLs that one report may be about
 PRESUMING_REPORTERS: Final = 3
 PRESUMING_DAYS: Final = 2
 _DAY_S: Final = 86_400
+_ID_LIMIT: Final = (1 << 63) - 1
 WORKING: Final = frozenset({LinkState.ALIVE, LinkState.PERMALIVE})
 
 
@@ -170,6 +179,25 @@ def reachability_reports(connection: Connection, url_ids: Sequence[int], day: in
         if summary:
             found[number] = summary
     return found
+
+
+class ReportRow(NamedTuple):
+    """Report of one reader about one URL."""
+
+    id: int  # its number
+    url: str  # identity key
+    state: LinkState
+    moment: int  # seconds since 1970
+    expires_day: int
+
+
+def list_reports(connection: Connection, day: int, *, limit: int, before: int = _ID_LIMIT) -> list[ReportRow]:
+    """Return the reports that are valid on the day, the newest first, from the one before the number `before`."""
+    columns = (reports.c.id.label("number"), reports.c.moment, reports.c.expires_day)
+    query = select_url_rows().add_columns(*columns).join(reports, reports.c.url_id == urls.c.id)
+    query = query.where(reports.c.expires_day >= day, reports.c.id < before).order_by(reports.c.id.desc()).limit(limit)
+    found = [(each, row_of(each)) for each in connection.execute(query)]
+    return [ReportRow(each.number, url.url, url.state, each.moment, each.expires_day) for each, url in found]
 
 
 def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) -> list[UrlRow]:

@@ -287,10 +287,10 @@ def edits_in(reader: Reader, wiki_id: int, states: Sequence[EditState], *, limit
 
 
 def newest_edits(
-    reader: Reader, wiki_id: int, states: Sequence[EditState] = tuple(EditState), *, limit: int
+    reader: Reader, wiki_id: int, states: Sequence[EditState] = tuple(EditState), *, limit: int, before: int = 1 << 62
 ) -> list[BotEdit]:
-    """Return edits in these states, the newest first."""
-    parameters = {"states": list(map(int, states)), "most": limit}
+    """Return edits in these states with numbers below `before`, the newest first."""
+    parameters = {"states": list(map(int, states)), "most": limit, "before": before}
     return _whole(reader, sql.NEWEST.rows(reader, {"wiki": wiki_id, **parameters}))
 
 

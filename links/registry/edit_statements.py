@@ -18,7 +18,9 @@ _IS = edits.c.id == one("of")
 BY_ID = SqlStatement(_EDIT.where(edits.c.id.in_(many("ids"))), "ids")
 OF_PAGE = SqlStatement(_EDIT.where(_OF_WIKI, edits.c.page_id == one("page")).order_by(edits.c.id))
 IN_STATES = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id).limit(one("most")), "states")
-NEWEST = SqlStatement(_EDIT.where(*_IN_STATES).order_by(edits.c.id.desc()).limit(one("most")), "states")
+NEWEST = SqlStatement(
+    _EDIT.where(*_IN_STATES, edits.c.id < one("before")).order_by(edits.c.id.desc()).limit(one("most")), "states"
+)
 TO_WATCH = SqlStatement(
     _EDIT.where(
         *_IN_STATES, edits.c.moment >= one("since"), or_(edits.c.checked.is_(None), edits.c.checked < one("before"))

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS failures (who TEXT NOT NULL, moment INTEGER NOT NULL)
 CREATE INDEX IF NOT EXISTS failures_of ON failures (who, moment);
 CREATE TABLE IF NOT EXISTS audit (
     id INTEGER PRIMARY KEY, moment INTEGER NOT NULL, actor TEXT NOT NULL, operation TEXT NOT NULL,
-    fields TEXT NOT NULL, outcome TEXT NOT NULL);
+    fields TEXT NOT NULL, outcome TEXT NOT NULL, before TEXT NOT NULL DEFAULT '', after TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS answers (
     digest BLOB PRIMARY KEY, request BLOB NOT NULL, answer TEXT NOT NULL, moment INTEGER NOT NULL);
 """
@@ -103,6 +103,9 @@ class AccountStore:
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
         self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {_SCHEMA}")
+        if "before" not in {each["name"] for each in self._connection.execute("PRAGMA table_info(audit)")}:
+            for column in ("before", "after"):  # of a file of 1.0.0
+                self._connection.execute(f"ALTER TABLE audit ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
 
     def close(self) -> None:
         """Close the file."""
@@ -306,13 +309,26 @@ class AccountStore:
         role = min(ConsoleRole(found["role"]), ConsoleRole(found["of_owner"]), key=_ROLES.index)
         return SignedInUser(f"{found['owner']}:{found['name']}", role, scopes=tuple(found["scopes"].split()))
 
-    def log(self, actor: str, operation: str, fields: Mapping[str, Any], outcome: str) -> None:
-        """Add a line to the audit log."""
+    def log(
+        self,
+        actor: str,
+        operation: str,
+        fields: Mapping[str, Any],
+        outcome: str,
+        *,
+        before: Any = None,
+        after: Any = None,
+    ) -> None:
+        """Add a line to the audit log; `before` and `after` are what of the state has changed."""
+        texts = [
+            "" if not each else json.dumps(each, ensure_ascii=False, default=str)[:4_000] for each in (before, after)
+        ]
         text = json.dumps(fields, ensure_ascii=False, default=str)[:4_000]
         with self._rows() as rows:
             rows.execute(
-                "INSERT INTO audit (moment, actor, operation, fields, outcome) VALUES (?, ?, ?, ?, ?)",
-                (self._now, actor, operation, text, outcome[:500]),
+                "INSERT INTO audit (moment, actor, operation, fields, outcome, before, after)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (self._now, actor, operation, text, outcome[:500], *texts),
             )
 
     def log_entries(self, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:

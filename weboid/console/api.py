@@ -21,19 +21,28 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from core.errors import InputError, TransientError, UnavailableError, WeboidError
+from core.errors import CollectionInUseError, InputError, TransientError, UnavailableError, WeboidError
 from core.urls import fetch_key
-from crawler.frontier.base import JOB_ORDER, POLICY_ORDER, STOP_ORDER, HostOrder, ItemState
+from crawler.frontier.base import JOB_ORDER, HostOrder, ItemState
 from crawler.frontier.frontier_export import record_facts
 from crawler.jobs.crawl_job import parse_job
-from crawler.policy.policy_entries import read_entries
 from crawler.status.collection_status import json_value
+from links.feedback.replacements import ProposalTakenError
 from playback.access.takedowns import list_takedowns
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
 from playback.web.page_store import CapturedPage
 from weboid.app.setup_check import check_setup
+from weboid.console import bot_operations, link_operations  # noqa: F401 they register themselves
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
-from weboid.console.operations import OPERATIONS, ConsoleOperation, OperationContext
+from weboid.console.operations import (
+    OPERATIONS,
+    RESOURCES,
+    ConsoleOperation,
+    ConsoleResource,
+    OperationContext,
+    StateConflictError,
+    UnknownThingError,
+)
 from weboid.console.page_frame import ConsoleStores
 
 API_PATH = "/api/v1"
@@ -52,6 +61,10 @@ def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONRespo
 
 def problem_of(error: WeboidError) -> JSONResponse:
     """Return the problem details of an error of ours."""
+    if isinstance(error, ProposalTakenError | StateConflictError | CollectionInUseError):
+        return problem(409, "The state is another one", str(error))
+    if isinstance(error, UnknownThingError):
+        return problem(404, "Not found", str(error))
     if isinstance(error, InputError):
         return problem(422, "The request cannot be carried out", str(error))
     is_away = isinstance(error, TransientError | UnavailableError)
@@ -77,13 +90,42 @@ def perform(
 ) -> dict[str, Any]:
     """Perform an operation and log it; raises as the operation does."""
     shown = {key: value for key, value in fields.model_dump().items() if key != "password"}
+    context = OperationContext(stores, accounts, user)
+    before = state_of(operation, context, fields)
     try:
-        answer = operation.perform(OperationContext(stores, accounts, user), fields)
+        answer = operation.perform(context, fields)
     except WeboidError as error:
         accounts.log(user.name, operation.name, shown, f"refused: {error}")
         raise
-    accounts.log(user.name, operation.name, shown, "done")
+    was, becomes = difference(before, state_of(operation, context, fields))
+    accounts.log(user.name, operation.name, shown, "done", before=was, after=becomes)
     return answer
+
+
+def state_of(operation: ConsoleOperation, context: OperationContext, fields: Any) -> Any:
+    """Return what an operation changes as its resource's JSON values; None when it has none, or is not there."""
+    try:
+        return None if operation.read_state is None else jsonable_encoder(operation.read_state(context, fields))
+    except WeboidError:
+        return None
+
+
+def difference(before: Any, after: Any) -> tuple[Any, Any]:
+    """Return what of two JSON values differs: of objects the keys that do, of lists the items of one only.
+
+    >>> difference({"a": 1, "b": [1, 2]}, {"a": 1, "b": [2, 3]})
+    ({'b': [1]}, {'b': [3]})
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        parts = {
+            key: difference(before.get(key), after.get(key))
+            for key in {**before, **after}
+            if before.get(key) != after.get(key)
+        }
+        return {key: was for key, (was, _) in parts.items()}, {key: new for key, (_, new) in parts.items()}
+    if isinstance(before, list) and isinstance(after, list):
+        return [each for each in before if each not in after], [each for each in after if each not in before]
+    return before, after
 
 
 class TaggedRoute(APIRoute):
@@ -161,7 +203,6 @@ def _add_operation(
     api: FastAPI, operation: ConsoleOperation, resources: "ApiResources", changes: threading.Lock
 ) -> None:
     """Add the route of an operation, whose body are its fields; `changes` is held while a resource is compared."""
-    read_state = resources.states.get(operation.path.split("/")[1])
 
     def endpoint(
         fields: Any, user: SignedInUser, response: Response, idempotency_key: str | None, if_match: str | None
@@ -169,12 +210,13 @@ def _add_operation(
         def act() -> dict[str, Any]:
             if if_match is None or if_match == "*":
                 return perform(operation, resources.stores, resources.accounts, user, fields)
-            if read_state is None:
+            if operation.read_state is None:
                 raise HTTPException(
                     400, "If-Match has no meaning here: this operation changes no resource with an ETag."
                 )
+            context = OperationContext(resources.stores, resources.accounts, user)
             with changes:
-                if _tag(bytes(JSONResponse(jsonable_encoder(read_state())).body)) not in if_match:
+                if _tag(bytes(JSONResponse(state_of(operation, context, fields)).body)) not in if_match:
                     raise HTTPException(412, "The resource has changed since you read it. Read it again.")
                 return perform(operation, resources.stores, resources.accounts, user, fields)
 
@@ -224,19 +266,12 @@ class ApiResources:
     def __init__(self, stores: ConsoleStores, accounts: AccountStore) -> None:
         self.stores = self._stores = stores
         self.accounts = self._accounts = accounts
-        # What If-Match is compared with, by the first step of an operation's path.
-        self.states: dict[str, Callable[[], Any]] = {
-            "crawl": self.read_crawl,
-            "policy": self.list_policy,
-            "users": self.list_users,
-        }
 
     def routes(self) -> APIRouter:
         """Return the routes."""
         router = APIRouter(route_class=TaggedRoute)
         for path, read, role in (
             ("/me", self.who_am_i, ConsoleRole.READER),
-            ("/crawl", self.read_crawl, ConsoleRole.READER),
             ("/status", self.read_status, ConsoleRole.READER),
             ("/captures", self.list_captures, ConsoleRole.READER),
             ("/captures/{page_id}", self.read_capture, ConsoleRole.READER),
@@ -245,11 +280,9 @@ class ApiResources:
             ("/queue/item", self.read_item, ConsoleRole.READER),
             ("/hosts", self.list_hosts, ConsoleRole.READER),
             ("/crawls", self.list_crawls, ConsoleRole.READER),
-            ("/policy", self.list_policy, ConsoleRole.READER),
             ("/takedowns", self.read_takedowns, ConsoleRole.OPERATOR),
             ("/health", self.read_health, ConsoleRole.OPERATOR),
             ("/audit", self.read_audit, ConsoleRole.ADMIN),
-            ("/users", self.list_users, ConsoleRole.ADMIN),
             ("/tokens", self.list_tokens, ConsoleRole.READER),
             ("/events", self.send_events, ConsoleRole.READER),
         ):
@@ -263,19 +296,37 @@ class ApiResources:
                 dependencies=[Depends(require(role, "read"))],
                 openapi_extra={"x-role": str(role)},
             )
+        for each in RESOURCES.values():
+            router.add_api_route(
+                each.path,
+                self._endpoint(each),
+                operation_id=each.read.__name__,
+                summary=(each.read.__doc__ or "").partition("\n")[0].rstrip("."),
+                tags=[each.path.split("/")[1]],
+                response_model=None,
+                openapi_extra={"x-role": str(each.role)},
+            )
         return router
+
+    def _endpoint(self, resource: ConsoleResource) -> Callable[..., Any]:
+        """Return a function whose parameters FastAPI reads: the user, and the query."""
+
+        def endpoint(user: SignedInUser, query: Any) -> Any:
+            return resource.read(OperationContext(self.stores, self.accounts, user), query)
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        user = Annotated[SignedInUser, Depends(require(resource.role, "read"))]
+        vars(endpoint)["__signature__"] = inspect.Signature(
+            [
+                inspect.Parameter("user", keyword, annotation=user),
+                inspect.Parameter("query", keyword, annotation=Annotated[resource.query, Query()]),
+            ]
+        )
+        return endpoint
 
     def who_am_i(self, user: _Reader) -> dict[str, Any]:
         """Return name, role and scopes of the caller."""
         return {"name": user.name, "role": user.role, "scopes": user.scopes}
-
-    def read_crawl(self) -> dict[str, Any]:
-        """Return whether the crawl is paused, and why, and whether its runs are stopping."""
-        frontier = self._stores.frontier()
-        if frontier is None:
-            return {"paused": None, "stopping": False}
-        paused = frontier.stats(self._stores.clock.now()).paused
-        return {"paused": paused, "stopping": "" in frontier.orders(STOP_ORDER)}
 
     def read_status(self) -> Any:
         """Return counts, rates and sizes of crawl and collection."""
@@ -342,12 +393,6 @@ class ApiResources:
             crawls.append({"name": name, "seeds": len(job.seeds), "scope": job.settings.scope.kind, "counts": counts})
         return {"crawls": crawls}
 
-    def list_policy(self) -> dict[str, Any]:
-        """Return the archiving rules."""
-        frontier = self._stores.frontier()
-        entries = read_entries({} if frontier is None else frontier.orders(POLICY_ORDER))
-        return {"entries": [{"id": key, **entry.facts} for key, entry in entries.by_id.items()]}
-
     def read_takedowns(self) -> dict[str, Any]:
         """Return the take-downs with their tickets, lifted ones too."""
         now = self._stores.clock.now()
@@ -365,10 +410,6 @@ class ApiResources:
         """Return the audit log, the newest first."""
         entries = self._accounts.log_entries(before=cursor, limit=limit)
         return {"entries": entries, "next": entries[-1]["id"] if len(entries) == limit else None}
-
-    def list_users(self) -> dict[str, Any]:
-        """Return the accounts."""
-        return {"users": [json_value(asdict(each)) for each in self._accounts.users()]}
 
     def list_tokens(self, user: _Reader) -> dict[str, Any]:
         """Return the API tokens of your account without their secrets; of all accounts to administrators."""

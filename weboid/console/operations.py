@@ -7,7 +7,7 @@ user. Pages send the same fields as forms. The work is done by the stores that t
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,23 +20,16 @@ from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, HostReport
 from crawler.frontier.frontier_export import ItemSelection, item_again, record_facts, requeue, select_items
 from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines
-from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry
+from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
 from crawler.status.collection_status import is_in_use, json_value
-from links.feedback import replacements
-from links.feedback.marks import LinkMark, MarkKind, apply_marks, check_mark, put_marks
 from links.feedback.reporter_limits import ActLimit, LimitedAct
-from links.registry.bot_edits import edits_by_id
 from links.registry.database import RegistryStore
-from links.registry.wikis import change_wiki, known_wiki, parse_wiki
 from playback.access import takedowns as decided_takedowns
 from playback.access.levels import Level, LevelActor, target_of
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, normalize_target
 from weboid.app.operator_identity import collection_settings
-from weboid.app.wiki_clients import settings_of_wiki
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
 from weboid.console.page_frame import ConsoleStores
-from wiki.bot.edit_settlement import RevertReview, review_revert
-from wiki.settings import WikiSettings, replace_settings
 
 URLS_LIMIT = 10_000  # of one request
 _PAST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,13 +88,15 @@ class ConsoleOperation:
     fields: type[OperationFields]
     perform: Callable[[OperationContext, Any], dict[str, Any]]
     status: int = 200
+    # The state that it changes, as its resource shows it: for If-Match and the audit log. None: it has no resource.
+    read_state: Callable[[OperationContext, Any], Any] | None = None
 
 
 OPERATIONS: dict[str, ConsoleOperation] = {}
 
 
 def operation(
-    path: str, role: ConsoleRole, *, status: int = 200
+    path: str, role: ConsoleRole, *, status: int = 200, state: Callable[[OperationContext, Any], Any] | None = None
 ) -> Callable[[Callable[[OperationContext, Any], dict[str, Any]]], Callable[[OperationContext, Any], dict[str, Any]]]:
     """Register the function under its name."""
 
@@ -109,10 +104,56 @@ def operation(
         perform: Callable[[OperationContext, Any], dict[str, Any]],
     ) -> Callable[[OperationContext, Any], dict[str, Any]]:
         fields = perform.__annotations__["fields"]
-        OPERATIONS[perform.__name__] = ConsoleOperation(perform.__name__, path, role, fields, perform, status)
+        OPERATIONS[perform.__name__] = ConsoleOperation(perform.__name__, path, role, fields, perform, status, state)
         return perform
 
     return register
+
+
+class StateConflictError(InputError):
+    """State that is another one than the request expects: 409."""
+
+
+class UnknownThingError(InputError):
+    """Name of something that is not there: 404."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleResource:
+    """Resource to read, with its address below ``/api/v1`` and the parameters of its query."""
+
+    path: str
+    role: ConsoleRole
+    query: type[OperationFields]
+    read: Callable[[OperationContext, Any], Any]
+
+
+RESOURCES: dict[str, ConsoleResource] = {}
+_Read = TypeVar("_Read", bound=Callable[..., Any])
+
+
+def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Read], _Read]:
+    """Register the function, which takes a context and a query, under its name."""
+
+    def register(read: _Read) -> _Read:
+        RESOURCES[read.__name__] = ConsoleResource(path, role, read.__annotations__["query"], read)
+        return read
+
+    return register
+
+
+class ListFields(OperationFields):
+    """Part of a list that is read."""
+
+    cursor: str = Field(default="", max_length=4_000, description="`next` of the answer before.")
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 100
+
+    @property
+    def after(self) -> int:
+        """Return the number that the cursor is; 0 without one. Raises InputError."""
+        if self.cursor and not (self.cursor.isascii() and self.cursor.isdecimal() and len(self.cursor) < 19):
+            raise InputError("That is no cursor: take `next` from the answer before.")
+        return int(self.cursor or 0)
 
 
 class NoFields(OperationFields):
@@ -189,20 +230,29 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
     return {**facts, "added": done.added.added, "message": f"The crawl {name} has begun with {len(urls)} seeds."}
 
 
+@resource("/crawl")
+def read_crawl(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return whether the crawl is paused, and why, and whether its runs are stopping."""
+    frontier = context.stores.frontier()
+    if frontier is None:
+        return {"paused": None, "stopping": False}
+    return {"paused": frontier.stats(context.now).paused, "stopping": "" in frontier.orders(STOP_ORDER)}
+
+
 class PauseFields(OperationFields):
     """Pause of the crawl."""
 
     reason: Reason = "paused in the console"
 
 
-@operation("/crawl/pause", ConsoleRole.OPERATOR)
+@operation("/crawl/pause", ConsoleRole.OPERATOR, state=read_crawl)
 def pause_crawl(context: OperationContext, fields: PauseFields) -> dict[str, Any]:
     """Pause the crawl; pages in progress finish."""
     context.frontier.pause(fields.reason)
     return _crawl_state(context, "The crawl is paused. Pages in progress finish.")
 
 
-@operation("/crawl/resume", ConsoleRole.OPERATOR)
+@operation("/crawl/resume", ConsoleRole.OPERATOR, state=read_crawl)
 def resume_crawl(context: OperationContext, fields: NoFields) -> dict[str, Any]:  # noqa: ARG001 one form for all
     """Resume a paused crawl, and cancel a stop order."""
     context.frontier.resume()
@@ -216,7 +266,7 @@ class StopFields(OperationFields):
     at_once: bool = Field(default=False, description="Leave the pages in progress queued.")
 
 
-@operation("/crawl/stop", ConsoleRole.OPERATOR)
+@operation("/crawl/stop", ConsoleRole.OPERATOR, state=read_crawl)
 def stop_crawl(context: OperationContext, fields: StopFields) -> dict[str, Any]:
     """Stop the current runs after the pages in progress. Nothing is lost; the next run continues."""
     context.frontier.give_order(STOP_ORDER, "", "now" if fields.at_once else "")
@@ -238,40 +288,42 @@ def _crawl_state(context: OperationContext, message: str) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------------------------- hosts and queue
 
 
-class HostPauseFields(OperationFields):
-    """Pause of a host."""
-
-    host: Annotated[str, Field(min_length=1, max_length=300)]
-    duration: str = Field(default="", description="As 2h or 30d; until it is resumed without one.")
-    reason: Reason = "paused in the console"
-
-
-@operation("/hosts/pause", ConsoleRole.OPERATOR)
-def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, Any]:
-    """Pause a host, for a time or until it is resumed."""
-    length = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION
-    context.frontier.block_until(fields.host, context.now + length, fields.reason, now=context.now)
-    return _host_state(context, fields.host, f"{fields.host} is paused.")
-
-
 class HostFields(OperationFields):
     """A host of the queue."""
 
     host: Annotated[str, Field(min_length=1, max_length=300)]
 
 
-@operation("/hosts/resume", ConsoleRole.OPERATOR)
+@resource("/hosts/host")
+def read_host(context: OperationContext, query: HostFields) -> dict[str, Any]:
+    """Return a host of the queue with its delay, failures and block."""
+    frontier = context.stores.frontier()
+    report: HostReport | None = None if frontier is None else frontier.host(query.host, now=context.now)
+    if report is None:
+        raise UnknownThingError(f"The queue does not know the host {query.host[:200]!r}.")
+    return dict(json_value(asdict(report)))
+
+
+class HostPauseFields(HostFields):
+    """Pause of a host."""
+
+    duration: str = Field(default="", description="As 2h or 30d; until it is resumed without one.")
+    reason: Reason = "paused in the console"
+
+
+@operation("/hosts/pause", ConsoleRole.OPERATOR, state=read_host)
+def pause_host(context: OperationContext, fields: HostPauseFields) -> dict[str, Any]:
+    """Pause a host, for a time or until it is resumed."""
+    length = parse_duration(fields.duration) if fields.duration else LONGEST_DURATION
+    context.frontier.block_until(fields.host, context.now + length, fields.reason, now=context.now)
+    return {**read_host(context, fields), "message": f"{fields.host} is paused."}
+
+
+@operation("/hosts/resume", ConsoleRole.OPERATOR, state=read_host)
 def resume_host(context: OperationContext, fields: HostFields) -> dict[str, Any]:
     """End the block of a host, whatever its origin."""
     context.frontier.block_until(fields.host, _PAST, "", now=context.now)
-    return _host_state(context, fields.host, f"{fields.host} may be visited again.")
-
-
-def _host_state(context: OperationContext, host: str, message: str) -> dict[str, Any]:
-    report: HostReport | None = context.frontier.host(host, now=context.now)
-    if report is None:
-        raise InputError(f"The queue does not know the host {host[:200]!r}.")
-    return {**json_value(asdict(report)), "message": message}
+    return {**read_host(context, fields), "message": f"{fields.host} may be visited again."}
 
 
 class RetryFields(OperationFields):
@@ -339,6 +391,14 @@ def drop_items(context: OperationContext, fields: DropFields) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------------------- rules
 
 
+@resource("/policy")
+def list_policy(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the archiving rules."""
+    frontier = context.stores.frontier()
+    entries = read_entries({} if frontier is None else frontier.orders(POLICY_ORDER))
+    return {"entries": [{"id": key, **entry.facts} for key, entry in entries.by_id.items()]}
+
+
 class PolicyFields(OperationFields):
     """Archiving rule."""
 
@@ -348,7 +408,7 @@ class PolicyFields(OperationFields):
     duration: str = Field(default="", description="As 30d; without one the rule does not end.")
 
 
-@operation("/policy", ConsoleRole.CURATOR, status=201)
+@operation("/policy", ConsoleRole.CURATOR, status=201, state=list_policy)
 def add_policy(context: OperationContext, fields: PolicyFields) -> dict[str, Any]:
     """Add an archiving rule, which crawls follow within a second."""
     expires = context.now + parse_duration(fields.duration) if fields.duration else None
@@ -374,7 +434,7 @@ class PolicyEntryFields(OperationFields):
     entry_id: str
 
 
-@operation("/policy/remove", ConsoleRole.CURATOR)
+@operation("/policy/remove", ConsoleRole.CURATOR, state=list_policy)
 def remove_policy(context: OperationContext, fields: PolicyEntryFields) -> dict[str, Any]:
     """Remove an archiving rule."""
     if not context.frontier.take_back(POLICY_ORDER, fields.entry_id):
@@ -472,111 +532,13 @@ def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
     }
 
 
-# ------------------------------------------------------------------------------------------------------- links and bot
-
-
-class MarkFields(OperationFields):
-    """Links, or patterns of links, and their mark."""
-
-    url: list[Url] | Url = Field(description="URLs or patterns, as `weboid links mark` takes them.")
-    kind: Literal["permalive", "permadead", "never", "always"]
-    reason: Annotated[str, Field(min_length=1, max_length=500)]
-
-
-@operation("/links/marks", ConsoleRole.CURATOR, status=201)
-def mark_links(context: OperationContext, fields: MarkFields) -> dict[str, Any]:
-    """Mark links as working, dead, never or always to be checked."""
-    patterns = fields.url if isinstance(fields.url, list) else [fields.url]
-    moment = int(context.now.timestamp())
-    made = [
-        check_mark(
-            LinkMark(
-                id=0,
-                kind=MarkKind(fields.kind),
-                pattern=pattern,
-                reason=fields.reason,
-                actor=context.user.name,
-                moment=moment,
-                expires=None,
-                key="",
-                value="",
-            )
-        )
-        for pattern in patterns[:URLS_LIMIT]
-    ]
-    store = context.registry
-    with store.writing() as rows:
-        put_marks(rows, made)
-    tally = apply_marks(store, context.stores.clock)
-    return {"marks": len(made), "looked": tally.looked, "message": f"{len(made)} marked."}
-
-
-class UrlFields(OperationFields):
-    """A URL."""
-
-    url: Url
-
-
-@operation("/links/replacements/remove", ConsoleRole.CURATOR)
-def remove_replacement(context: OperationContext, fields: UrlFields) -> dict[str, Any]:
-    """Remove the proposed replacement of a link."""
-    with context.registry.writing() as rows:
-        address = replacements.remove_replacement(rows, fields.url, bytes(16), context.now, limits=_UNLIMITED)
-    return {"url": fields.url, "address": address, "message": f"The proposal {address} was removed."}
-
-
-class BotFields(OperationFields):
-    """Switch of a wiki's bot."""
-
-    wiki: str
-    enabled: bool
-
-
-@operation("/bot", ConsoleRole.OPERATOR)
-def set_bot(context: OperationContext, fields: BotFields) -> dict[str, Any]:
-    """Switch a wiki's bot on or off; a run in progress stops at its next batch of pages."""
-    store = context.registry
-    with store.writing() as rows:
-        wiki = known_wiki(rows, parse_wiki(fields.wiki))
-        settings = settings_of_wiki(wiki)
-        if fields.enabled and not settings.bot.account:
-            raise InputError(f"The bot has no account yet: `weboid wiki bot on {fields.wiki}` names one.")
-        bot = replace_settings(settings.bot, "bot", enabled=fields.enabled)
-        merged = WikiSettings(settings.feed, bot, settings.templates).merged_into(wiki.settings)
-        change_wiki(rows, wiki, settings=merged)
-    return {
-        "wiki": fields.wiki,
-        "enabled": fields.enabled,
-        "message": f"The bot is {'on' if fields.enabled else 'off'}.",
-    }
-
-
-class ReviewFields(OperationFields):
-    """Review of an edit that people undid."""
-
-    edit: Number
-    verdict: Literal["accept", "decline"] = Field(description="accept: the revert was right; decline: the edit was.")
-    reason: Reason = ""
-
-
-@operation("/bot/reviews", ConsoleRole.REVIEWER)
-def review_edit(context: OperationContext, fields: ReviewFields) -> dict[str, Any]:
-    """Accept or decline the revert of an edit."""
-    store = context.registry
-    with store.reading() as rows:
-        edit = edits_by_id(rows, [fields.edit]).get(fields.edit)
-    if edit is None:
-        raise InputError(f"There is no edit {fields.edit}.")
-    review = RevertReview(fields.verdict == "accept", context.user.name, fields.reason)
-    done = review_revert(store, edit.wiki_id, fields.edit, review, now=context.now)
-    return {
-        "edit": done.id,
-        "state": done.state.name.lower(),
-        "message": f"Edit {done.id} is {done.state.name.lower()}.",
-    }
-
-
 # ------------------------------------------------------------------------------------------------------------ accounts
+
+
+@resource("/users", ConsoleRole.ADMIN)
+def list_users(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the accounts."""
+    return {"users": [json_value(asdict(each)) for each in context.accounts.users()]}
 
 
 class UserFields(OperationFields):
@@ -589,7 +551,7 @@ class UserFields(OperationFields):
     )
 
 
-@operation("/users", ConsoleRole.ADMIN, status=201)
+@operation("/users", ConsoleRole.ADMIN, status=201, state=list_users)
 def set_user(context: OperationContext, fields: UserFields) -> dict[str, Any]:
     """Add an account, or change its role and password; its sessions end."""
     context.accounts.set_user(fields.name, fields.role, password=fields.password or None)
@@ -602,7 +564,7 @@ class UserNameFields(OperationFields):
     name: str
 
 
-@operation("/users/remove", ConsoleRole.ADMIN)
+@operation("/users/remove", ConsoleRole.ADMIN, state=list_users)
 def remove_user(context: OperationContext, fields: UserNameFields) -> dict[str, Any]:
     """Remove an account with its sessions and tokens."""
     context.accounts.remove_user(fields.name)

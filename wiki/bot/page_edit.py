@@ -85,6 +85,8 @@ class PageEditStatus(StrEnum):
     UNSAFE = "not safe"
     UNKNOWN = "no answer"  # the edit may have been made; the next run finds out
     HELD = "undone before"  # B14: a review is awaited
+    OFF = "switched off"  # for this page
+    CHANGED = "not as approved"  # the edit would be another one than was approved
     BROKEN = "internal error"  # of ours; the log has its traceback
 
 
@@ -117,6 +119,11 @@ class PageEditResult:
         pages = (self.text.split("\n"), self.repaired.text.split("\n"))
         return list(difflib.unified_diff(*pages, self.title, self.title, n=1, lineterm=""))
 
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the text after the change, in hexadecimal; empty without one."""
+        return "" if self.repaired is None else hashlib.sha256(self.repaired.text.encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class EditDraft:
@@ -147,6 +154,7 @@ class EditContext:
     job: str  # the run's name, given in summaries
     looks: CopyChecker  # checks copies before they are cited
     step: StepCallback = lambda _name: None  # progress callback
+    approved: str = ""  # `PageEditResult.digest` of the only edit that may be made; empty: any
 
     @property
     def moment(self) -> int:
@@ -170,6 +178,8 @@ async def edit_page(bench: EditContext, task: EditTask, *, is_dry: bool = False)
             return drafted
         if is_dry:
             return _outcome(PageEditStatus.PROPOSED, drafted)
+        if bench.approved not in ("", _outcome(PageEditStatus.PROPOSED, drafted).digest):
+            return _outcome(PageEditStatus.CHANGED, drafted)
         outcome = await _save(bench, task, drafted, looks)
         if outcome.did is not PageEditStatus.CONFLICT:
             return outcome

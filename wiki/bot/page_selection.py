@@ -21,9 +21,12 @@ from links.registry.bot_edits import (
 )
 from links.registry.database import RegistryStore
 from links.registry.lookups import PageFacts, links_of_wiki, page_facts, pages_by_title
+from links.registry.pages import number_of
 from links.registry.wikis import Wiki
+from links.url_parts import url_parts_of
 from wiki.bot.page_edit import EditTask
 from wiki.bot.remedies import LIVING_STATES, LOST_STATES, KnownLink, condition_of
+from wiki.settings import BotSettings
 from wiki.wikitext.citation_model import LinkCondition
 
 _LINKS_AT_ONCE: Final = 1_000
@@ -41,8 +44,10 @@ def pages_named(store: RegistryStore, wiki: Wiki, titles: Iterable[str]) -> tupl
     return list(dict.fromkeys(known)), tuple(title for title in results if title not in by_title)
 
 
-def edit_tasks(store: RegistryStore, wiki: Wiki, page_ids: Sequence[int], *, now: int, day: int) -> list[EditTask]:
-    """Return tasks with the links' data, without pages that need no repair."""
+def edit_tasks(
+    store: RegistryStore, wiki: Wiki, page_ids: Sequence[int], settings: BotSettings, *, now: int, day: int
+) -> list[EditTask]:
+    """Return tasks with the data of the links that the bot may change, without pages that need no repair."""
     tasks = []
     with store.reading() as rows:
         facts = page_facts(rows, wiki.id, page_ids, day=day)
@@ -50,7 +55,8 @@ def edit_tasks(store: RegistryStore, wiki: Wiki, page_ids: Sequence[int], *, now
         for page_id, page in facts.items():
             done = edits_of_page(rows, wiki.id, page_id)
             waits = swept_lately(done, now)
-            known = {each.url: each for each in _known_links(rows, page, marked_by_us(done), day)}
+            links = _known_links(rows, page, marked_by_us(done), day)
+            known = {each.url: each for each in links if not settings.is_off_for(host=url_parts_of(each.url).host)}
             if known:
                 tasks.append(EditTask(page_id, page.page.title, known, held.get(page_id, {}) | waits))
     return tasks
@@ -98,10 +104,10 @@ def _known_links(rows: Connection, page: PageFacts, ours: frozenset[int], day: i
         )
 
 
-def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
-    """Yield pages with a lost link, and pages with a link that the bot changed and that works again."""
+def pages_with_lost_links(store: RegistryStore, wiki: Wiki, *, beyond: int = 0) -> Iterator[int]:
+    """Yield pages with a lost link by their numbers, from the one after `beyond`."""
     states = [int(each) for each in LOST_STATES]
-    after = (0, 0)
+    after = (number_of(wiki.id, beyond), 1 << 62) if beyond else (0, 0)
     while True:
         with store.reading() as rows:
             uses_now = links_of_wiki(rows, wiki, limit=_LINKS_AT_ONCE, after=after, states=states)
@@ -111,6 +117,11 @@ def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
         if len(uses_now) < _LINKS_AT_ONCE:
             break
         after = (uses_now[-1].page.id, 1 << 62)
+
+
+def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
+    """Yield pages with a lost link, and pages with a link that the bot changed and that works again."""
+    yield from pages_with_lost_links(store, wiki)
     last = 0
     while True:
         with store.reading() as rows:

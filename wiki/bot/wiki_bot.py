@@ -122,6 +122,7 @@ class BotOptions:
     titles: tuple[str, ...] = ()  # empty: all that need repairs according to the registry
     limit: int | None = None  # maximum number of edits (in a dry run: proposals); None: unlimited
     is_dry: bool = False  # write nothing, neither on the wiki nor in the edit log
+    approved: str = ""  # `PageEditResult.digest` of the only edit that may be made; empty: any
 
 
 @dataclass(frozen=True)
@@ -248,6 +249,7 @@ class WikiBot:
                 self.job,
                 self.makers.looks,
                 self.makers.step,
+                self.wish.approved,
             )
             async for task, head in self._tasks(bench, fresh):
                 self.on_result(await self._guarded(bench, task, head))
@@ -257,13 +259,15 @@ class WikiBot:
     async def _tasks(self, bench: EditContext, page_ids: list[int]) -> AsyncIterator[tuple[EditTask, WikiPage]]:
         now = self.timing.clock.now()
         moment, day = int(now.timestamp()), day_of(now)
-        tasks = edit_tasks(self.store, self.wiki, page_ids, now=moment, day=day)
+        tasks = edit_tasks(self.store, self.wiki, page_ids, bench.settings, now=moment, day=day)
         there = await read_heads(self.api, [task.page_id for task in tasks])
         with self.store.reading() as rows:
             lately = last_edits(rows, self.wiki.id, [task.page_id for task in tasks])
         for task in tasks:
             head = there.get(task.page_id)
-            if head is None or not head.rev_id:
+            if bench.settings.is_off_for(title=task.title):
+                self.tally.did[PageEditStatus.OFF] += 1
+            elif head is None or not head.rev_id:
                 self.tally.did[PageEditStatus.GONE] += 1
             elif head.is_redirect:
                 self.tally.did[PageEditStatus.UNFIT] += 1

@@ -132,7 +132,6 @@ def test_an_unchanged_resource_is_not_sent_again(operator: httpx.Client) -> None
 
 def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client) -> None:
     """If-Match with the state that was seen: 412 after it has changed."""
-    host = {"host": "saved.example"}
     operator.post("/api/v1/captures", json={"url": URL})
     seen = {"If-Match": operator.get("/api/v1/crawl").headers["etag"]}
 
@@ -141,7 +140,8 @@ def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client)
     third = operator.post("/api/v1/crawl/resume", json={}, headers={"If-Match": "*"})
 
     assert [each.status_code for each in (first, second, third)] == [200, 412, 200]
-    assert operator.post("/api/v1/hosts/pause", json=host, headers=seen).status_code == 400  # no resource of that
+    assert operator.post("/api/v1/hosts/pause", json={"host": "saved.example"}, headers=seen).status_code == 412
+    assert operator.post("/api/v1/queue/retry", json={"state": "dead"}, headers=seen).status_code == 400  # no resource
 
 
 def test_a_queue_of_any_length_is_read_in_parts(operator: httpx.Client) -> None:

@@ -21,7 +21,6 @@ from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
-from core.urls import fetch_key
 from links.check_history import date_of, day_of
 from links.checker import due_urls
 from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseHeldError, parse_host_share, share_of_bucket
@@ -40,9 +39,10 @@ from links.checker.due_urls import DueUrl
 from links.checker.result_store import RecordedResult
 from links.registry.database import RegistryStore, open_registry_store
 from links.states import LinkState
-from links.url_parts import bucket_of, url_parts_of
+from links.url_parts import bucket_of
 from net.address_policy import is_own
 from net.stop_signals import StopSignals
+from weboid.app.link_facts import watched_urls
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput, ParsedType, warn_missing_contact
@@ -277,7 +277,7 @@ def check_command(
             if hooks is not None:
                 show.on_results = hooks.put_results
             if urls:
-                return uvloop.run(_check_named(store, _find(store, urls), order, show))
+                return uvloop.run(_check_named(store, watched_urls(store, urls), order, show))
             return uvloop.run(_check_due(store, order, show))
 
 
@@ -393,17 +393,3 @@ class _AfterPass:
         if today != self._warned_day and not self._stop.event.is_set():
             self._warned_day = today
             self._show.warn(await _warnings(self._means, self._links))
-
-
-def _find(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:
-    keys = {url_parts_of(fetch_key(text)).key: text for text in texts}
-    with store.reading() as rows:
-        found = due_urls.watched_urls_by_key(rows, list(keys))
-    missing = [text for key, text in keys.items() if key not in {each.key for each in found}]
-    if missing:
-        raise InputError(
-            f"The registry does not watch {clean(missing[0][:300])!r}"
-            + (f", nor {len(missing) - 1} others" if len(missing) > 1 else "")
-            + ": only links on pages are checked. `weboid links add-page` adds a page's links."
-        )
-    return found

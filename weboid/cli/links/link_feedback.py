@@ -3,23 +3,20 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace as changed
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 
 from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
-from core.timestamps import warc_date
 from core.urls import fetch_key
-from links.archives.copy_store import ArchiveCopies
 from links.check_history import date_of
 from links.checker.check_worker import ReplacementTester
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.feedback.marks import (
     LinkMark,
-    LiveMarks,
     MarkKind,
     MarkSet,
     MarkTally,
@@ -34,9 +31,9 @@ from links.feedback.marks import (
     read_marks,
 )
 from links.feedback.replacements import (
-    ProposalContext,
     ProposalStage,
     ReplacementProposal,
+    approve_replacement,
     propose_replacement,
     remove_replacement,
     replacements_of,
@@ -47,6 +44,7 @@ from links.registry.database import RegistryStore, RegistryThread
 from links.registry.urls import require_observed
 from links.states import LinkState
 from net.address_policy import is_own
+from weboid.app.link_facts import mark_json, moment_text, proposal_context, replacement_json
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput, end_moment
@@ -185,7 +183,7 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool, ou
             decides = MarkSet(active_marks(rows), _CLOCK).first(fetch_key(url))
             marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
     shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
-    found = [{**_mark_facts(mark), "settled": mark.id not in waiting} for mark in shown]
+    found = [{**mark_json(mark), "settled": mark.id not in waiting} for mark in shown]
     if output.json(found):
         return
     for line in _mark_lines(shown, now) if shown else ["There is no mark."]:
@@ -208,7 +206,7 @@ def _print_marked(
 ) -> None:
     counts = {state: tally.changed[state] for state in _BECOMES if tally.changed[state]}
     facts = {
-        done: [_mark_facts(mark) for mark in marks],
+        done: [mark_json(mark) for mark in marks],
         "links": tally.looked,
         "changed": {state.name.lower(): count for state, count in counts.items()},
         "dry_run": dry_run,
@@ -230,38 +228,18 @@ def _what(mark: LinkMark) -> str:
     return f"{mark.kind}{setting} {mark.pattern}"
 
 
-def _mark_facts(mark: LinkMark) -> dict[str, object]:
-    return {
-        "number": mark.id or None,
-        "kind": str(mark.kind),
-        "pattern": mark.pattern,
-        "key": mark.key,
-        "value": mark.value,
-        "reason": mark.reason,
-        "actor": mark.actor,
-        "made": _moment(mark.moment),
-        "expires": _moment(mark.expires),
-        "lifted": _moment(mark.lifted),
-        "lifted_by": mark.lifted_by,
-    }
-
-
-def _moment(seconds: int | None) -> str | None:
-    return None if seconds is None else warc_date(datetime.fromtimestamp(seconds, UTC))
-
-
 def _mark_lines(marks: Sequence[LinkMark], now: datetime) -> list[str]:
     rows = []
     for mark in marks:
         ends = "never" if mark.until is None else f"{mark.until:%Y-%m-%d %H:%M}"
         if mark.lifted is not None:
-            ends = f"lifted {(_moment(mark.lifted) or '')[:10]} by {mark.lifted_by}"
+            ends = f"lifted {(moment_text(mark.lifted) or '')[:10]} by {mark.lifted_by}"
         elif not mark.holds(now):
             ends = f"over since {mark.until:%Y-%m-%d}"
         rows.append(
             (
                 str(mark.id), f"{mark.kind} {mark.key}={mark.value}" if mark.key else mark.kind,
-                mark.pattern, ends, mark.actor, (_moment(mark.moment) or "")[:10], mark.reason,
+                mark.pattern, ends, mark.actor, (moment_text(mark.moment) or "")[:10], mark.reason,
             )
         )  # fmt: skip
     return table(("#>", "kind", "pattern", "ends", "by", "made", "reason"), rows, columns=width())
@@ -280,6 +258,7 @@ def replace_command(
     url: str | None = argument("[URL]"),
     address: str | None = argument("[NEW]"),
     is_removal: bool = option("Remove what is proposed for URL.", "--remove"),
+    is_approval: bool = option("Show NEW, which is proposed, without waiting for its test.", "--approve"),
     is_test: bool = option("Test proposals that wait or are due again.", "--test"),
     limit: int = option("With --test: number of proposals, at most.", type=click.IntRange(min=1), default=500),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
@@ -293,9 +272,10 @@ def replace_command(
     month. That both pages have the same content is the proposer's responsibility. A copy in a known
     archive is added to the copies of the link.
     """
-    if is_test == bool(url) or (is_removal and address is not None) or (is_test and is_removal):
+    is_unclear = is_test == bool(url) or is_test + is_removal + is_approval > 1
+    if is_unclear or (is_removal and address is not None) or (is_approval and address is None):
         raise InputError(
-            "Write `replace URL NEW` to propose, `replace URL --remove` to remove,"
+            "Write `replace URL NEW` to propose, `replace URL NEW --approve` or `replace URL --remove` to decide,"
             " `replace URL` to see, or `replace --test`."
         )
     settings = registry_settings(profile, stores.database_url, stores.root)
@@ -306,6 +286,13 @@ def replace_command(
             with registry.writing() as rows:
                 gone = remove_replacement(rows, url, reporter_digest(stores, actor), _CLOCK.now())
             output.show({"removed": gone}, f"Removed {clean(gone)}.")
+        elif is_approval:
+            around = proposal_context(registry, limits_of(settings.links.reports_per_day), _CLOCK)
+            with registry.writing() as rows:
+                approve_replacement(rows, url, address or "", _CLOCK.now(), around)
+                approved = replacements_of(rows, [require_observed(rows, url).id]).popitem()[1]
+            facts: dict[str, object] = {"url": approved.url, "replacement": replacement_json(approved)}
+            output.show(facts, f"{clean(approved.address)} is shown.")
         elif address is None:
             with registry.reading() as rows:
                 observed = require_observed(rows, url)
@@ -316,10 +303,10 @@ def replace_command(
                 lines = [f"{clean(found.address)} {_STAGES[found.stage]}."]
                 if found.tested_day is not None:
                     lines.append(f"It was tested on {date_of(found.tested_day).isoformat()}.")
-            proposed = found and _replacement_facts(found)
+            proposed = found and replacement_json(found)
             output.show({"url": observed.url, "replacement": proposed}, lines)
         else:
-            around = _surroundings(registry, settings.links)
+            around = proposal_context(registry, limits_of(settings.links.reports_per_day), _CLOCK)
             who = reporter_digest(stores, actor)
             with registry.writing() as rows:
                 done = propose_replacement(rows, url, address, who, _CLOCK.now(), around)
@@ -334,29 +321,16 @@ def replace_command(
     return ExitCode.OK
 
 
-def _surroundings(registry: RegistryStore, settings: LinksSettings) -> ProposalContext:
-    return ProposalContext(
-        refuses=LiveMarks(registry, _CLOCK).current().refuses,
-        archives=ArchiveCopies(),
-        limits=limits_of(settings.reports_per_day),
-    )
-
-
-def _replacement_facts(found: ReplacementProposal) -> dict[str, object]:
-    tested = None if found.tested_day is None else date_of(found.tested_day).isoformat()
-    return {"address": found.address, "stage": found.stage.name.lower(), "tested": tested}
-
-
 def _test(registry: RegistryStore, settings: Settings, limit: int, output: CommandOutput) -> int:
     def show(which: ReplacementProposal, stage: ProposalStage) -> None:
-        facts = {"url": which.url, **_replacement_facts(changed(which, stage=stage))}
+        facts = {"url": which.url, **replacement_json(changed(which, stage=stage))}
         output.show(facts, f"{clean(which.address)} {_STAGES[stage]}.")
 
     async def run() -> int:
         turns = HostTurns(settings.links.host_gap_s, monotonic=_CLOCK.monotonic)
         desk = RegistryThread(registry, monotonic=_CLOCK.monotonic, patience_s=0.0)
         async with HttpProber(settings, is_own=is_own, turns=turns, clock=_CLOCK) as prober:
-            around = _surroundings(registry, settings.links)
+            around = proposal_context(registry, limits_of(settings.links.reports_per_day), _CLOCK)
             tester = ReplacementTester(desk, prober, turns, _CLOCK, around)
             stages = await tester.run(limit, on_result=show)
         desk.close()

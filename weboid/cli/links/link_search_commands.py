@@ -24,6 +24,7 @@ from links.rules.exclusion_list import (
 from links.rules.link_pattern import parse_link_pattern
 from links.rules.wiki_rules import RuleBook, mark_pages_of_entry, mark_pages_stale, parse_wiki_settings, search_warnings
 from links.url_parts import url_parts_of
+from weboid.app.link_facts import found_link_json
 from weboid.app.text_table import clean, fitted, table, width
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
@@ -78,7 +79,7 @@ def search_command(
             goes_on = bool(after) and len(found) < limit
     document = {
         "pattern": meant.text,
-        "links": [link_facts(link) for link in found],
+        "links": [found_link_json(link) for link in found],
         "after": after,
         "warnings": warnings,
     }
@@ -93,21 +94,6 @@ def search_command(
     if len(warnings) > _WARNINGS_SHOWN:
         others = len(warnings) - _WARNINGS_SHOWN
         click.echo(f"So do {others} other wikis; --wiki asks one of them.", err=True)
-
-
-def link_facts(link: FoundLink) -> dict[str, Any]:
-    """Return a link as JSON values."""
-    return {
-        "url": link.url,
-        "state": link.state.name.lower(),
-        "code": link.code,
-        "checked": None if link.checked_day is None else str(date_of(link.checked_day)),
-        "pages": [
-            {"wiki": page.wiki, "page_id": page.page_id, "namespace": page.namespace, "title": page.title}
-            for page in link.pages
-        ],
-        "more_pages": link.more_pages,
-    }
 
 
 def _search_lines(found: Sequence[FoundLink]) -> list[str]:

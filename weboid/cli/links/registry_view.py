@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import click
@@ -10,17 +9,11 @@ import click
 from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.layout import Layout
-from core.timestamps import warc_date
 from core.urls import fetch_key, identity_key
-from links.check_history import date_of, day_of, unpack_history
-from links.check_result import words_of
-from links.feedback.replacements import ProposalStage
+from links.check_history import day_of
 from links.registry.lookups import (
     EVERY_STATE,
-    LinkUse,
-    QuirkFacts,
     RefusedUse,
-    UrlFacts,
     links_of_wiki,
     list_urls,
     pages_of_wiki,
@@ -29,12 +22,12 @@ from links.registry.lookups import (
     uses_anywhere,
     uses_of_host,
 )
-from links.registry.quirks import HostQuirk, UrlQuirk
 from links.registry.statements import Reader
-from links.registry.urls import UrlObservation, UrlRow, find_urls, latest_observations, urls_by_id
+from links.registry.urls import find_urls, latest_observations, urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
+from weboid.app.link_facts import day_text, link_document, url_json
 from weboid.app.own_captures import own_copy
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import argument, cli_command, option
@@ -157,26 +150,6 @@ def _links(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
     ]
 
 
-def url_json(row: UrlRow) -> dict[str, Any]:
-    """Return a URL as JSON values."""
-    return {
-        "url": row.url,
-        "state": row.state.name.lower(),
-        "code": row.code,
-        "fails": row.fails,
-        "added": day_text(row.added_day),
-        "checked": day_text(row.checked_day),
-        "due": day_text(row.due_day),
-        "mime": row.mime,
-        "kib": row.kib,
-    }
-
-
-def day_text(day: int | None) -> str | None:
-    """Return the day's date; None for none."""
-    return None if day is None else str(date_of(day))
-
-
 def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
     if not facts:
         return ["None is like that." if is_filtered else "There is none."]
@@ -247,7 +220,7 @@ def show_command(
         uses = uses_anywhere(reader, found.id, limit=limit)
         looks = latest_observations(reader, found.id)
         names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
-    document = _document(facts, uses, looks, names)
+    document = link_document(facts, uses, looks, names)
     own = own_copy(Layout(stores.root), stores.database_url, "", identity)
     if own is not None:
         about = {"service": own.service, "address": own.address, "timestamp": own.timestamp}
@@ -270,76 +243,6 @@ def _show_refused(url: str, uses: list[RefusedUse], names: dict[int, str], outpu
     document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
     explanation = _REASONS.get(reason, f"no valid address ({clean(reason)})")
     output.show(document, [f"{clean(url)}\n  not watched: {explanation}", *_part("Pages", map(_page_line, pages))])
-
-
-def _document(
-    facts: UrlFacts, uses: list[LinkUse], looks: Sequence[UrlObservation], names: dict[int, str]
-) -> dict[str, Any]:
-    row = facts.row
-    replacement = facts.replacement
-    return {
-        **url_json(row),
-        "host": row.host,
-        "says": words_of(row.code),
-        "history": [
-            {
-                "code": run.code,
-                "says": words_of(run.code),
-                "first": str(date_of(run.first)),
-                "last": str(date_of(run.last)),
-            }
-            for run in reversed(unpack_history(row.history))
-        ],
-        "quirks": [_quirk(each, UrlQuirk) for each in facts.quirks],
-        "host_quirks": [_quirk(each, HostQuirk) for each in facts.host_quirks],
-        "copies": [
-            {
-                "service": copy.service,
-                "address": copy.address or None,
-                "timestamp": copy.timestamp or None,
-                "checked": day_text(copy.checked_day),
-                "locked": copy.is_locked,
-            }
-            for copy in facts.copies
-        ],
-        "reports": facts.reports,
-        "reports_until": day_text(facts.reports_until),
-        "replacement": None
-        if replacement is None
-        else {"address": replacement.address, "stage": ProposalStage(replacement.state).name.lower()},
-        "pages": [
-            {
-                "wiki": names.get(use.page.wiki_id, ""),
-                "page_id": use.page.page_id,
-                "title": use.page.title,
-                "since": day_text(use.first_day),
-                "gone": day_text(use.gone_day),
-            }
-            for use in uses
-        ],
-        "looks": [
-            {
-                "moment": warc_date(datetime.fromtimestamp(look.moment, UTC)),
-                "how": look.how.name.lower(),
-                "verdict": look.verdict,
-                "code": look.code,
-                "http": look.http,
-                "final_url": look.final_url or None,
-                "note": look.note,
-                "similarity": look.similarity,
-            }
-            for look in looks
-        ],
-    }
-
-
-def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[str, Any]:
-    return {
-        "kind": kinds(quirk.kind).name.lower().replace("_", "-"),
-        "value": quirk.value,
-        "first": day_text(quirk.first_day),
-        "last": day_text(quirk.last_day),
-    }
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:

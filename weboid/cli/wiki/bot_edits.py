@@ -13,18 +13,19 @@ from links.registry.database import RegistryStore
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki
+from weboid.app.bot_run import edit_facts
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import actor_name
-from weboid.cli.wiki.bot_run import edit_facts
 from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, source_warnings
 from wiki.bot.edit_settlement import RevertReview, edits_to_review, review_revert
 from wiki.settings import to_json
 
 _MOST_LINKS: Final = 2  # of an edit in a line; --json has all
+_MOST_OFF: Final = 10  # pages and domains; --json has all
 _LONGEST: Final = 1_000  # characters of a citation that are shown
 _STATES = [each.name.lower() for each in EditState]
 
@@ -64,6 +65,9 @@ def show_command(
     click.echo(clean(f"The bot is {how} on {wiki.name}."))
     if bot.run_page:
         click.echo(clean(f"It runs while {bot.run_page} has the text yes."))
+    if off := [*bot.not_pages, *bot.not_domains]:
+        more = f" and {len(off) - _MOST_OFF:,} more" if len(off) > _MOST_OFF else ""
+        click.echo(clean(f"It leaves alone {', '.join(off[:_MOST_OFF])}{more}."))
     for warning in warnings:
         click.echo(clean(f"- {warning}"))
     for state, count in results.items():

@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import random
-from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -13,50 +10,24 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from core.errors import WeboidError
-from links.feedback.reporter_limits import open_reporter_digests
 from links.registry.bot_edits import BotEdit
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki
 from net.stop_signals import StopSignals
-from weboid.app.copy_sources import open_archives
+from weboid.app.bot_run import BotRun, edit_facts, outcome_facts, tally_facts
 from weboid.app.own_captures import OwnCaptures
 from weboid.app.text_table import clean
-from weboid.app.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import terminal_progress
-from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, front_origin, own_captures, source_warnings, wikis_with_bot
+from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, front_origin, source_warnings, wikis_with_bot
 from weboid.cli.wiki.wikitext_files import skip_reason_line
-from wiki.api.client import ApiTiming
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
-from wiki.bot.remedies import CopyChecker, CopyPreferences
-from wiki.bot.wiki_bot import BotDependencies, BotOptions, BotRunSummary, WikiBot, check_settings, new_job_name
-from wiki.bot.wikitext_adapter import prepare_adapter
-from wiki.settings import BotSettings
-from wiki.wikitext.citation_model import RepairedText
+from wiki.bot.wiki_bot import BotOptions, BotRunSummary, check_settings
 
 _QUIET = (PageEditStatus.NOTHING, PageEditStatus.GONE, PageEditStatus.UNFIT)
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
-
-
-@dataclass(frozen=True)
-class _BotRunOptions:
-    """Options of the command."""
-
-    store: RegistryStore
-    where: CommandTarget
-    wiki: Wiki
-    wish: BotOptions
-    is_look_back: bool
-    front: str | None = None
-
-    @property
-    def bot(self) -> BotSettings:
-        return self.adjusted(settings_of_wiki(self.wiki).bot)
-
-    def adjusted(self, settings: BotSettings) -> BotSettings:
-        return settings if self.front is None else replace(settings, front=self.front)
 
 
 @cli_command("run")
@@ -87,14 +58,18 @@ def command(
     if is_all and (name or titles):
         raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
     show = _BotRunReporter(as_json=output.is_json, is_dry=dry_run)
-    wish = BotOptions(titles, limit, dry_run)
+
+    def begin(store: RegistryStore, wiki: Wiki, own: str | None = None) -> int:
+        wish = BotOptions(titles, limit, dry_run)
+        return _begin(BotRun(store, where.layout, where.settings, wiki, CLOCK, wish, own), where, show, look_back)
+
     with where.stores.registry() as store:
         if is_all:
             # One wiki after the other; the trouble of one is not the others'.
             worst: int = ExitCode.OK
             for wiki in wikis_with_bot(store):
                 try:
-                    code = _begin(_BotRunOptions(store, where, wiki, wish, look_back), show)
+                    code = begin(store, wiki)
                 except WeboidError as error:
                     click.echo(f"{wiki.name}: {clean(str(error))}", err=True)
                     code = ExitCode.SOME_FAILED
@@ -102,66 +77,32 @@ def command(
                 if code == ExitCode.STOPPED:
                     return code
             return worst
-        own = front_origin(front)
-        task = _BotRunOptions(store, where, choose_wiki(store, name), wish, look_back, own)
-        return _begin(task, show)
+        return begin(store, choose_wiki(store, name), front_origin(front))
 
 
-def _begin(task: _BotRunOptions, show: "_BotRunReporter") -> int:
+def _begin(task: BotRun, where: CommandTarget, show: "_BotRunReporter", is_look_back: bool) -> int:  # noqa: FBT001
     bot = task.bot
     if not task.wish.is_dry:
         check_settings(bot, str(task.wiki.name))
-    if not task.is_look_back:
-        for line in source_warnings(task.store, task.where, task.wiki, bot):
+    if not is_look_back:
+        for line in source_warnings(task.store, where, task.wiki, bot):
             show.line(line)
-    with own_captures(task.where.layout, task.where.settings.index.url, bot) as own, show.progress():
-        return asyncio.run(_run(task, own, show))
+    with task.own_captures() as own, show.progress():
+        return asyncio.run(_run(task, own, show, is_look_back=is_look_back))
 
 
-async def _run(task: _BotRunOptions, own: OwnCaptures | None, show: "_BotRunReporter") -> int:
-    done: list[BotRunSummary] = []
+async def _run(task: BotRun, own: OwnCaptures | None, show: "_BotRunReporter", *, is_look_back: bool) -> int:
+    done: list[tuple[BotRunSummary, str]] = []
     with StopSignals(lambda: show.line("Ending with this page …")) as stop, stop.cut_short():
-        done.append(await _work(task, own, show, stop))
-    for tally in done:
-        show.end(task, tally)
+        done.append(await task.run(own, show.show, stop.event, is_look_back=is_look_back))
+    for tally, job in done:
+        show.end(task, tally, job)
     if stop.event.is_set():
         return ExitCode.STOPPED
-    tally, status = done[0], PageEditStatus
+    tally, status = done[0][0], PageEditStatus
     bad = (status.REFUSED, status.UNSAFE, status.UNKNOWN, status.BROKEN)
     is_bad = sum(tally.did[each] for each in bad)
     return ExitCode.SOME_FAILED if is_bad or tally.unknown else ExitCode.OK
-
-
-async def _work(
-    task: _BotRunOptions, own: OwnCaptures | None, show: "_BotRunReporter", stop: StopSignals
-) -> BotRunSummary:
-    settings = settings_of_wiki(task.wiki)
-    api = bot_api(task.wiki, task.where.settings, needs_account=not task.wish.is_dry)
-    origins = (task.bot.front,) if task.bot.front else ()
-    async with api, open_archives(task.where.settings, origins=origins) as archives:
-        adapter = await prepare_adapter(api, settings.templates)
-        now, order = CLOCK.now(), tuple(task.where.settings.links.archives)  # after our own copies
-        choosing = CopyPreferences(now, order)
-        if own is not None:
-            choosing = CopyPreferences(now, order, own, own.title, has_own=True)
-        makers = BotDependencies(
-            adapter.with_settings,
-            choosing,
-            CopyChecker(archives.asker, origins, asks_others=bool(order)),
-            open_reporter_digests(task.where.layout),
-            is_over=stop.event.is_set,
-            adjust=task.adjusted,
-        )
-        job = new_job_name(now, random.SystemRandom())
-
-        async def pause(seconds: float) -> None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.event.wait(), seconds)
-
-        timing = ApiTiming(CLOCK, pause)
-        bot = WikiBot(task.store, api, task.wiki, makers, timing, job, show.show, task.wish)
-        show.job = job
-        return await (bot.look_back() if task.is_look_back else bot.run())
 
 
 class _BotRunReporter:
@@ -173,7 +114,6 @@ class _BotRunReporter:
         self._console = Console(highlight=False, soft_wrap=True)
         self._progress: Progress | None = None
         self._task: Any = None
-        self.job = ""
 
     def progress(self) -> Progress:
         columns = (
@@ -209,9 +149,9 @@ class _BotRunReporter:
         for link in refused:
             self._console.print(Text("  " + skip_reason_line(link)))
 
-    def end(self, task: _BotRunOptions, tally: BotRunSummary) -> None:
+    def end(self, task: BotRun, tally: BotRunSummary, job: str) -> None:
         if self._as_json:
-            click.echo(json.dumps(tally_facts(tally, self.job), ensure_ascii=False))
+            click.echo(json.dumps(tally_facts(tally, job), ensure_ascii=False))
             return
         for title in tally.unknown:
             click.echo(f"The registry does not know the page {clean(title)}.", err=True)
@@ -237,57 +177,3 @@ def run_summary(tally: BotRunSummary, name: str) -> str:
         waiting = f", {tally.to_review:,} of them await a review" if tally.to_review else ""
         parts.append(f"{tally.undone:,} edits were undone{waiting}: see `weboid wiki bot review`.")
     return " ".join(parts)
-
-
-def outcome_facts(outcome: PageEditResult) -> dict[str, Any]:
-    """Return an outcome as JSON values."""
-    done = RepairedText("") if outcome.repaired is None else outcome.repaired
-    return {
-        "event": "page",
-        "page": outcome.title,
-        "page_id": outcome.page_id,
-        "did": outcome.did.name.lower(),
-        "rev": outcome.rev or None,
-        "note": outcome.note,
-        "changes": [
-            {"kind": str(each.kind), "url": each.url, "copy": each.archive_url or None} for each in done.changes
-        ],
-        "refused": [{"url": each.citation.url, "reason": str(each.reason)} for each in done.refused],
-        "diff": outcome.diff(),
-    }
-
-
-def edit_facts(edit: BotEdit) -> dict[str, Any]:
-    """Return an edit as JSON values."""
-    return {
-        "event": "edit",
-        "edit": edit.id,
-        "page_id": edit.page_id,
-        "kind": str(edit.kind),
-        "state": edit.state.name.lower(),
-        "job": edit.job,
-        "moment": edit.moment,
-        "rev": edit.rev,
-        "undone_rev": edit.undone_rev,
-        "undone_by": edit.undone_by or None,
-        "reviewed_by": edit.reviewed_by or None,
-        "note": edit.note,
-        "changes": [{"kind": each.kind, "url_id": each.url_id, "is_undone": each.is_undone} for each in edit.changes],
-    }
-
-
-def tally_facts(tally: BotRunSummary, job: str) -> dict[str, Any]:
-    """Return the summary of a run as JSON values."""
-    return {
-        "event": "summary",
-        "job": job,
-        "did": {what.name.lower(): count for what, count in tally.did.items()},
-        "changes": dict(tally.changes),
-        "refused": dict(tally.refused),
-        "skipped": tally.skipped,
-        "settled": tally.settled,
-        "undone": tally.undone,
-        "to_review": tally.to_review,
-        "messages": tally.messages,
-        "unknown": list(tally.unknown),
-    }

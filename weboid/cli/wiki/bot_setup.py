@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -13,12 +12,12 @@ import click
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError
-from core.layout import Layout
 from links.registry.database import RegistryStore
 from links.registry.lookups import links_of_wiki
 from links.registry.urls import urls_by_id
-from links.registry.wikis import Wiki, all_wikis, change_wiki, known_wiki, parse_wiki
-from weboid.app.own_captures import OwnCaptures, open_own_captures
+from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
+from weboid.app.bot_run import change_bot, switch_parts
+from weboid.app.own_captures import open_own_captures
 from weboid.app.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict
@@ -52,16 +51,6 @@ def wikis_with_bot(store: RegistryStore) -> list[Wiki]:
     with store.reading() as rows:
         there = [wiki for wiki in all_wikis(rows) if wiki.url]
     return [wiki for wiki in there if settings_of_wiki(wiki).bot.enabled]
-
-
-@contextmanager
-def own_captures(layout: Layout, url: str, bot: BotSettings) -> Iterator[OwnCaptures | None]:
-    """Yield our own captures; None when the settings have no public origin for them."""
-    if not bot.front:
-        yield None
-        return
-    with open_own_captures(layout, url, bot.front) as own:
-        yield own
 
 
 def front_origin(front: str | None) -> str | None:
@@ -121,6 +110,8 @@ def on_command(
     password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),
     values: dict[str, Any] = option_dict(_SETTING_OPTIONS),
     front: str | None = option("Public origin of our own copies; - for none.", metavar="ORIGIN"),
+    pages: tuple[str, ...] = option("Only for this page again.", "--page", metavar="TITLE"),
+    domains: tuple[str, ...] = option("Only for links of this domain again.", "--domain", metavar="HOST"),
     messages_read: bool = option("What people wrote to the bot was read."),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
@@ -132,6 +123,9 @@ def on_command(
     Repeated, the given options change and the rest stays. Nothing is edited by this: `weboid wiki
     bot run --dry-run` shows the planned edits, `weboid wiki bot run` makes them.
     """
+    if pages or domains:
+        _switch(where, name, pages, domains, is_on=True, output=output)
+        return
     if password_file:
         password_file = str(Path(password_file).expanduser().absolute())
     results = {**values, "account": account, "password_file": password_file, "front": front_origin(front)}
@@ -152,7 +146,7 @@ def on_command(
         checked = _check_account(tried, bot, where.settings, is_read=messages_read)
         me, warnings = asyncio.run(checked)
         warnings += unsourced
-        _write(store, wiki, settings, bot)
+        change_bot(store, wiki, bot)
     if output.json({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}):
         return
     click.echo(f"The bot may edit {wiki.name} as {me.name}.")
@@ -165,21 +159,37 @@ def on_command(
 def off_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
+    pages: tuple[str, ...] = option("Only for this page.", "--page", metavar="TITLE"),
+    domains: tuple[str, ...] = option("Only for links of this domain.", "--domain", metavar="HOST"),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Switch off the bot for a wiki.
+    """Switch off the bot for a wiki, or for pages and domains of it.
 
-    A run in progress stops at its next batch of pages.
+    A run in progress follows at its next batch of pages. `on --page` and `on --domain` switch it on
+    again; `weboid wiki bot show` lists what it leaves alone.
     """
+    if pages or domains:
+        _switch(where, name, pages, domains, is_on=False, output=output)
+        return
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
-        settings = settings_of_wiki(wiki)
-        _write(store, wiki, settings, replace_settings(settings.bot, "bot", enabled=False))
+        change_bot(store, wiki, replace_settings(settings_of_wiki(wiki).bot, "bot", enabled=False))
     output.show(
         {"wiki": str(wiki.name), "enabled": False},
         f"The bot edits {wiki.name} no more. What it did stays, and is in `bot ls`.",
     )
+
+
+def _switch(
+    where: CommandTarget, name: str, pages: Sequence[str], domains: Sequence[str], *, is_on: bool, output: CommandOutput
+) -> None:
+    """Switch the bot on or off for pages and domains of a wiki."""
+    with where.stores.registry() as store:
+        wiki = choose_wiki(store, name)
+        bot = switch_parts(store, wiki, pages=pages, domains=domains, is_on=is_on)
+    facts = {"wiki": str(wiki.name), "not_pages": bot.not_pages, "not_domains": bot.not_domains}
+    output.show(facts, f"The bot leaves alone {len(bot.not_pages):,} pages and {len(bot.not_domains):,} domains.")
 
 
 async def _check_account(
@@ -214,8 +224,3 @@ def _warnings(me: BotAccount, bot: BotSettings, page: str | None, *, is_read: bo
     if me.has_messages and not is_read and bot.stop_on_messages:
         results.append("The bot has unread messages. Nothing is edited until --messages-read is given.")
     return results
-
-
-def _write(store: RegistryStore, wiki: Wiki, stored: WikiSettings, bot: BotSettings) -> None:
-    with store.writing() as rows:
-        change_wiki(rows, wiki, settings=WikiSettings(stored.feed, bot, stored.templates).merged_into(wiki.settings))

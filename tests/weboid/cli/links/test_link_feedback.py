@@ -81,6 +81,8 @@ def test_a_replacement_is_proposed_seen_and_removed(links: Links, tmp_path: Path
     assert facts(links("replace", DEAD, new, "--actor", "ann", "--json"))["new"] is True
     shown = facts(links("replace", DEAD, "--json"))["replacement"]
     assert shown == {"address": new, "stage": "waiting", "tested": None}
+    assert links("replace", DEAD, "https://other.example.net/", "--approve")[0] == ExitCode.INPUT
+    assert facts(links("replace", DEAD, new, "--approve", "--json"))["replacement"]["stage"] == "works"
     assert facts(links("replace", DEAD, "--remove", "--json")) == {"removed": new}
 
     copy = f"https://web.archive.org/web/20150102030405/{DEAD}"

@@ -1,0 +1,181 @@
+"""Links of the registry as JSON values, for commands and the HTTP API; and what proposals and checks need of it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from core.clock import Clock
+from core.errors import InputError
+from core.timestamps import warc_date
+from core.urls import fetch_key
+from links.archives.copy_store import ArchiveCopies
+from links.check_history import date_of, unpack_history
+from links.check_result import words_of
+from links.checker import due_urls
+from links.checker.due_urls import DueUrl
+from links.feedback.marks import LinkMark, LiveMarks
+from links.feedback.replacements import ProposalContext, ProposalStage, ReplacementProposal
+from links.feedback.reporter_limits import Limits
+from links.registry.database import RegistryStore
+from links.registry.link_search import FoundLink
+from links.registry.lookups import LinkUse, QuirkFacts, UrlFacts
+from links.registry.quirks import HostQuirk, UrlQuirk
+from links.registry.urls import UrlObservation, UrlRow
+from links.url_parts import url_parts_of
+from weboid.app.text_table import clean
+
+
+def url_json(row: UrlRow) -> dict[str, Any]:
+    """Return a URL as JSON values."""
+    return {
+        "url": row.url,
+        "state": row.state.name.lower(),
+        "code": row.code,
+        "fails": row.fails,
+        "added": day_text(row.added_day),
+        "checked": day_text(row.checked_day),
+        "due": day_text(row.due_day),
+        "mime": row.mime,
+        "kib": row.kib,
+    }
+
+
+def day_text(day: int | None) -> str | None:
+    """Return the day's date; None for none."""
+    return None if day is None else str(date_of(day))
+
+
+def link_document(
+    facts: UrlFacts, uses: list[LinkUse], looks: Sequence[UrlObservation], names: dict[int, str]
+) -> dict[str, Any]:
+    """Return all that is known of a link as JSON values; `names` are the wikis' by number."""
+    row = facts.row
+    replacement = facts.replacement
+    return {
+        **url_json(row),
+        "host": row.host,
+        "says": words_of(row.code),
+        "history": [
+            {
+                "code": run.code,
+                "says": words_of(run.code),
+                "first": str(date_of(run.first)),
+                "last": str(date_of(run.last)),
+            }
+            for run in reversed(unpack_history(row.history))
+        ],
+        "quirks": [_quirk(each, UrlQuirk) for each in facts.quirks],
+        "host_quirks": [_quirk(each, HostQuirk) for each in facts.host_quirks],
+        "copies": [
+            {
+                "service": copy.service,
+                "address": copy.address or None,
+                "timestamp": copy.timestamp or None,
+                "checked": day_text(copy.checked_day),
+                "locked": copy.is_locked,
+            }
+            for copy in facts.copies
+        ],
+        "reports": facts.reports,
+        "reports_until": day_text(facts.reports_until),
+        "replacement": None
+        if replacement is None
+        else {"address": replacement.address, "stage": ProposalStage(replacement.state).name.lower()},
+        "pages": [
+            {
+                "wiki": names.get(use.page.wiki_id, ""),
+                "page_id": use.page.page_id,
+                "title": use.page.title,
+                "since": day_text(use.first_day),
+                "gone": day_text(use.gone_day),
+            }
+            for use in uses
+        ],
+        "looks": [
+            {
+                "moment": warc_date(datetime.fromtimestamp(look.moment, UTC)),
+                "how": look.how.name.lower(),
+                "verdict": look.verdict,
+                "code": look.code,
+                "http": look.http,
+                "final_url": look.final_url or None,
+                "note": look.note,
+                "similarity": look.similarity,
+            }
+            for look in looks
+        ],
+    }
+
+
+def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[str, Any]:
+    return {
+        "kind": kinds(quirk.kind).name.lower().replace("_", "-"),
+        "value": quirk.value,
+        "first": day_text(quirk.first_day),
+        "last": day_text(quirk.last_day),
+    }
+
+
+def found_link_json(link: FoundLink) -> dict[str, Any]:
+    """Return a link as JSON values."""
+    return {
+        "url": link.url,
+        "state": link.state.name.lower(),
+        "code": link.code,
+        "checked": None if link.checked_day is None else str(date_of(link.checked_day)),
+        "pages": [
+            {"wiki": page.wiki, "page_id": page.page_id, "namespace": page.namespace, "title": page.title}
+            for page in link.pages
+        ],
+        "more_pages": link.more_pages,
+    }
+
+
+def mark_json(mark: LinkMark) -> dict[str, Any]:
+    """Return a mark as JSON values."""
+    return {
+        "number": mark.id or None,
+        "kind": str(mark.kind),
+        "pattern": mark.pattern,
+        "key": mark.key,
+        "value": mark.value,
+        "reason": mark.reason,
+        "actor": mark.actor,
+        "made": moment_text(mark.moment),
+        "expires": moment_text(mark.expires),
+        "lifted": moment_text(mark.lifted),
+        "lifted_by": mark.lifted_by,
+    }
+
+
+def moment_text(seconds: int | None) -> str | None:
+    """Return seconds since 1970 as a WARC date; None for none."""
+    return None if seconds is None else warc_date(datetime.fromtimestamp(seconds, UTC))
+
+
+def replacement_json(found: ReplacementProposal) -> dict[str, Any]:
+    """Return a proposal's address, stage and last test as JSON values."""
+    tested = None if found.tested_day is None else date_of(found.tested_day).isoformat()
+    return {"address": found.address, "stage": found.stage.name.lower(), "tested": tested}
+
+
+def proposal_context(registry: RegistryStore, limits: Limits, clock: Clock) -> ProposalContext:
+    """Return the policies for proposed addresses: marks that refuse them, and archives whose addresses are copies."""
+    return ProposalContext(
+        refuses=LiveMarks(registry, clock).current().refuses, archives=ArchiveCopies(), limits=limits
+    )
+
+
+def watched_urls(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:
+    """Return the watched URLs of that name, due or not. Raises InputError if one is not watched."""
+    keys = {url_parts_of(fetch_key(text)).key: text for text in texts}
+    with store.reading() as rows:
+        found = due_urls.watched_urls_by_key(rows, list(keys))
+    missing = [text for key, text in keys.items() if key not in {each.key for each in found}]
+    if missing:
+        raise InputError(
+            f"The registry does not watch {clean(missing[0][:300])!r}"
+            + (f", nor {len(missing) - 1} others" if len(missing) > 1 else "")
+            + ": only links on pages are checked. `weboid links add-page` adds a page's links."
+        )
+    return found

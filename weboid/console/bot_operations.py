@@ -1,0 +1,336 @@
+"""The bot in the console's API: switches of wikis, pages and domains, pages to repair, previews, edits and reviews."""
+
+import asyncio
+from itertools import islice
+from typing import Any, Literal
+
+from pydantic import Field
+
+from core.errors import ConfigError, InputError, TransientError
+from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, edits_by_id, last_edits, newest_edits
+from links.registry.lookups import pages_by_title
+from links.registry.pages import find_pages
+from links.registry.urls import urls_by_id
+from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
+from weboid.app.bot_run import BotRun, change_bot, edit_facts, outcome_facts, switch_parts
+from weboid.app.link_facts import moment_text
+from weboid.app.wiki_clients import settings_of_wiki
+from weboid.console.accounts import ConsoleRole
+from weboid.console.operations import (
+    ListFields,
+    NoFields,
+    Number,
+    OperationContext,
+    OperationFields,
+    Reason,
+    StateConflictError,
+    UnknownThingError,
+    operation,
+    resource,
+)
+from wiki.bot.edit_settlement import RevertReview, review_revert
+from wiki.bot.page_edit import PageEditResult, PageEditStatus
+from wiki.bot.page_selection import pages_with_lost_links
+from wiki.bot.wiki_bot import BotOptions
+from wiki.settings import replace_settings
+
+RUN_S = 120.0  # a preview or an approved edit at most
+StateName = Literal[
+    "intended", "made", "nothing", "failed", "abandoned", "kept", "reverted", "accepted", "declined", "swept", "gone"
+]
+
+
+class WikiFields(OperationFields):
+    """A wiki of the registry."""
+
+    wiki: str = Field(max_length=200, description="As dewiki@WMF.")
+
+
+class WikiPageFields(WikiFields):
+    """Page of a wiki."""
+
+    title: str = Field(min_length=1, max_length=1_000)
+
+
+def _wiki(context: OperationContext, name: str) -> Wiki:
+    with context.registry.reading() as rows:
+        return known_wiki(rows, parse_wiki(name))
+
+
+def _page(context: OperationContext, fields: WikiPageFields) -> tuple[Wiki, int]:
+    """Return the wiki, and the page's number there. Raises UnknownThingError."""
+    wiki = _wiki(context, fields.wiki)
+    with context.registry.reading() as rows:
+        page = pages_by_title(rows, wiki.id, [fields.title]).get(fields.title)
+    if page is None:
+        raise UnknownThingError(f"The registry does not know a page {fields.title[:200]!r} of {wiki.name}.")
+    return wiki, page.page_id
+
+
+# ------------------------------------------------------------------------------------------------------------ switches
+
+
+@resource("/bot")
+def list_bots(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the bot's switch and edits by state on every wiki."""
+    with context.registry.reading() as rows:
+        wikis = [str(each.name) for each in all_wikis(rows)]
+    return {"wikis": [read_bot(context, WikiFields(wiki=each)) for each in wikis]}
+
+
+@resource("/bot/wiki")
+def read_bot(context: OperationContext, query: WikiFields) -> dict[str, Any]:
+    """Return the bot's switch, its account, what it leaves alone, and its edits by state on a wiki."""
+    wiki = _wiki(context, query.wiki)
+    with context.registry.reading() as rows:
+        counts = count_edits(rows, wiki.id, EditKind.PAGE)
+    edits = {state.name.lower(): count for state, count in sorted(counts.items())}
+    try:
+        bot = settings_of_wiki(wiki).bot
+    except ConfigError as error:
+        return {"wiki": str(wiki.name), "enabled": None, "problem": str(error), "edits": edits}
+    return {
+        "wiki": str(wiki.name),
+        "enabled": bot.enabled,
+        "account": bot.account or None,
+        "not_pages": bot.not_pages,
+        "not_domains": bot.not_domains,
+        "edits": edits,
+    }
+
+
+class BotFields(WikiFields):
+    """Switch of a wiki's bot."""
+
+    enabled: bool
+
+
+@operation("/bot", ConsoleRole.OPERATOR, state=read_bot)
+def set_bot(context: OperationContext, fields: BotFields) -> dict[str, Any]:
+    """Switch a wiki's bot on or off; a run in progress stops at its next batch of pages."""
+    wiki = _wiki(context, fields.wiki)
+    bot = settings_of_wiki(wiki).bot
+    if fields.enabled and not bot.account:
+        raise InputError(f"The bot has no account yet: `weboid wiki bot on {fields.wiki}` names one.")
+    change_bot(context.registry, wiki, replace_settings(bot, "bot", enabled=fields.enabled))
+    return {
+        "wiki": fields.wiki,
+        "enabled": fields.enabled,
+        "message": f"The bot is {'on' if fields.enabled else 'off'}.",
+    }
+
+
+class SwitchFields(WikiFields):
+    """Page or domain that the bot leaves alone, or not any more."""
+
+    title: str = Field(default="", max_length=1_000, description="A page's title; or `domain`.")
+    domain: str = Field(default="", max_length=300, description="A host with its subdomains, whose links are meant.")
+    enabled: bool
+    reason: Reason = ""
+
+
+@operation("/bot/switches", ConsoleRole.CURATOR, state=read_bot)
+def switch_bot(context: OperationContext, fields: SwitchFields) -> dict[str, Any]:
+    """Switch the bot on or off for one page, or for all links of a domain."""
+    if bool(fields.title) == bool(fields.domain):
+        raise InputError("Name a page by its title, or a domain.")
+    pages, domains = [fields.title] * bool(fields.title), [fields.domain] * bool(fields.domain)
+    wiki = _wiki(context, fields.wiki)
+    bot = switch_parts(context.registry, wiki, pages=pages, domains=domains, is_on=fields.enabled)
+    verb = "repairs" if fields.enabled else "leaves alone"
+    return {
+        "wiki": fields.wiki,
+        "not_pages": bot.not_pages,
+        "not_domains": bot.not_domains,
+        "message": f"The bot {verb} {fields.title or fields.domain}.",
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------- repairs
+
+
+class RepairsQuery(WikiFields, ListFields):
+    """Pages to list."""
+
+
+@resource("/bot/pages")
+def list_pages_to_repair(context: OperationContext, query: RepairsQuery) -> dict[str, Any]:
+    """Return pages of a wiki with dead links, and what the bot did there last."""
+    wiki = _wiki(context, query.wiki)
+    bot = settings_of_wiki(wiki).bot
+    ids = list(islice(pages_with_lost_links(context.registry, wiki, beyond=query.after), query.limit))
+    with context.registry.reading() as rows:
+        pages, last = find_pages(rows, wiki.id, ids), last_edits(rows, wiki.id, ids)
+    found = [
+        {
+            "page_id": each,
+            "title": pages[each].title,
+            "off": bot.is_off_for(title=pages[each].title),
+            "last": {"state": last[each].state.name.lower(), "moment": moment_text(last[each].moment)}
+            if each in last
+            else None,
+        }
+        for each in ids
+        if each in pages
+    ]
+    return {"pages": found, "next": str(ids[-1]) if len(ids) == query.limit else None}
+
+
+@resource("/bot/preview", ConsoleRole.REVIEWER)
+def preview_repair(context: OperationContext, query: WikiPageFields) -> dict[str, Any]:
+    """Read a page from its wiki, and return what the bot would change there, as a unified diff; nothing is written.
+
+    `digest` names this very change: an approval carries it.
+    """
+    wiki, _ = _page(context, query)
+    is_off = settings_of_wiki(wiki).bot.is_off_for(title=query.title)
+    return _run(context, wiki, BotOptions((query.title,), is_dry=True)) or {
+        "page": query.title,
+        "did": "off" if is_off else "nothing",
+        "changes": [],
+        "diff": [],
+        "digest": None,
+    }
+
+
+def _run(context: OperationContext, wiki: Wiki, wish: BotOptions) -> dict[str, Any]:
+    """Run the bot over the one page that `wish` names; return what it did there, empty for nothing."""
+    stores = context.stores
+    run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, wish)
+    done: list[PageEditResult] = []
+
+    def note(each: PageEditResult | BotEdit) -> None:
+        if isinstance(each, PageEditResult):
+            done.append(each)
+
+    async def bounded() -> None:
+        with run.own_captures() as own:
+            await asyncio.wait_for(run.run(own, note, asyncio.Event()), RUN_S)
+
+    try:
+        asyncio.run(bounded())
+    except TimeoutError as error:
+        raise TransientError(f"{wiki.name} did not answer within {RUN_S:.0f} s: try again.") from error
+    return outcome_facts(done[-1]) if done else {}
+
+
+class ApprovalFields(WikiPageFields):
+    """Change of a page, as its preview showed it."""
+
+    digest: str = Field(pattern="^[0-9a-f]{64}$", description="Of the preview.")
+
+
+@operation("/bot/repairs", ConsoleRole.CURATOR)
+def approve_repair(context: OperationContext, fields: ApprovalFields) -> dict[str, Any]:
+    """Make the edit that the preview showed, also where the bot is off; 409 when it would be another one by now."""
+    wiki, _ = _page(context, fields)
+    done = _run(context, wiki, BotOptions((fields.title,), limit=1, approved=fields.digest))
+    if done.get("did") == PageEditStatus.EDITED.name.lower():
+        return {**done, "message": f"{fields.title} was edited."}
+    if done.get("did") == PageEditStatus.CHANGED.name.lower():
+        raise StateConflictError("The edit would be another one by now: look at the preview again.")
+    why = ": ".join(filter(None, (str(done.get("did", "nothing to do")), str(done.get("note", "")))))
+    raise InputError(f"{fields.title[:200]} was not edited ({why}).")
+
+
+@operation("/bot/skips", ConsoleRole.CURATOR)
+def skip_repair(context: OperationContext, fields: WikiPageFields) -> dict[str, Any]:
+    """Leave a page alone until its text or what is known of its links changes."""
+    wiki, page_id = _page(context, fields)
+    stores = context.stores
+    run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, BotOptions())
+    asyncio.run(asyncio.wait_for(run.skip(page_id), RUN_S))
+    return {"page": fields.title, "message": f"{fields.title} is left as it is until it changes."}
+
+
+# --------------------------------------------------------------------------------------------------- edits and reviews
+
+
+class EditsQuery(ListFields):
+    """Edits to list."""
+
+    wiki: str = Field(default="", max_length=200)
+    state: StateName | None = None
+
+
+@resource("/bot/edits")
+def list_bot_edits(context: OperationContext, query: EditsQuery) -> dict[str, Any]:
+    """Return edits of the bot with their changes, the newest first."""
+    states = [EditState[query.state.upper()]] if query.state else list(EditState)
+    before = {"before": query.after} if query.cursor else {}
+    with context.registry.reading() as rows:
+        wikis = [known_wiki(rows, parse_wiki(query.wiki))] if query.wiki else all_wikis(rows)
+        found = [e for wiki in wikis for e in newest_edits(rows, wiki.id, states, limit=query.limit, **before)]
+    edits = sorted(found, key=lambda each: each.id, reverse=True)[: query.limit]
+    return {"edits": _edit_facts(context, edits), "next": str(edits[-1].id) if len(edits) == query.limit else None}
+
+
+class EditQuery(OperationFields):
+    """An edit."""
+
+    edit: Number
+
+
+@resource("/bot/edit")
+def read_edit(context: OperationContext, query: EditQuery) -> dict[str, Any]:
+    """Return an edit of the bot with its changes."""
+    return _edit_facts(context, [_edit(context, query.edit)])[0]
+
+
+def _edit(context: OperationContext, number: int) -> BotEdit:
+    with context.registry.reading() as rows:
+        edit = edits_by_id(rows, [number]).get(number)
+    if edit is None:
+        raise UnknownThingError(f"There is no edit {number}.")
+    return edit
+
+
+def _edit_facts(context: OperationContext, edits: list[BotEdit]) -> list[dict[str, Any]]:
+    with context.registry.reading() as rows:
+        names = {each.id: str(each.name) for each in all_wikis(rows)}
+        links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})
+        titles = {
+            (wiki_id, page.page_id): page.title
+            for wiki_id in {each.wiki_id for each in edits}
+            for page in find_pages(rows, wiki_id, {e.page_id for e in edits if e.wiki_id == wiki_id}).values()
+        }
+    return [
+        {
+            **edit_facts(edit),
+            "moment": moment_text(edit.moment),
+            "wiki": names.get(edit.wiki_id, ""),
+            "page": titles.get((edit.wiki_id, edit.page_id)),
+            "changes": [
+                {
+                    "kind": each.kind,
+                    "url": links[each.url_id].url if each.url_id in links else None,
+                    "before": each.before,
+                    "after": each.after,
+                    "is_undone": each.is_undone,
+                }
+                for each in edit.changes
+            ],
+        }
+        for edit in edits
+    ]
+
+
+class ReviewFields(EditQuery):
+    """Review of an edit that people undid."""
+
+    verdict: Literal["accept", "decline"] = Field(description="accept: the revert was right; decline: the edit was.")
+    reason: Reason = ""
+
+
+@operation("/bot/reviews", ConsoleRole.REVIEWER, state=read_edit)
+def review_edit(context: OperationContext, fields: ReviewFields) -> dict[str, Any]:
+    """Accept or decline the revert of an edit."""
+    store = context.registry
+    wiki_id = _edit(context, fields.edit).wiki_id
+    review = RevertReview(fields.verdict == "accept", context.user.name, fields.reason)
+    done = review_revert(store, wiki_id, fields.edit, review, now=context.now)
+    return {
+        "edit": done.id,
+        "state": done.state.name.lower(),
+        "message": f"Edit {done.id} is {done.state.name.lower()}.",
+    }

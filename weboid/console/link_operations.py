@@ -1,0 +1,369 @@
+"""Links in the console's API: by state, host, pattern and page, with history; checks, marks, reports, replacements."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from core.errors import InputError
+from core.timestamps import parse_duration
+from core.urls import fetch_key
+from links.check_history import day_of
+from links.checker.due_urls import make_urgent
+from links.feedback import replacements
+from links.feedback.marks import (
+    LinkMark,
+    MarkKind,
+    MarkSet,
+    active_marks,
+    apply_marks,
+    check_mark,
+    lift_marks,
+    named_marks,
+    pending_marks,
+    put_marks,
+    read_marks,
+)
+from links.feedback.replacements import ProposalStage
+from links.feedback.reporter_limits import ActLimit, LimitedAct, open_reporter_digests
+from links.feedback.reports import add_report, list_reports, withdraw_reports
+from links.registry.link_search import LinkQuery, search_links
+from links.registry.lookups import EVERY_STATE, list_urls, page_facts, pages_by_title, url_facts, uses_anywhere
+from links.registry.urls import find_observed, latest_observations, urls_by_id
+from links.registry.wikis import all_wikis, known_wiki, parse_wiki
+from links.rules.link_pattern import parse_link_pattern
+from links.states import LinkState
+from weboid.app.link_facts import (
+    day_text,
+    found_link_json,
+    link_document,
+    mark_json,
+    moment_text,
+    proposal_context,
+    replacement_json,
+    url_json,
+    watched_urls,
+)
+from weboid.console.accounts import ConsoleRole
+from weboid.console.operations import (
+    URLS_LIMIT,
+    ListFields,
+    OperationContext,
+    OperationFields,
+    UnknownThingError,
+    Url,
+    operation,
+    resource,
+)
+
+StateName = Literal[
+    "unknown",
+    "alive",
+    "dying",
+    "dead",
+    "blocked",
+    "usurped",
+    "deviated",
+    "permalive",
+    "permadead",
+    "invalid",
+    "excluded",
+]
+_UNLIMITED = {each: ActLimit(0, None) for each in LimitedAct}  # of people with an account
+_USES_SHOWN = 100
+_Names = list[Url] | Url
+
+
+class LinksQuery(ListFields):
+    """Links to list."""
+
+    host: str = Field(default="", max_length=300, description="That host alone.")
+    pattern: str = Field(default="", max_length=8_000, description="As of `weboid links search`: *.example.org/path.")
+    wiki: str = Field(default="", max_length=200, description="With `pattern`: only links on this wiki's pages.")
+    state: StateName | None = None
+
+
+@resource("/links")
+def list_links(context: OperationContext, query: LinksQuery) -> dict[str, Any]:
+    """Return links: of a host, of all, or of a pattern such as *.example.org/path, also on one wiki's pages only."""
+    states = frozenset() if query.state is None else frozenset({LinkState[query.state.upper()]})
+    if query.wiki and not query.pattern:
+        raise InputError("Name a pattern, such as *.example.org, with the wiki.")
+    with context.registry.reading() as rows:
+        if query.pattern:
+            wiki_id = known_wiki(rows, parse_wiki(query.wiki)).id if query.wiki else None
+            wanted = LinkQuery(wiki_id, (), states, with_excluded=True)
+            pattern = parse_link_pattern(query.pattern)
+            found = search_links(rows, pattern, wanted, limit=query.limit, after=query.cursor)
+            return {"links": [found_link_json(each) for each in found.links], "next": found.after or None}
+        numbers = list(map(int, states)) or EVERY_STATE
+        listed = list_urls(rows, limit=query.limit, after=query.after, host=query.host.lower(), states=numbers)
+    following = str(listed[-1].id) if len(listed) == query.limit else None
+    return {"links": [url_json(row) for row in listed], "next": following}
+
+
+class UrlFields(OperationFields):
+    """A URL."""
+
+    url: Url
+
+
+@resource("/links/link")
+def read_link(context: OperationContext, query: UrlFields) -> dict[str, Any]:
+    """Return a link: state, history of checks, pages that cite it, copies, reports, replacement, mark."""
+    with context.registry.reading() as rows:
+        row = find_observed(rows, query.url)
+        if row is None:
+            raise UnknownThingError("The registry does not watch that URL.")
+        facts = url_facts(rows, [row.id], day=day_of(context.now))[row.id]
+        names = {each.id: str(each.name) for each in all_wikis(rows)}
+        uses = uses_anywhere(rows, row.id, limit=_USES_SHOWN)
+        document = link_document(facts, uses, latest_observations(rows, row.id), names)
+        mark = MarkSet(active_marks(rows), context.stores.clock).first(fetch_key(query.url))
+    return {**document, "number": row.id, "mark": mark and mark_json(mark)}
+
+
+class WikiPageFields(OperationFields):
+    """Page of a wiki."""
+
+    wiki: str = Field(max_length=200)
+    title: str = Field(min_length=1, max_length=1_000)
+
+
+@resource("/links/page")
+def read_page_links(context: OperationContext, query: WikiPageFields) -> dict[str, Any]:
+    """Return the links of a wiki's page with their states."""
+    with context.registry.reading() as rows:
+        wiki = known_wiki(rows, parse_wiki(query.wiki))
+        page = pages_by_title(rows, wiki.id, [query.title]).get(query.title)
+        if page is None:
+            raise UnknownThingError(f"The registry does not know a page {query.title[:200]!r} of {wiki.name}.")
+        facts = page_facts(rows, wiki.id, [page.page_id], day=day_of(context.now))[page.page_id]
+    links = [{**url_json(each.facts.row), "since": day_text(each.first_day)} for each in facts.links]
+    return {"wiki": str(wiki.name), "page_id": page.page_id, "title": page.title, "links": links}
+
+
+class ChecksFields(OperationFields):
+    """Links to check."""
+
+    url: _Names
+
+
+def _of_url(context: OperationContext, fields: Any) -> Any:
+    """Return the link that an operation changes; None when it names several."""
+    return read_link(context, fields) if isinstance(fields.url, str) else None
+
+
+@operation("/links/checks", ConsoleRole.REVIEWER, status=202, state=_of_url)
+def check_links(context: OperationContext, fields: ChecksFields) -> dict[str, Any]:
+    """Check links before all others that are due; `weboid links check --watch` makes the checks."""
+    found = watched_urls(context.registry, _names(fields.url))
+    with context.registry.writing() as rows:
+        make_urgent(rows, [each.id for each in found])
+    return {"queued": len(found), "message": f"{len(found)} are checked next."}
+
+
+def _names(given: _Names) -> Sequence[str]:
+    names = [given] if isinstance(given, str) else given
+    if not 0 < len(names) <= URLS_LIMIT:
+        raise InputError(f"Name one URL to {URLS_LIMIT:,}.")
+    return names
+
+
+# --------------------------------------------------------------------------------------------------------------- marks
+
+
+class MarksQuery(ListFields):
+    """Marks to list."""
+
+    with_lifted: bool = Field(default=False, description="Those that are over, too.")
+
+
+@resource("/links/marks")
+def list_marks(context: OperationContext, query: MarksQuery) -> dict[str, Any]:
+    """Return the marks of links, the oldest first."""
+    with context.registry.reading() as rows:
+        marks = read_marks(rows, with_lifted=query.with_lifted)
+        waiting = {each.id for each in pending_marks(rows, context.now)}
+    left = [
+        {**mark_json(each), "settled": each.id not in waiting}
+        for each in marks
+        if each.id > query.after and (query.with_lifted or each.holds(context.now) or each.id in waiting)
+    ]
+    following = str(left[query.limit - 1]["number"]) if len(left) > query.limit else None
+    return {"marks": left[: query.limit], "next": following}
+
+
+class MarkFields(OperationFields):
+    """Links, or patterns of links, and their mark."""
+
+    url: _Names = Field(description="URLs or patterns, as `weboid links mark` takes them.")
+    kind: Literal["permalive", "permadead", "never", "always", "setting"]
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    key: str = Field(default="", max_length=50, description="Of a setting: every_days, method, preset or gap_s.")
+    value: str = Field(default="", max_length=100)
+    duration: str = Field(default="", description="As 90d; without one it does not end.")
+
+
+@operation("/links/marks", ConsoleRole.CURATOR, status=201, state=_of_url)
+def mark_links(context: OperationContext, fields: MarkFields) -> dict[str, Any]:
+    """Mark links as working, dead, never or always to be checked, or set how they are checked."""
+    end = context.now + parse_duration(fields.duration) if fields.duration else None
+    made = [
+        check_mark(
+            LinkMark(
+                id=0,
+                kind=MarkKind(fields.kind),
+                pattern=pattern,
+                reason=fields.reason,
+                actor=context.user.name,
+                moment=int(context.now.timestamp()),
+                expires=None if end is None else int(end.timestamp()),
+                key=fields.key,
+                value=fields.value,
+            )
+        )
+        for pattern in _names(fields.url)
+    ]
+    store = context.registry
+    with store.writing() as rows:
+        numbers = [each.id for each in put_marks(rows, made)]
+    tally = apply_marks(store, context.stores.clock)
+    return {"marks": len(made), "numbers": numbers, "looked": tally.looked, "message": f"{len(made)} marked."}
+
+
+class MarkNamesFields(OperationFields):
+    """Marks by number or pattern."""
+
+    mark: list[Url] | Url = Field(description="Numbers or patterns of marks.")
+
+
+@operation("/links/marks/remove", ConsoleRole.CURATOR, state=lambda context, _: list_marks(context, MarksQuery()))
+def remove_marks(context: OperationContext, fields: MarkNamesFields) -> dict[str, Any]:
+    """Remove marks; they stay in the history, and their links are watched again."""
+    store = context.registry
+    with store.writing() as rows:
+        lifted = named_marks(rows, _names(fields.mark))
+        lift_marks(rows, lifted, context.user.name, context.now)
+    tally = apply_marks(store, context.stores.clock)
+    return {"removed": [each.id for each in lifted], "looked": tally.looked, "message": f"{len(lifted)} removed."}
+
+
+# ------------------------------------------------------------------------------------------------------------- reports
+
+
+@resource("/links/reports")
+def list_link_reports(context: OperationContext, query: ListFields) -> dict[str, Any]:
+    """Return readers' reports that a link can be reached, the newest first; who reported is not stored."""
+    with context.registry.reading() as rows:
+        before = {"before": query.after} if query.cursor else {}
+        found = list_reports(rows, day_of(context.now), limit=query.limit, **before)
+    reports = [
+        {
+            "number": each.id,
+            "url": each.url,
+            "state": each.state.name.lower(),
+            "moment": moment_text(each.moment),
+            "until": day_text(each.expires_day),
+        }
+        for each in found
+    ]
+    return {"reports": reports, "next": str(found[-1].id) if len(found) == query.limit else None}
+
+
+class ReportFields(OperationFields):
+    """Links that can be reached."""
+
+    url: _Names = Field(description="URLs; with `is_pattern` domains with as much of a path as is meant.")
+    is_pattern: bool = False
+
+
+@operation("/links/reports", ConsoleRole.REVIEWER, status=201, state=_of_url)
+def report_links(context: OperationContext, fields: ReportFields) -> dict[str, Any]:
+    """Report links as reachable that are shown as dead."""
+    who = open_reporter_digests(context.stores.layout).of_name(context.user.name)
+    names = _names(fields.url)
+    with context.registry.writing() as rows:
+        done = add_report(rows, names, who, context.now, is_pattern=fields.is_pattern, limits=_UNLIMITED)
+    return {
+        "reported": done.urls,
+        "until": day_text(done.until_day),
+        "domain_presumed_reachable": done.presumed,
+        "message": f"{len(done.urls)} reported as reachable.",
+    }
+
+
+@operation("/links/reports/withdraw", ConsoleRole.REVIEWER, state=_of_url)
+def withdraw_link_reports(context: OperationContext, fields: ReportFields) -> dict[str, Any]:
+    """Remove all reports about links, with what is presumed of their domain."""
+    names = _names(fields.url)
+    with context.registry.writing() as rows:
+        done = withdraw_reports(rows, names, bytes(16), context.now, is_pattern=fields.is_pattern, limits=_UNLIMITED)
+    return {
+        "withdrawn": done.reports,
+        "domain_no_longer_presumed": done.presumption,
+        "message": f"{done.reports} reports removed.",
+    }
+
+
+# -------------------------------------------------------------------------------------------------------- replacements
+
+
+class ReplacementsQuery(ListFields):
+    """Replacements to list."""
+
+    stage: Literal["waiting", "works", "failed"] | None = None
+
+
+@resource("/links/replacements")
+def list_link_replacements(context: OperationContext, query: ReplacementsQuery) -> dict[str, Any]:
+    """Return proposed replacements of links; `waiting` ones are not tested yet, and `works` are shown to readers."""
+    stages = [ProposalStage[query.stage.upper()]] if query.stage else list(ProposalStage)
+    with context.registry.reading() as rows:
+        found = replacements.list_replacements(rows, stages, limit=query.limit, after=query.after)
+        states = urls_by_id(rows, [each.url_id for each in found])
+    proposals = [
+        {"url": each.url, "state": states[each.url_id].state.name.lower(), **replacement_json(each)} for each in found
+    ]
+    return {"replacements": proposals, "next": str(found[-1].url_id) if len(found) == query.limit else None}
+
+
+class ReplacementFields(OperationFields):
+    """Link and the address that replaces it."""
+
+    url: Url
+    address: Url
+
+
+@operation("/links/replacements", ConsoleRole.REVIEWER, status=201, state=_of_url)
+def propose_link_replacement(context: OperationContext, fields: ReplacementFields) -> dict[str, Any]:
+    """Propose another address for a dead link; it is shown once a test has found it working, or it is approved."""
+    who = open_reporter_digests(context.stores.layout).of_name(context.user.name)
+    around = proposal_context(context.registry, _UNLIMITED, context.stores.clock)
+    with context.registry.writing() as rows:
+        done = replacements.propose_replacement(rows, fields.url, fields.address, who, context.now, around)
+    stored = f"is a copy in {done.archive}" if done.archive else "is proposed"
+    return {
+        "url": fields.url,
+        "address": done.address,
+        "archive": done.archive or None,
+        "new": done.is_new,
+        "message": f"{done.address} {stored}.",
+    }
+
+
+@operation("/links/replacements/approve", ConsoleRole.CURATOR, state=_of_url)
+def approve_link_replacement(context: OperationContext, fields: ReplacementFields) -> dict[str, Any]:
+    """Show a proposed replacement without waiting for its test; refused when another address is proposed by now."""
+    around = proposal_context(context.registry, _UNLIMITED, context.stores.clock)
+    with context.registry.writing() as rows:
+        replacements.approve_replacement(rows, fields.url, fields.address, context.now, around)
+    return {"url": fields.url, "address": fields.address, "message": f"{fields.address} is shown."}
+
+
+@operation("/links/replacements/remove", ConsoleRole.CURATOR, state=_of_url)
+def remove_replacement(context: OperationContext, fields: UrlFields) -> dict[str, Any]:
+    """Remove the proposed replacement of a link."""
+    with context.registry.writing() as rows:
+        address = replacements.remove_replacement(rows, fields.url, bytes(16), context.now, limits=_UNLIMITED)
+    return {"url": fields.url, "address": address, "message": f"The proposal {address} was removed."}
