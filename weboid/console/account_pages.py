@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, AccountReader, ConsoleFrame, console_path
+from weboid.console.accounts import AccountStore
+from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, ConsoleFrame, console_path
 
 _ENTRIES = 100
 
@@ -15,7 +16,7 @@ _ENTRIES = 100
 class AccountPages:
     """Pages of accounts. Plain functions, run by Starlette in threads."""
 
-    def __init__(self, accounts: AccountReader, frame: ConsoleFrame) -> None:
+    def __init__(self, accounts: AccountStore, frame: ConsoleFrame) -> None:
         self._accounts = accounts
         self._frame = frame
 

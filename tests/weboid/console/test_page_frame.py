@@ -12,7 +12,7 @@ from core.errors import TransientError
 from tests.support.browser_screen import Screen
 from tests.support.console_server import ROLES, Console
 from tests.support.documentation_pictures import save_sheet
-from tests.support.registry_shelf import DEAD
+from tests.support.registry_shelf import DEAD, WIKI
 from tests.weboid.console.sample_collection import STORY
 from weboid.console.page_frame import next_step
 
@@ -30,7 +30,9 @@ PAGES = {
     "compare": "/captures/compare?a={newest}&b={older}",
     "links": "/links",
     "link": "/links/{link}",
+    "page-links": f"/links/page?wiki={WIKI}&title=Public+library",
     "bot": "/bot",
+    "repairs": f"/bot/repairs?wiki={WIKI}",
     "rules": "/rules",
     "settings": "/settings",
     "health": "/health",
