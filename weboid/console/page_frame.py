@@ -39,6 +39,7 @@ from playback.web.page_store import PageRecords, PageStore
 from playback.web.registry.registry_service import RegistrySource
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase
+from warc.text_index.reader import TextIndex
 
 if TYPE_CHECKING:
     from weboid.console.accounts import AccountStore
@@ -133,6 +134,7 @@ class ConsoleStores:
     decisions: DecisionStore
     levels: LevelStore
     registry: RegistrySource
+    texts: TextIndex
     clock: Clock
 
     def pages(self, user: "ConsoleUser") -> PageStore:

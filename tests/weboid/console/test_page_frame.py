@@ -25,12 +25,13 @@ PAGES = {
     "queue": "/crawl/queue?host=refuses.example",
     "log": "/crawl/log",
     "captures": "/captures",
+    "text-search": "/captures?in=text&q=all",
     "versions": f"/captures/url?url={STORY}",
     "capture": "/captures/{newest}",
     "compare": "/captures/compare?a={newest}&b={older}",
     "links": "/links",
     "link": "/links/{link}",
-    "page-links": f"/links/page?wiki={WIKI}&title=Public+library",
+    "page-links": f"/links/page?wiki={WIKI}&title=Steam+engine",
     "bot": "/bot",
     "repairs": f"/bot/repairs?wiki={WIKI}",
     "rules": "/rules",
@@ -59,6 +60,8 @@ async def test_axe_finds_nothing_on_any_page(
     for name, path in addresses(console).items():
         await console.show(screen, f"/de/console{path}" if dark else path, size=size, dark=dark)
         found[name] = await screen.findings()
+        if await screen.value("!!document.querySelector('.said.bad')"):
+            found[name].append("not found")
         if await screen.value("document.documentElement.scrollWidth > innerWidth"):
             found[name].append("wider than the window")
         if await screen.value("'pwned' in window"):
