@@ -296,6 +296,8 @@ def change_sheet(
 
     Raises ConfigError for unknown or unsuitable settings, or a stored sheet that cannot be read.
     """
+    from core.config.sheets import parse_sheet
+
     text = frontier.orders(SHEET_ORDER).get(prefix)
     before = parse_live_sheet(prefix, text).changes() if text else {}
     groups = {*before, *changes}

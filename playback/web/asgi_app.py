@@ -38,6 +38,7 @@ from playback.web.page_renderer import (
     security_headers,
 )
 from playback.web.page_request import url_of
+from playback.web.page_saves import SaveOptions, SavePages, save_addresses
 from playback.web.page_search import PageSearch
 from playback.web.page_store import PageRecords, PageStore
 from playback.web.rate_limits import RateLimiter, RateLimitPolicy, load_limits
@@ -115,6 +116,7 @@ class WebOptions:
     access: RateLimitPolicy = field(default_factory=RateLimitPolicy)
     crawler: Crawler = NOBODY
     show_logins: bool = False  # show captures made with a login to all readers
+    saves: SaveOptions | None = None  # pages that readers save; None: they may not
 
 
 DEFAULTS: Final = WebOptions()
@@ -156,6 +158,7 @@ def create_app(
             representation_of=RepresentationReader(records).of,
             say_address=report_addresses(registry, origin or ""),
             links_address=links_addresses(registry),
+            save_address=save_addresses(around.saves),
             mount_links=lambda: [link for each, links in mounts if (link := each.navigation_link(links))],
         ),
         offers=offers,
@@ -190,6 +193,7 @@ def create_app(
             Route("/url/{rest:path}", costly(history.captures)),
             Route("/changes/{rest:path}", comparing(history.changes)),
             *(full_routes(around.full, means) if around.full else ()),
+            *(SavePages(around.saves, around.access, means).routes() if around.saves else ()),
             *machines.routes(costly),
             *(registry_routes(registry, database, means) if registry else ()),
             *(route for each, links in mounts for route in each.routes(links, means)),

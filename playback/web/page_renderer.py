@@ -217,7 +217,7 @@ class PageRenderer:
             weekdays=i18n.weekdays,
             language_in=i18n.language_in,
             rough=rough_distance,
-            **names,
+            **{"save_address": lambda _url="": "", **names},
         )
         environment.filters.update(
             when=i18n.when,

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, TypeVar
 
-from core.captures import ArtifactKind, parse_artifact_uri
+from core.captures import ArtifactKind, artifact_uri, parse_artifact_uri
 from core.errors import BadUrlError, PermanentError
 from core.media_types import DOWNLOAD_TYPES, PDF, READ_TYPES
 from core.page_classes import GOOD, QUALITY_SQL, WITHHELD, class_rank, is_usable, withheld_sql
@@ -153,6 +153,7 @@ class CaptureMoment:
     page: PageFacts
     device: str = ""
     language: str = ""
+    text_digest: str = ""  # of its visible text; empty: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,15 +305,29 @@ class PageStore:
         )
         facts = [page_facts(row) for row in rows]
         taken_down = {} if self._permits is None else self._permits.pages(facts)
+        digests = self._text_digests(values["url"]) | self._text_digests(values["twin"])
+        if self._permits is not None and digests:
+            digests = {key: digests[key] for key in digests.keys() - self._permits.embedded(list(digests)).keys()}
         moments = []
         for row, page in zip(rows, facts, strict=True):
             takedown = taken_down.get(page.page_id)
             if takedown is None:
-                shown = bool(row["offered"]), page, row["device"], row["language"]
+                digest = digests.get(page.page_id, "")
+                shown = bool(row["offered"]), page, row["device"], row["language"], digest
                 moments.append(CaptureMoment(row["timestamp"], *shown))
             elif takedown.effect is TakedownEffect.BLOCK:  # without a copy; hidden ones not at all
                 moments.append(CaptureMoment(row["timestamp"], is_offered=False, page=page))
         return tuple(moments)
+
+    def _text_digests(self, url: str) -> dict[str, str]:
+        """Return the digests of the visible texts of the newest captures of exactly that URL, by page."""
+        uri = artifact_uri(ArtifactKind.TEXT, url)
+        rows = self._database.rows(
+            f"SELECT page_id, digest FROM captures WHERE {self._database.has_key} AND url = :uri"  # noqa: S608 ours
+            " AND page_id IS NOT NULL ORDER BY captured_ms DESC LIMIT :limit",
+            {**key_values(replay_key(uri)), "uri": uri, "limit": MOST_MOMENTS},
+        )
+        return {row["page_id"]: row["digest"] for row in rows}
 
     def days(self, url: str) -> dict[str, tuple[int, str]]:
         """Return number and newest timestamp of the captures of each day, by its eight digits, by the index alone.

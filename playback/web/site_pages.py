@@ -25,7 +25,14 @@ from playback.web.page_search import (
     parse_question,
 )
 from playback.web.page_store import CapturedPage, TimeSpan
-from playback.web.text_search import TEXT_PAGE_SIZE, TextCursor, TextSearchResult, parse_facets, parse_text_cursor
+from playback.web.text_search import (
+    TEXT_PAGE_SIZE,
+    TextCursor,
+    TextSearch,
+    TextSearchResult,
+    parse_facets,
+    parse_text_cursor,
+)
 
 ABOUT_PATH: Final = "/about-crawler"
 MORE_PARTS: Final = 3  # of the list, that are searched for changes
@@ -66,14 +73,14 @@ class PageLists:
 
     def home(self, request: Request) -> Response:
         """Return the newest pages, or search results."""
-        if (by_text := self._found_texts(request)) is not None:
+        if (by_text := find_texts(self._means.texts, request.query_params)) is not None:
             return self._means.render(
                 "search.html",
                 found=by_text,
                 question=PageSearchQuery(SearchField.TEXT, by_text.words),
                 has_texts=True,
-                older=_text_address("/", by_text, by_text.next),
-                narrowed=lambda name, value: _text_address("/", by_text, None, {name: value}),
+                older=text_address("/", by_text, by_text.next),
+                narrowed=lambda name, value: text_address("/", by_text, None, {name: value}),
             )
         texts = self._means.texts
         found = self._found(request)
@@ -89,7 +96,7 @@ class PageLists:
 
     def api(self, request: Request) -> Response:
         """Return the same as JSON; ``older`` is the address of the next part."""
-        if (by_text := self._found_texts(request)) is not None:
+        if (by_text := find_texts(self._means.texts, request.query_params)) is not None:
             return JSONResponse(texts_as_json(by_text))
         found = self._found(request)
         listed = [as_json(page) for page in found.pages]
@@ -106,18 +113,6 @@ class PageLists:
                 "has_more": found.older is not None,
             }
         )
-
-    def _found_texts(self, request: Request) -> TextSearchResult | None:
-        """Return results of the full-text search; None when something else is searched, or there is no such index."""
-        query = request.query_params
-        question = parse_question(query.get("q", ""), query.get("in", ""))
-        texts = self._means.texts
-        if texts is None or question.where is not SearchField.TEXT or not question.words or not texts.is_there():
-            return None
-        limit = query.get("limit", "")
-        size = min(max(1, int(limit)), PAGE_SIZE) if re.fullmatch("[0-9]{1,4}", limit) else TEXT_PAGE_SIZE
-        at = parse_text_cursor(query.get("before", ""))
-        return texts.find(question.words, parse_facets(dict(query)), at=at, limit=size)
 
     def feed(self, request: Request) -> Response:
         """Return the newest copies as an Atom feed (RFC 4287), ``host=`` of a site, ``changes=1`` those with news."""
@@ -232,7 +227,7 @@ def texts_as_json(found: TextSearchResult) -> dict[str, object]:
     return {
         "pages": pages,
         "page_size": TEXT_PAGE_SIZE,
-        "older": _text_address("/api/pages", found, found.next),
+        "older": text_address("/api/pages", found, found.next),
         "newer": None,
         "read_to": None,
         "has_more": found.next is not None,
@@ -242,9 +237,21 @@ def texts_as_json(found: TextSearchResult) -> dict[str, object]:
     }
 
 
-def _text_address(
+def find_texts(texts: TextSearch | None, query: Mapping[str, str]) -> TextSearchResult | None:
+    """Return results of the full-text search; None when something else is searched, or there is no such index."""
+    question = parse_question(query.get("q", ""), query.get("in", ""))
+    if texts is None or question.where is not SearchField.TEXT or not question.words or not texts.is_there():
+        return None
+    limit = query.get("limit", "")
+    size = min(max(1, int(limit)), PAGE_SIZE) if re.fullmatch("[0-9]{1,4}", limit) else TEXT_PAGE_SIZE
+    at = parse_text_cursor(query.get("before", ""))
+    return texts.find(question.words, parse_facets(dict(query)), at=at, limit=size)
+
+
+def text_address(
     path: str, found: TextSearchResult, cursor: TextCursor | None, changes: Mapping[str, str] | None = None
 ) -> str | None:
+    """Return the address of another part of the results, or of those with other facets; None without either."""
     if cursor is None and changes is None:
         return None
     values = {"q": found.words, "in": "text", **asdict(found.facets), **(changes or {})}

@@ -33,6 +33,7 @@ class CalendarDay:
     captures: int
     offered: int
     timestamp: str  # of the newest capture of the day; empty without one
+    changed: int = 0  # captures whose text differs from the capture before
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,22 @@ class CalendarMonth:
 
 
 @dataclass(frozen=True, slots=True)
+class TimelineBar:
+    """Bar of a month: heights of its captures, and of those whose text changed, in per cent of the highest bar."""
+
+    number: int  # of the month
+    height: float
+    changed: float
+
+
+@dataclass(frozen=True, slots=True)
 class CalendarYear:
-    """Year with its number of captures."""
+    """Year with its number of captures, and a bar for each month that has some."""
 
     number: int
     captures: int
+    changed: int = 0  # captures whose text differs from the capture before
+    bars: tuple[TimelineBar, ...] = ()
 
 
 class CaptureCalendar:
@@ -64,9 +76,13 @@ class CaptureCalendar:
     def __init__(self, moments: Iterable[CaptureMoment]) -> None:
         self._captures: Counter[str] = Counter()
         self._offered: Counter[str] = Counter()
+        self._changed: Counter[str] = Counter()
         self._newest: dict[str, str] = {}
-        for moment in moments:
+        before = ""
+        for moment in sorted(moments, key=lambda each: each.timestamp):
             day = moment.timestamp[:8]
+            self._changed[day] += bool(before and moment.text_digest) and moment.text_digest != before
+            before = moment.text_digest or before
             self._captures[day] += 1
             self._offered[day] += moment.is_offered
             self._newest[day] = max(moment.timestamp, self._newest.get(day, ""))
@@ -86,13 +102,25 @@ class CaptureCalendar:
 
     def years(self) -> tuple[CalendarYear, ...]:
         """Return the years from first to last, oldest first; of more than 100 only those with captures."""
-        counts: Counter[int] = Counter()
+        months: Counter[str] = Counter()
+        changes: Counter[str] = Counter()
         for day, count in self._captures.items():
-            counts[int(day[:4])] += count
-        if not counts:
+            months[day[:6]] += count
+            changes[day[:6]] += self._changed[day]
+        if not months:
             return ()
-        between = range(min(counts), max(counts) + 1)
-        return tuple(CalendarYear(each, counts[each]) for each in (between if len(between) <= 100 else sorted(counts)))
+        scale = 100 / max(months.values())
+        bars: dict[int, list[TimelineBar]] = {}
+        for month in sorted(months):
+            # A single capture beside thousands is still seen.
+            height, changed = (count and max(count * scale, 6) for count in (months[month], changes[month]))
+            bars.setdefault(int(month[:4]), []).append(TimelineBar(int(month[4:]), height, min(changed, height)))
+        between = range(min(bars), max(bars) + 1)
+        years = []
+        for year in between if len(between) <= 100 else sorted(bars):
+            total, changed = (sum(each[f"{year:04}{month:02}"] for month in range(1, 13)) for each in (months, changes))
+            years.append(CalendarYear(year, total, changed, tuple(bars.get(year, ()))))
+        return tuple(years)
 
     def months(self, year: int, *, first_weekday: int) -> tuple[CalendarMonth, ...]:
         """Return the months of a year, in weeks that begin with that day (0: Monday)."""
@@ -109,9 +137,8 @@ class CaptureCalendar:
 
     def _day(self, year: int, month: int, number: int) -> CalendarDay:
         name = f"{year:04}{month:02}{number:02}"
-        return CalendarDay(
-            date(year, month, number), self._captures[name], self._offered[name], self._newest.get(name, "")
-        )
+        counts = self._captures[name], self._offered[name]
+        return CalendarDay(date(year, month, number), *counts, self._newest.get(name, ""), self._changed[name])
 
 
 def span_of(period: str) -> TimeSpan | None:

@@ -1,19 +1,23 @@
-"""Queue status of URLs without a copy, as readers see it; read-only, with one or two look-ups per URL."""
+"""Queue status of URLs without a copy, as readers see it, with one or two look-ups per URL; pages that they save."""
 
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import BadUrlError, TransientError, UnavailableError
 from core.layout import Layout
 from core.url_patterns import pattern_target
-from core.urls import fetch_key, has_one_spelling
-from crawler.frontier.base import POLICY_ORDER, Frontier, ItemRecord, ItemState
+from core.urls import fetch_key, has_one_spelling, host_of
+from crawler.frontier.base import POLICY_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.policy.policy_entries import PolicyEntries, PolicyEntry, PolicyKind, read_entries
+from links.feedback.replacements import AddressRefusal, refusal_of, refused_address_error
+from links.url_parts import url_parts_of
+from net.address_policy import EgressPolicy
+from net.connect_errors import BlockedHostError, BlockedPortError
 from playback.web.copy_lookup import FailedAttempt, UrlQueueState, UrlQueueStatus
 
 _PRIVATE = frozenset({*PolicyKind, "list"})
@@ -50,12 +54,7 @@ class ReaderQueueStatus:
         now = self.clock.now()
         try:
             with self._lock:
-                is_there = self.settings.frontier.url or self.layout.frontier_db.exists()
-                if self._frontier is None and is_there:
-                    self._frontier = open_frontier(
-                        self.layout, self.settings.frontier, self.settings.politeness, server_time=self.server_time
-                    )
-                frontier = self._frontier
+                frontier = self._opened()
                 if frontier is None or not keys:
                     return {}
                 records = frontier.find_all(list(keys.values()))
@@ -80,6 +79,43 @@ class ReaderQueueStatus:
             return statuses
         except UnavailableError as error:
             raise TransientError(str(error)) from error
+
+    def check(self, url: str) -> None:
+        """Raise RefusedAddressError when the fetch key is not on the public web: by its host, port and `[egress]`.
+
+        The proxy checks the addresses of names when the page is visited.
+        """
+        reason = refusal_of(url)
+        policy, host, port = EgressPolicy(self.settings.egress), host_of(url), url_parts_of(url).port or None
+        known = policy.known_addresses(host, port or 0)
+        if known is not None and reason is not AddressRefusal.TOO_LONG:
+            reason = AddressRefusal.PRIVATE if any(policy.against(host, each) for each in known[0]) else None
+        try:
+            policy.check_target(host, port)
+        except BlockedHostError:
+            reason = AddressRefusal.PRIVATE
+        except BlockedPortError:
+            reason = AddressRefusal.PORT
+        if reason is not None:
+            raise refused_address_error(url, reason)
+
+    def save(self, url: str, *, again: timedelta) -> None:
+        """Queue a fetch key in the first lane, unless it ended less than `again` ago; TransientError: not now."""
+        try:
+            with self._lock:
+                frontier = self._opened(make=True)
+                assert frontier is not None
+                frontier.add([NewItem(url, Lane.NOW)], now=self.clock.now(), again=again)
+        except UnavailableError as error:
+            raise TransientError(str(error)) from error
+
+    def _opened(self, *, make: bool = False) -> Frontier | None:
+        """Return the frontier, opened when it exists or to `make` it."""
+        if self._frontier is None and (make or self.settings.frontier.url or self.layout.frontier_db.exists()):
+            self._frontier = open_frontier(
+                self.layout, self.settings.frontier, self.settings.politeness, server_time=self.server_time
+            )
+        return self._frontier
 
     def close(self) -> None:
         """Close the frontier."""

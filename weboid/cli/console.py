@@ -14,11 +14,10 @@ from core.layout import Layout
 from crawler.status.status_server import parse_listen_address
 from weboid.app.operator_identity import known_operator
 from weboid.app.text_table import table, width
-from weboid.cli.support.child_commands import ManagedProcess, ProcessExit, ProcessOutput, ProcessSupervisor
+from weboid.cli.support.child_commands import queue_worker, running_children
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import COMMANDS, LazyGroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, CommandOutput
-from weboid.cli.support.run_options import WEBOID
 from weboid.cli.support.stores import make_collection
 
 _CLOCK = SystemClock()
@@ -46,10 +45,7 @@ def console_command(
     if not where.is_shared:
         asyncio.run(make_collection(root))
     operator = known_operator(root)
-    parts = []
-    if worker and not where.is_shared:
-        command = (*WEBOID, "archive", "--stay", "--collection", str(root), "--profile", where.profile)
-        parts.append(ManagedProcess("worker", command))
+    parts = [queue_worker(root, where.profile)] if worker and not where.is_shared else []
     with open_stores(where.layout, where.settings, clock=_CLOCK, database_url=where.settings.index.url) as (
         stores,
         accounts,
@@ -62,10 +58,7 @@ def console_command(
                 click.echo(f"First sign-in, within half an hour: {address}/enter?key={key}")
 
         async def run() -> None:
-            stopping = asyncio.Event()
-            supervisor = ProcessSupervisor(parts, clock=_CLOCK, report=_report)
-            working = asyncio.create_task(supervisor.run(stopping))
-            try:
+            async with running_children(parts, _CLOCK):
                 await serve_console(
                     stores,
                     accounts,
@@ -74,20 +67,9 @@ def console_command(
                     titles=(operator.name or "", front),
                     on_ready=ready,
                 )
-            finally:
-                stopping.set()
-                await working
 
         with suppress(KeyboardInterrupt):
             asyncio.run(run())
-
-
-def _report(event: ProcessOutput | ProcessExit) -> None:
-    """Print what the worker prints, and its end."""
-    if isinstance(event, ProcessOutput):
-        click.echo(f"{event.part}: {event.line}", err=True)
-    else:
-        click.echo(f"{event.part} ended with {event.code}; it is started again in {event.again_s:.0f} s.", err=True)
 
 
 @cli_command("user")

@@ -27,6 +27,7 @@ from playback.web.asgi_app import WebOptions
 from playback.web.client_address import ClientAddresses, parse_networks
 from playback.web.i18n import SOURCE
 from playback.web.machine_api import MachineAccess, SearchIndexing
+from playback.web.page_saves import SAVES_PER_ADDRESS, SAVES_PER_DAY, SaveOptions
 from playback.web.rate_limits import RateLimitPolicy, SharedBuckets, read_token
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource, ReportOptions
 from playback.web.site_pages import Crawler
@@ -35,10 +36,11 @@ from qa.web.review import ReviewerRules
 from warc.index.database import covered_by_file, unindexed_warcs
 from warc.rebuild import upgrade_index
 from weboid.app.malware_scanner import find_clamd, scan_command, scan_environment
-from weboid.app.operator_identity import known_operator
+from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
+from weboid.cli.support.child_commands import queue_worker, running_children
 from weboid.cli.support.commands import cli_command, option
-from weboid.cli.support.options import FRONTIER, with_frontier
+from weboid.cli.support.options import FRONTIER, PROFILE, with_frontier
 from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -167,6 +169,19 @@ def command(
         type=click.IntRange(min=0),
         default=LinksSettings().reports_per_day,
     ),
+    save: bool = option("Readers may save pages, at /save: they are queued before all others."),
+    saves_per_address: int = option(
+        "Pages that an IP address may save a day.", type=click.IntRange(min=1), default=SAVES_PER_ADDRESS
+    ),
+    saves_per_day: int = option(
+        "Pages that all readers together may save a day.", type=click.IntRange(min=1), default=SAVES_PER_DAY
+    ),
+    save_worker: bool = option(
+        "Visit the saved pages here, unless another run writes the collection.",
+        "--save-worker/--no-save-worker",
+        default=True,
+    ),
+    profile: str = PROFILE,
     scan: bool = SCAN,
     no_replay: bool = option("Start no replay: another one serves the copies."),
     console: str = option(
@@ -179,16 +194,23 @@ def command(
     content never shares one with these pages. Works while the collection is being written. Ctrl-C
     ends it. A link registry, when the collection has one, is shown at /links
     (docs/reference/registry-api.md), and the results of checks at /quality (docs/how-to/quality.md).
+    With --save readers may save pages (docs/how-to/save-pages.md).
     """
     host, port = _address(listen, host, port)
     layout = read_collection(stores.root)
     if not stores.database_url:
         _require_index(layout)
     operator = known_operator(stores.root)
-    settings = with_frontier(Settings(), frontier_url)
+    settings = with_frontier(collection_settings(profile, stores.root) if save else Settings(), frontier_url)
     shared = None  # rate limit counters that the fronts of one Redis frontier share
     if settings.frontier.url:
         shared = SharedBuckets(parse_redis_url(settings.frontier.url, RedisUse.FRONTIER))
+    workers_of_saves = []
+    if save and not settings.frontier.url:
+        if not os.access(layout.databases, os.W_OK):
+            raise ConfigError(f"--save needs the right to write to {layout.databases}, where the queue is.")
+        if save_worker and not console:  # which has its own
+            workers_of_saves = [queue_worker(stores.root, profile)]
     origins = None
     if origin or replay_origin or no_replay:
         check_origins(origin, replay_origin)
@@ -212,38 +234,44 @@ def command(
             closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
             closing(RegistrySource(layout, stores.database_url)) as registry,
             run_scanner(stores.root, stores.database_url) if scan else nullcontext(),
-            run_companion((*WEBOID, "console", f"--collection={stores.root}", f"--listen={console}"))
+            run_companion(
+                (*WEBOID, "console", f"--collection={stores.root}", f"--profile={profile}", f"--listen={console}")
+            )
             if console
             else nullcontext(),
         ):
-            asyncio.run(
-                serve(
-                    layout,
-                    host=host,
-                    port=port,
-                    replay_port=replay_port_for(port, replay_port),
-                    on_ready=click.echo,
-                    index_url=stores.database_url,
-                    origins=origins,
-                    with_replay=not no_replay,
-                    captures_index=captures_index,
-                    unscanned=UnscannedPolicy(unscanned),
-                    workers=workers,
-                    full=full_origin or (LOCAL if full else ""),
-                    window_days=window_days,
-                    fonts=fonts,
-                    options=WebOptions(
-                        status=status,
-                        language=language,
-                        openness=MachineAccess(SearchIndexing(indexing), cdx_hosts=cdx_hosts),
-                        links=LinkRegistry(registry, access, reports, layout),
-                        mounts=[QualityContext(layout, reviewer_rules)],
-                        access=access,
-                        crawler=Crawler(operator.contact, operator.addresses, operator.name),
-                        show_logins=show_logins,
-                    ),
-                )
-            )
+
+            async def run() -> None:
+                async with running_children(workers_of_saves, SystemClock(), scan_environment(stores.database_url)):
+                    await serve(
+                        layout,
+                        host=host,
+                        port=port,
+                        replay_port=replay_port_for(port, replay_port),
+                        on_ready=click.echo,
+                        index_url=stores.database_url,
+                        origins=origins,
+                        with_replay=not no_replay,
+                        captures_index=captures_index,
+                        unscanned=UnscannedPolicy(unscanned),
+                        workers=workers,
+                        full=full_origin or (LOCAL if full else ""),
+                        window_days=window_days,
+                        fonts=fonts,
+                        options=WebOptions(
+                            status=status,
+                            language=language,
+                            openness=MachineAccess(SearchIndexing(indexing), cdx_hosts=cdx_hosts),
+                            links=LinkRegistry(registry, access, reports, layout),
+                            mounts=[QualityContext(layout, reviewer_rules)],
+                            access=access,
+                            crawler=Crawler(operator.contact, operator.addresses, operator.name),
+                            show_logins=show_logins,
+                            saves=SaveOptions(status, saves_per_address, saves_per_day) if save else None,
+                        ),
+                    )
+
+            asyncio.run(run())
     except KeyboardInterrupt:
         return
 

@@ -22,7 +22,8 @@ from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownSubject, list_takedowns
 from weboid.app.collection_config import config_faults, read_config
 from weboid.app.setup_check import check_setup
-from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, AccountReader, ConsoleFrame, ConsoleStores, console_path
+from weboid.console.accounts import AccountStore
+from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, ConsoleFrame, ConsoleStores, console_path
 
 ROWS_SHOWN = 200
 _PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
@@ -155,7 +156,7 @@ _ENTRIES = 100
 class AccountPages:
     """Pages of accounts. Plain functions, run by Starlette in threads."""
 
-    def __init__(self, accounts: AccountReader, frame: ConsoleFrame) -> None:
+    def __init__(self, accounts: AccountStore, frame: ConsoleFrame) -> None:
         self._accounts = accounts
         self._frame = frame
 

@@ -26,7 +26,9 @@ from playback.web.page_renderer import reader_path
 from playback.web.page_request import moment_of
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
 from playback.web.page_store import CapturedPage, TimeSpan
+from playback.web.site_pages import find_texts, text_address
 from playback.web.text_diff import compare_texts
+from playback.web.text_search import TextSearch
 from playback.web.url_history import CAPTURES_SHOWN, CaptureCalendar, list_captures, span_of
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
 from weboid.console.page_frame import (
@@ -96,6 +98,21 @@ class CapturePages:
         """Return the newest captures, or those that match."""
         asked, pages = request.query_params, self._stores.pages(request.state.user)
         question = parse_question(asked.get("q", ""), asked.get("in", ""))
+        texts = TextSearch(self._stores.texts, pages)
+        if (by_text := find_texts(texts, asked)) is not None:
+            path = console_path("captures")
+            return self._frame(
+                "captures.html",
+                request,
+                section="captures",
+                question=question,
+                has_texts=True,
+                found=by_text,
+                entries=[(each.page, each.snippet, each.language) for each in by_text.results],
+                narrowed=lambda name, value: text_address(path, by_text, None, {name: value}),
+                older=text_address(path, by_text, by_text.next),
+                newer="",
+            )
         search = PageSearch(self._stores.database, pages)
         before, after = (parse_cursor(asked.get(name, "")) for name in ("before", "after"))
         found = search.find(question, before=before, after=after)
@@ -105,7 +122,9 @@ class CapturePages:
             request,
             section="captures",
             question=question,
-            found=found,
+            has_texts=texts.is_there(),
+            found=None,
+            entries=[(page, (), "") for page in found.pages],
             older=address(before=str(found.older)) if found.older else "",
             newer=address(after=str(found.newer)) if found.newer else "",
         )

@@ -1,4 +1,4 @@
-"""Console pages of cited links and of the bot: links by state and host, one link with its history, proposals, edits."""
+"""Console pages of cited links: by state, host and citing page, one link with its history, reports, proposals."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,28 +12,28 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from core.errors import BadUrlError, ConfigError
+from core.errors import BadUrlError, InputError
 from core.urls import fetch_key, identity_key
 from links.check_history import date_of, day_of, unpack_history
 from links.check_result import words_of
 from links.feedback.replacements import ProposalStage
-from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, newest_edits
-from links.registry.lookups import EVERY_STATE, list_urls, url_facts, uses_anywhere
+from links.feedback.reports import list_reports
+from links.registry.bot_edits import BotEdit, EditState, newest_edits
+from links.registry.lookups import EVERY_STATE, list_urls, page_facts, pages_by_title, url_facts, uses_anywhere
 from links.registry.pages import find_pages
 from links.registry.schema import replacements
 from links.registry.urls import UrlRow, find_urls, latest_observations, urls_by_id
-from links.registry.wikis import all_wikis
+from links.registry.wikis import all_wikis, known_wiki, parse_wiki
 from links.states import LinkState
 from playback.web.i18n import noop, translate
 from playback.web.registry.registry_service import NoRegistryError
 from playback.web.text_diff import TextDifference, compare_texts
-from weboid.app.wiki_clients import settings_of_wiki
 from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path
 
 LISTED = 100
 USES_SHOWN = 50
 PROPOSALS_SHOWN = 50
-EDITS_SHOWN = 50
+_PAGE_LINKS = 1_000
 LINK_STATES = {
     LinkState.ALIVE: ("good", noop("Works")),
     LinkState.DYING: ("fair", noop("Failing")),
@@ -123,7 +123,7 @@ def edit_lines(
 
 
 class LinkPages:
-    """Pages of links and of the bot. Plain functions, run by Starlette in threads."""
+    """Pages of links. Plain functions, run by Starlette in threads."""
 
     def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
         self._stores = stores
@@ -134,7 +134,7 @@ class LinkPages:
         return [
             Route(f"{CONSOLE_PATH}/links", self.links),
             Route(f"{CONSOLE_PATH}/links/{{number:int}}", self.link),
-            Route(f"{CONSOLE_PATH}/bot", self.bot),
+            Route(f"{CONSOLE_PATH}/links/page", self.page),
         ]
 
     def links(self, request: Request) -> Response:
@@ -142,8 +142,9 @@ class LinkPages:
         asked = request.query_params
         words, state, after = asked.get("q", "").strip()[:20_000], asked.get("state", ""), asked.get("after", "")
         start = int(after) if after.isascii() and after.isdecimal() and len(after) < 18 else 0
+        is_search = bool(words or state or start)
         chosen = LinkState[state] if state in LinkState.__members__ else None
-        with self._reading() as reader:
+        with reading_registry(self._stores) as reader:
             if "/" in words:
                 rows = self._found(reader, words)
             else:
@@ -159,13 +160,14 @@ class LinkPages:
             states=[(each.name, translate(name)) for each, (_, name) in LINK_STATES.items()],
             lines=[link_line(row) for row in rows[:LISTED]],
             more=more,
-            proposals=self._proposals() if not (words or state or start) else [],
+            proposals=[] if is_search else self._proposals(),
+            reports=[] if is_search else self._reports(),
         )
 
     def link(self, request: Request) -> Response:
         """Return all that is known of one link."""
         number, now = request.path_params["number"], self._stores.clock.now()
-        with self._reading() as reader:
+        with reading_registry(self._stores) as reader:
             facts = url_facts(reader, [number], day=day_of(now)).get(number) if number < 1 << 62 else None
             if facts is None:
                 raise HTTPException(404)
@@ -191,32 +193,20 @@ class LinkPages:
             stage=(stage[0], translate(stage[1])) if stage else None,
         )
 
-    def bot(self, request: Request) -> Response:
-        """Return wikis with their switch, and edits with their differences."""
-        asked = request.query_params
-        wanted, wiki = asked.get("state", ""), asked.get("wiki", "")
-        states = [EditState[wanted]] if wanted in EditState.__members__ else list(EDIT_STATES)
-        wikis = []
-        with self._reading() as reader:
-            for each in all_wikis(reader):
-                counts = count_edits(reader, each.id, EditKind.PAGE)
-                try:
-                    is_on: bool | None = settings_of_wiki(each).bot.enabled
-                except ConfigError:
-                    is_on = None
-                wikis.append((str(each.name), is_on, counts))
-            edits = edit_lines(reader, states, limit=EDITS_SHOWN, wiki=wiki, with_changes=True)
-        return self._frame(
-            "bot.html",
-            request,
-            section="bot",
-            wikis=wikis,
-            edits=edits,
-            wiki=wiki,
-            state=wanted,
-            states=[(each.name, translate(name)) for each, (_, name) in EDIT_STATES.items()],
-            EditState=EditState,
-        )
+    def page(self, request: Request) -> Response:
+        """Return the links of a wiki's page with their states."""
+        wiki, title = (request.query_params.get(name, "") for name in ("wiki", "title"))
+        with reading_registry(self._stores) as reader:
+            try:
+                found = known_wiki(reader, parse_wiki(wiki))
+            except InputError:
+                raise HTTPException(404) from None
+            page = pages_by_title(reader, found.id, [title]).get(title)
+            if page is None:
+                raise HTTPException(404)
+            facts = page_facts(reader, found.id, [page.page_id], day=day_of(self._stores.clock.now()))[page.page_id]
+        lines = [link_line(each.facts.row) for each in facts.links[:_PAGE_LINKS]]
+        return self._frame("page_links.html", request, section="links", wiki=wiki, title=page.title, lines=lines)
 
     def _found(self, reader: Any, words: str) -> list[UrlRow]:
         spelled = words if "://" in words else f"https://{words}"
@@ -225,6 +215,16 @@ class LinkPages:
         except BadUrlError:
             return []
         return list(find_urls(reader, [identity]).values())
+
+    def _reports(self) -> list[tuple[str, str, str, datetime, str]]:
+        """Return URL, class and name of its state, time and end of readers' newest reports."""
+        with self._stores.registry.store().reading() as rows:
+            found = list_reports(rows, day_of(self._stores.clock.now()), limit=PROPOSALS_SHOWN)
+        return [
+            (each.url, mark, translate(name), datetime.fromtimestamp(each.moment, UTC), str(date_of(each.expires_day)))
+            for each in found
+            for mark, name in [LINK_STATES[each.state]]
+        ]
 
     def _proposals(self) -> list[tuple[LinkLine, str, str, str]]:
         """Return link, proposed address, class and name of its stage, waiting ones first."""
@@ -240,10 +240,12 @@ class LinkPages:
             if each.url_id in rows
         ]
 
-    @contextmanager
-    def _reading(self) -> Iterator[Any]:
-        try:
-            with self._stores.registry.store().snapshot() as reader:
-                yield reader
-        except NoRegistryError:
-            raise HTTPException(404) from None
+
+@contextmanager
+def reading_registry(stores: ConsoleStores) -> Iterator[Any]:
+    """Yield a snapshot of the registry; HTTPException 404: there is none."""
+    try:
+        with stores.registry.store().snapshot() as reader:
+            yield reader
+    except NoRegistryError:
+        raise HTTPException(404) from None

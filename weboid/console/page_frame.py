@@ -6,11 +6,11 @@ whose message is in `DONE`, or answers with `ConsoleFrame.problem`.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlencode
 
 from starlette.applications import Starlette
@@ -39,7 +39,11 @@ from playback.web.page_store import PageRecords, PageStore
 from playback.web.registry.registry_service import RegistrySource
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase
+from warc.text_index.reader import TextIndex
 from weboid.console.background_tasks import BackgroundTasks
+
+if TYPE_CHECKING:
+    from weboid.console.accounts import AccountStore
 
 HERE = Path(__file__).parent
 CONSOLE_PATH = "/console"
@@ -118,22 +122,6 @@ class ConsoleUser(Protocol):
         ...
 
 
-class AccountReader(Protocol):
-    """Accounts of the console, as pages show them."""
-
-    def users(self) -> Sequence[Any]:
-        """Return the accounts: name, role, is_external, added."""
-        ...
-
-    def tokens(self) -> Sequence[Mapping[str, Any]]:
-        """Return API tokens: id, name, owner, role, scopes, and added, expires and used in seconds since 1970."""
-        ...
-
-    def log_entries(self, *, before: int | None = None, limit: int = 50) -> Sequence[Mapping[str, Any]]:
-        """Return lines of the audit log, newest first: id, moment in seconds, actor, operation, fields, outcome."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ConsoleStores:
     """Stores of a collection that the pages read. Thread-safe."""
@@ -147,6 +135,7 @@ class ConsoleStores:
     decisions: DecisionStore
     levels: LevelStore
     registry: RegistrySource
+    texts: TextIndex
     clock: Clock
     tasks: BackgroundTasks
 
@@ -207,9 +196,10 @@ class ConsoleFrame:
         return self("problem.html", request, code, section=None, error=text, back=back or console_path())
 
 
-def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: AccountReader) -> Starlette:
+def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: "AccountStore") -> Starlette:
     """Create the application of all pages below `CONSOLE_PATH`, with their style sheets and scripts at ``/static``."""
     from weboid.console.admin_pages import AccountPages, RulePages
+    from weboid.console.bot_pages import BotPages
     from weboid.console.capture_pages import CapturePages
     from weboid.console.crawl_pages import CrawlPages
     from weboid.console.link_pages import LinkPages
@@ -223,7 +213,7 @@ def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: AccountReade
 
     kinds = (CrawlPages, CapturePages, LinkPages, RulePages)
     routes = [route for each in kinds for route in each(stores, frame).routes()]
-    routes += AccountPages(accounts, frame).routes()
+    routes += BotPages(stores, frame, accounts).routes() + AccountPages(accounts, frame).routes()
     static = StaticFiles(directory=READER_FOLDER / "static", packages=[("weboid.console", "static")])
     return Starlette(
         routes=[*routes, Mount("/static", static)],
@@ -286,7 +276,16 @@ DONE = {
     "set_level": noop("The level has been set."),
     "mark_links": noop("The links have been marked."),
     "remove_replacement": noop("The proposal has been removed."),
+    "check_links": noop("The links are checked next."),
+    "remove_marks": noop("The marks have been removed."),
+    "report_links": noop("Reported as reachable."),
+    "withdraw_link_reports": noop("The reports have been removed."),
+    "propose_link_replacement": noop("The replacement has been proposed. It is tested before it is shown."),
+    "approve_link_replacement": noop("The replacement is shown."),
     "set_bot": noop("The bot has been switched."),
+    "switch_bot": noop("The bot has been switched."),
+    "approve_repair": noop("The page has been edited."),
+    "skip_repair": noop("The page is left as it is until it changes."),
     "review_edit": noop("The review has been stored."),
     "set_user": noop("The account has been stored."),
     "remove_user": noop("The account has been removed."),

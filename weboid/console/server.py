@@ -43,6 +43,7 @@ from playback.web.rate_limits import ReaderRates, RequestThrottle, TokenRate
 from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database
+from warc.text_index.reader import open_text_index
 from weboid.app.collection_config import read_config
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
 from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem
@@ -81,6 +82,7 @@ def open_stores(
         database = stack.enter_context(closing(open_database(layout, database_url)))
         decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
         registry = stack.enter_context(closing(RegistrySource(layout, database_url)))
+        texts = stack.enter_context(closing(open_text_index(layout, database_url)))
         accounts = stack.enter_context(closing(AccountStore(layout.console_db, clock)))
         status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
         shared = {"WEBOID_DATABASE": database_url, "WEBOID_FRONTIER": settings.frontier.url}
@@ -98,6 +100,7 @@ def open_stores(
                 decisions=decisions,
                 levels=LevelStore(decisions),
                 registry=registry,
+                texts=texts,
                 clock=clock,
                 tasks=tasks,
             ),

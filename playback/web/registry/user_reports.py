@@ -211,7 +211,7 @@ _LONGEST = 4_000  # characters of an address in a field
 # Browsers then send Origin and Referer with our own forms, and none to other sites.
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 
-_REFUSED = {
+REFUSED_ADDRESSES = {
     AddressRefusal.SAME: noop("This is the same address."),
     AddressRefusal.TOO_LONG: noop("The address is too long."),
     AddressRefusal.PRIVATE: noop("The address is not on the public web."),
@@ -365,7 +365,7 @@ class ReportPages:
             case ProposalTakenError():
                 code, text = 409, translate(_TAKEN)
             case RefusedAddressError():
-                text = translate(_REFUSED[error.reason])
+                text = translate(REFUSED_ADDRESSES[error.reason])
             case CopyLockedError():
                 code, text = 409, translate(_LOCKED)
             case BadUrlError():

@@ -128,7 +128,7 @@ async def test_the_calendar_can_be_walked_and_skipped(reading: Served, screen: S
     skip = await screen.value("document.querySelector('a.inline').getAttribute('href')")
 
     assert labels == [
-        "1 March 2026: 1 capture", "10 April 2026: 1 capture", "11 April 2026: 1 capture, no copy",
+        "1 March 2026: 1 capture", "10 April 2026: 1 capture, text changed", "11 April 2026: 1 capture, no copy",
     ]  # fmt: skip
     assert await screen.value(f"!!document.querySelector({skip!r})")
 

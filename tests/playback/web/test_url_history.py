@@ -71,6 +71,31 @@ def test_a_calendar_holds_every_capture_once(moments: list[CaptureMoment], first
     assert offered == sum(each.is_offered for each in moments)
 
 
+def test_a_timeline_counts_captures_and_changes_of_each_month(collection: CollectionBuilder) -> None:
+    """The highest bar is a hundred per cent; captures without a text are no change, and hidden ones do not count."""
+    texts = [(-40, "a"), (-39, "a"), (-38, "b"), (0, None), (1, "b"), (2, "c"), (3, "secret"), (4, "c"), (400, "d")]
+    for days, text in texts:
+        collection.page("https://a.example/", "<p>x</p>", at=NOW + timedelta(days=days), text=text)
+    hidden = timestamp14(NOW + timedelta(days=3))
+    with contextlib.closing(open_decisions(collection.layout)) as decisions:
+        takedowns.add_takedowns(
+            decisions, [Takedown(0, TakedownKind.CAPTURE, "https://a.example/", hidden, TakedownEffect.HIDE)]
+        )
+    with serving(collection) as served:
+        text = served.get("/url/https://a.example/").text
+    years = re.findall(r'<a href="/url/(\d{4})/.*?</a>', text, re.DOTALL)
+    bars = re.findall(r'<rect (class="changed" )?x="(\d+)" y="[\d.]+" width="6" height="([\d.]+)"', text)
+
+    assert years[:2] == ["2026", "2027"]
+    assert [(bool(mark), x, height) for mark, x, height in bars] == [
+        (False, "1", "75.0"), (True, "1", "25.0"), (False, "17", "100.0"), (True, "17", "25.0"),
+        (False, "25", "25.0"), (True, "25", "25.0"),
+    ]  # fmt: skip
+    assert "7 captures 2 changes" in visible(text)
+    assert "3 March 2026: 1 capture, text changed" not in text  # another year's calendar is shown
+    assert "first on 20 January 2026" in visible(text)
+
+
 @given(st.text("0123456789", min_size=4, max_size=8).filter(lambda text: len(text) % 2 == 0))
 def test_a_period_is_a_stretch_of_time_or_nothing(period: str) -> None:
     """It begins where its digits say, and the next begins where it ends."""

@@ -1,5 +1,6 @@
 """`weboid serve` with a link registry: shown as soon as there is one, to whom the options say."""
 
+import asyncio
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,11 @@ import pytest
 
 from core.layout import COLLECTION_VERSION, Layout
 from tests.support import loopback
-from tests.support.commands import Weboid
+from tests.support.browser_screen import Screen
+from tests.support.commands import Weboid, profile_for
 from tests.support.services.ports import free_port
+from tests.support.sites.web import TestWeb
+from tests.weboid.cli.test_console import plain_page, running
 
 TOKEN = "a-secret-of-internal-callers-0123456789"
 PAGE = "/links/api/page?dbname=dewiki@WMF&curid=7"
@@ -96,3 +100,34 @@ def test_what_is_no_rule_is_refused_before_anything_starts(option: str, value: s
 
     assert ran.code == 2
     assert message in ran.err
+
+
+async def until(screen: Screen, expression: str) -> None:
+    """Wait until it holds in a loaded page; pages that load one another meanwhile answer each for itself."""
+    async with asyncio.timeout(60):
+        while not await screen.value(f"document.readyState === 'complete' && !!{expression}"):
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.browser
+@pytest.mark.proxy
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_reader_saves_a_page_and_reads_the_copy(web: TestWeb, tmp_path: Path, screen: Screen) -> None:
+    """From the page of a missing copy, by two buttons: the command's own worker archives it; Ctrl-C ends both."""
+    weboid = Weboid(tmp_path, profile_for(web, tmp_path / "profile.toml"))
+    assert (await asyncio.to_thread(weboid.archive, plain_page(web))).code == 0
+    words = ("serve", "--listen", "127.0.0.1:0", "--save", "--profile", str(weboid.profile))
+    with running(weboid, *words) as process:
+        assert process.stdout is not None
+        front = process.stdout.readline().strip()
+        await screen.open(f"{front}/page/{plain_page(web)}?saved")
+        await screen.value("document.querySelector('.notice .button').click()")
+        await until(screen, "document.querySelector('form.speak button')")
+        await screen.value("document.querySelector('form.speak button').click()")
+        await until(screen, "document.querySelector('.banner')")
+        frame = await screen.value("document.querySelector('iframe.copy').src")
+        assert "saved" in frame
+        assert "Archived on" in await screen.value("document.querySelector('.banner').innerText")
+        assert (await asyncio.to_thread(loopback.get, frame)).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.to_thread(process.wait, 60) == 0

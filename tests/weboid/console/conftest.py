@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.browser_screen import screen, windows  # noqa: F401 fixtures
 from tests.support.console_server import Console, serve_console
 from tests.weboid.console.sample_collection import make_collection
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
+from classify.page_excerpt import visible_text
 from core.config.settings import FrontierSettings, PolitenessSettings, Settings
 from core.layout import Layout
 from core.page_classes import PageClass
@@ -22,6 +23,7 @@ from links.states import LinkState
 from tests.support import drawing
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.registry_shelf import Shelf
+from warc.text_index.indexer import rebuild_texts
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 MINUTE = timedelta(minutes=1)
@@ -75,6 +77,7 @@ def make_collection(root: Path) -> Layout:
     lines.append(log_line(NOW, "failed", "https://gone.example/1", reason="dns: gone.example does not resolve"))
     layout.crawl_log.write_text("".join(sorted(lines)))
     builder.close()
+    rebuild_texts(layout, "", visible_text)
     # Pages in work stay so for as long as the tests take.
     settings = FrontierSettings(lease_s=3_600.0)
     with open_frontier(layout, settings, PolitenessSettings(min_delay_s=0, max_delay_s=0)) as frontier:
@@ -155,8 +158,8 @@ def fill_registry(layout: Layout) -> None:
     try:
         shelf = Shelf(store)
         urls = [f"https://{host}/cited/{n}" for host in SITES for n in range(12)]
-        shelf.page(1, "Public library", *urls[:20])
-        shelf.page(2, "Steam engine", *urls[20:])
+        shelf.page(11, "Public library", *urls[:20])
+        shelf.page(12, "Steam engine", *urls[20:])
         shelf.fill_richly()
         states = (LinkState.ALIVE,) * 7 + (LinkState.DEAD, LinkState.DYING, LinkState.BLOCKED, LinkState.UNKNOWN)
         ids = [shelf.state(url, states[place % len(states)]) for place, url in enumerate(urls)]
@@ -169,7 +172,7 @@ def fill_registry(layout: Layout) -> None:
             )  # fmt: skip
             with store.writing() as rows:
                 made = record_intended_edit(
-                    rows, wiki_id, IntendedEdit(1 + place % 2, "job-1", 100 + place, changes=(change,)), moment=moment
+                    rows, wiki_id, IntendedEdit(11 + place % 2, "job-1", 100 + place, changes=(change,)), moment=moment
                 )
                 edit = edits_by_id(rows, [made])[made]
                 if state is EditState.FAILED:

@@ -1,6 +1,7 @@
 """The bot in the console's API."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -120,13 +121,19 @@ def test_a_repair_is_previewed_and_approved(writer: Writer, bot_name: str, tmp_p
             again = client.get("/bot/preview", params=page).json()
             made = client.post("/bot/repairs", json={**page, "digest": again["digest"]})
             other, _ = shop.page(PAGE, {GONE: LinkState.DEAD})
-            skipped = client.post("/bot/skips", json={**page, "title": other})
+            shown = client.get(f"{address}/console/bot/preview", params={**page, "title": other}).text
+            csrf = shown.partition('name="csrf" value="')[2].partition('"')[0]
+            form = {**page, "title": other, "csrf": csrf, "back": "/console/bot"}
+            skipped = client.post(f"{address}/do/skip_repair", data=form)
         shop.set(enabled=True)
         summary, _ = asyncio.run(shop.run())
 
         assert seen["did"] == "proposed"
         assert any(line.startswith("+") and "archive-url" in line for line in seen["diff"])
-        assert (changed.status_code, made.status_code, skipped.status_code) == (409, 200, 200)
+        assert (changed.status_code, made.status_code) == (409, 200)
+        assert re.search(r"A fact\..*<ins>[^<]*archive-url=", shown, re.DOTALL)
+        assert all(f"/do/{name}" in shown for name in ("approve_repair", "skip_repair", "switch_bot"))
+        assert skipped.headers["location"] == "/console/bot?done=skip_repair"
         assert "archive-url" in shop.text(title)
         assert summary.skipped == 1
         assert shop.text(other) == PAGE

@@ -29,6 +29,30 @@ def test_search_finds_titles_and_sites(console: Console) -> None:
     assert "No archived page matches" in console.get("/captures", q="nothing-like-this").text
 
 
+def test_texts_are_searched_with_facets_and_snippets(console: Console) -> None:
+    """Words of the page, marked; what is hidden is found by curators, never by readers or in their counts."""
+    search = {"q": "admission", "in": "text"}
+    shown = console.get("/captures", **search).text
+    add_takedowns(
+        console.stores.decisions, [Takedown(0, TakedownKind.URL, STORY, effect=TakedownEffect.HIDE, decided_at=NOW)]
+    )
+    try:
+        console.role = "reader"
+        hidden = console.get("/captures", **search).text
+        console.role = "curator"
+        kept = console.get("/captures", **search).text
+    finally:
+        numbers = [each.number for each in list_takedowns(console.stores.decisions)]
+        lift_takedowns(console.stores.decisions, numbers, actor="test", reason="", now=NOW)
+
+    assert "<mark>Admission</mark> is free" in shown
+    assert "<mark>Admission</mark> is free" in kept
+    assert "1 page<" in shown
+    assert "No archived page matches" in hidden
+    assert STORY not in hidden
+    assert 'value="text" selected' in shown
+
+
 def test_versions_have_a_calendar_and_two_are_compared(console: Console) -> None:
     """Text that changed is marked; without a capture the page says so."""
     newest, older, _ = console.page_ids(STORY)

@@ -1,7 +1,7 @@
 """Links and bot edits in the console."""
 
 from tests.support.console_server import Console
-from tests.support.registry_shelf import DEAD
+from tests.support.registry_shelf import DEAD, WIKI
 
 
 def test_links_are_found_by_host_state_and_address(console: Console) -> None:
@@ -33,13 +33,39 @@ def test_a_link_has_its_history(console: Console) -> None:
     assert console.get("/links/9999999999999999999999").status_code == 404
 
 
-def test_the_bots_edits_are_shown_as_differences(console: Console) -> None:
-    """What was reverted, by whom, and what failed."""
-    text = console.get("/bot").text
-    reverted = console.get("/bot", state="REVERTED").text
+def test_a_pages_links_are_listed_with_their_states(console: Console) -> None:
+    """From the page that cites them; an unknown page or wiki is none."""
+    found = console.get("/links", q=DEAD).text
+    number = found.partition("/console/links/")[2].partition('"')[0]
+    way = "/console/links/page?wiki=dewiki%40WMF&amp;title=Foo+bar"
+    text = console.get("/links/page", wiki=WIKI, title="Foo bar").text
 
-    assert "<ins> {{Webarchive|url=https://archive.example/7}}</ins>" in text
-    assert "abusefilter-disallowed" in text
-    assert "Reverted by Marta" in reverted
-    assert "abusefilter-disallowed" not in reverted
-    assert "The edit was right" in reverted
+    assert way in console.get(f"/links/{number}").text
+    assert f"/console/links/{number}" in text
+    assert console.get("/links/page", wiki=WIKI, title="None").status_code == 404
+    assert console.get("/links/page", wiki="none@None", title="Foo bar").status_code == 404
+
+
+def test_replacements_and_reports_are_decided_where_they_are_listed(console: Console) -> None:
+    """A reviewer proposes at the link, a curator approves in the list; readers see both without buttons."""
+    url, address = "https://library.example/cited/7", "https://library.example/moved/7"
+    console.role = "reviewer"
+    number = console.get("/links", q=url).text.partition("/console/links/")[2].partition('"')[0]
+    link = console.get(f"/links/{number}").text
+    form = {"csrf": link.partition('name="csrf" value="')[2].partition('"')[0], "url": url, "address": address}
+    proposed = console.post("/do/propose_link_replacement", {**form, "back": f"/console/links/{number}"})
+    console.role = "curator"
+    text = console.get("/links").text
+    csrf = text.partition('name="csrf" value="')[2].partition('"')[0]
+    approved = console.post("/do/approve_link_replacement", {**form, "csrf": csrf, "back": "/console/links"})
+    console.role = "reader"
+    read = console.get("/links").text
+
+    assert 'action="/do/propose_link_replacement"' in link
+    assert proposed.headers["location"] == f"/console/links/{number}?done=propose_link_replacement"
+    assert approved.headers["location"] == "/console/links?done=approve_link_replacement"
+    assert address in read
+    assert "Reader reports" in read
+    for name in ("approve_link_replacement", "remove_replacement", "withdraw_link_reports", "check_links"):
+        assert f"/do/{name}" in text
+        assert f"/do/{name}" not in read

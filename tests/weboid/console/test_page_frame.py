@@ -3,18 +3,16 @@
 With ``WEBOID_PICTURES=docs/pictures`` it also makes the pictures of the documentation.
 """
 
-import io
 import os
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from core.errors import TransientError
 from tests.support.browser_screen import Screen
 from tests.support.console_server import ROLES, Console
-from tests.support.documentation_pictures import save_picture
-from tests.support.registry_shelf import DEAD
+from tests.support.documentation_pictures import save_sheet
+from tests.support.registry_shelf import DEAD, WIKI
 from tests.weboid.console.sample_collection import STORY
 from weboid.console.page_frame import next_step
 
@@ -27,12 +25,15 @@ PAGES = {
     "queue": "/crawl/queue?host=refuses.example",
     "log": "/crawl/log",
     "captures": "/captures",
+    "text-search": "/captures?in=text&q=all",
     "versions": f"/captures/url?url={STORY}",
     "capture": "/captures/{newest}",
     "compare": "/captures/compare?a={newest}&b={older}",
     "links": "/links",
     "link": "/links/{link}",
+    "page-links": f"/links/page?wiki={WIKI}&title=Steam+engine",
     "bot": "/bot",
+    "repairs": f"/bot/repairs?wiki={WIKI}",
     "rules": "/rules",
     "settings": "/settings",
     "health": "/health",
@@ -59,6 +60,8 @@ async def test_axe_finds_nothing_on_any_page(
     for name, path in addresses(console).items():
         await console.show(screen, f"/de/console{path}" if dark else path, size=size, dark=dark)
         found[name] = await screen.findings()
+        if await screen.value("!!document.querySelector('.said.bad')"):
+            found[name].append("not found")
         if await screen.value("document.documentElement.scrollWidth > innerWidth"):
             found[name].append("wider than the window")
         if await screen.value("'pwned' in window"):
@@ -73,22 +76,12 @@ async def test_pictures_of_the_documentation(console: Console, screen: Screen) -
     """Each page in both themes and sizes, side by side."""
     console.role = "admin"
     for name, path in addresses(console).items():
-        shots = []
-        for size, dark in (((1280, 900), False), ((1280, 900), True), ((390, 844), False), ((390, 844), True)):
+
+        async def show(size: tuple[int, int], dark: bool, path: str = path) -> None:
             await console.show(screen, path, size=size, dark=dark)
             await screen.value("for (const e of document.querySelectorAll('.hint .url')) e.textContent = 'weboid.toml'")
-            height = min(await screen.value("document.documentElement.scrollHeight"), 1_500)
-            metrics = {"width": size[0], "height": height, "deviceScaleFactor": 1, "mobile": False}
-            await screen.send("Emulation.setDeviceMetricsOverride", **metrics)
-            shots.append(Image.open(io.BytesIO(await screen.picture())).convert("RGB").reduce(2))
-        sheet = Image.new(
-            "RGB", (sum(each.width + 12 for each in shots) - 12, max(each.height for each in shots)), "grey"
-        )
-        place = 0
-        for shot in shots:
-            sheet.paste(shot, (place, 0))
-            place += shot.width + 12
-        save_picture(sheet, Path(os.environ["WEBOID_PICTURES"], f"console-{name}.png"))
+
+        await save_sheet(Path(os.environ["WEBOID_PICTURES"], f"console-{name}.png"), screen, show)
 
 
 @IN_BROWSER

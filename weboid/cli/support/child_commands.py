@@ -10,7 +10,7 @@ import json
 import os
 import signal
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -160,6 +160,36 @@ class ProcessSupervisor:
             del self._running[part.name]
 
 
+@contextlib.asynccontextmanager
+async def running_children(
+    parts: Sequence[ManagedProcess], clock: Clock, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[None]:
+    """Run processes until the end of the block; what they print, and their ends, go to standard error."""
+
+    def report(event: ProcessOutput | ProcessExit) -> None:
+        if isinstance(event, ProcessOutput):
+            click.echo(f"{event.part}: {event.line}", err=True)
+        else:
+            again = f"it is started again in {event.again_s:.0f} s"
+            click.echo(f"{event.part} ended with {event.code}; {again}.", err=True)
+
+    stopping = asyncio.Event()
+    supervisor = ProcessSupervisor(parts, clock=clock, report=report, environment=environment)
+    running = asyncio.create_task(supervisor.run(stopping))
+    try:
+        yield
+    finally:
+        stopping.set()
+        await running
+
+
+def queue_worker(collection: Path, profile: str) -> ManagedProcess:
+    """Return a worker that visits what others add to the collection's queue."""
+    return ManagedProcess(
+        "worker", (*WEBOID, "archive", "--stay", "--collection", str(collection), "--profile", profile)
+    )
+
+
 def describe_exit(code: int) -> str:
     """Format an exit code for display."""
     if code >= 0:
@@ -236,8 +266,9 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
     if home.serve is not None:
         host, port = home.serve
         listen = f"--listen=[{host}]:{port}" if ":" in host else f"--listen={host}:{port}"
-        # The watcher runs its own scanner.
-        command = ("serve", "--no-scan", f"--collection={home.collection}", listen)
+        # The watcher runs its own scanner and its own worker.
+        own = ("--no-scan", "--no-save-worker", f"--profile={home.profile}")
+        command = ("serve", *own, f"--collection={home.collection}", listen)
         children.append(ManagedProcess("serve", (*WEBOID, *command, *home.serve_options)))
     return [each for each in children if each.name not in home.without]
 
