@@ -93,6 +93,7 @@ class VisitRequest:
     context: BrowserContext | None = None
     # Whether the proxy leaves connections to the browser: it cannot change their requests.
     own_connections: bool = False
+    ignores_certificates: bool = False  # of these connections: those that do not verify are accepted
     # URL of a file that the page fetches at rest, and how many of its bytes are read; empty for none
     file: str = ""
     file_limit_bytes: int = 0
@@ -236,6 +237,7 @@ class _VisitRun:
             token=request.proxy.token if request.proxy is not None else "",
             headers=tuple(settings.headers.items()) if request.own_connections else (),
             limits_codings=request.own_connections,
+            ignores_certificates=request.ignores_certificates,
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:
