@@ -19,7 +19,7 @@ from core.errors import InputError
 
 _SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}  # bytes
 _BASE32 = re.compile(r"[A-Za-z2-7]+")
-_TO_DIGITS = str.maketrans(
+BASE32_TO_DIGITS = str.maketrans(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz234567",
     "0123456789abcdefghijklmnop0123456789abcdefghijklmnopqrstuv",
 )
@@ -115,5 +115,5 @@ def _hexadecimal(spelled: str, algorithm: str) -> str:
     if not _BASE32.fullmatch(unpadded):
         raise InputError(f"{spelled!r} is no base32.")
     # Five bits a character; what is left over at the end is padding. Several times faster than base64.b32decode.
-    number = int(unpadded.translate(_TO_DIGITS), 32) >> (5 * base32 - 4 * hexadecimal)
+    number = int(unpadded.translate(BASE32_TO_DIGITS), 32) >> (5 * base32 - 4 * hexadecimal)
     return f"{number:0{hexadecimal}x}"

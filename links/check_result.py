@@ -137,7 +137,7 @@ class StatusCode(IntEnum):
 
 
 # Answers that are to be looked at again by other means whenever they come (W53).
-REEXAMINED = frozenset({StatusCode.NOT_ACCEPTABLE, StatusCode.STRANGE})
+REEXAMINED = frozenset({StatusCode.NOT_ACCEPTABLE, StatusCode.STRANGE, StatusCode.UPGRADE, StatusCode.BAD_VERSION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class StatusEntry:
 # (code, HTTP statuses: numbers, ranges, or a whole class for what no other line names, verdict,
 # outward, words). Why a verdict is what it is:
 # - What answered, but not to us, is REFUSED, and can never make a link dead: 403 and its like, 405, 406,
-#   426 and every 4xx that means nothing for a plain GET, since firewalls choose among these.
+#   426 and every 4xx that means nothing for a plain GET, since firewalls choose among these; 505: by another version.
 # - 400, 408, 413-416, 422 and 431 are FAILING: the request was plain, so the server is out of order.
 # - 429 and 509 say that too much was asked, of whomever: UNDECIDED.
 _C, _V = StatusCode, CheckVerdict
@@ -193,7 +193,7 @@ _LINES: tuple[tuple[StatusCode, str, CheckVerdict, int, str], ...] = (
     (_C.NOT_IMPLEMENTED, "501", _V.FAILING, 501, "The server does not know this way of asking."),
     (*(_C.BAD_GATEWAY, "502 504 598 599", _V.FAILING, 502), "The server behind the gateway does not answer."),
     (_C.UNAVAILABLE, "503", _V.FAILING, 503, "The server is overloaded, or being maintained."),
-    (_C.BAD_VERSION, "505", _V.FAILING, 505, "The server does not know this version of HTTP."),
+    (_C.BAD_VERSION, "505", _V.REFUSED, 505, "The server does not know this version of HTTP."),
     (_C.STORAGE, "507", _V.FAILING, 507, "The server has no storage left."),
     (*(_C.BANDWIDTH, "509", _V.UNDECIDED, 509), "The server has used up its traffic; nothing can be said now."),
     (*(_C.EDGE, "520-530", _V.FAILING, 502), "The network that delivers the site cannot reach its server."),

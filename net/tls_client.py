@@ -5,19 +5,28 @@ Each context is created once; a new connection to an origin resumes the last ses
 
 import base64
 import hashlib
+import re
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache, cached_property, partial
+from ipaddress import ip_address
 from pathlib import Path
 
+import certifi
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.utils import CryptographyDeprecationWarning
+from cryptography.x509 import verification
 
 from core.errors import ConfigError
 from core.hosts import canonical_host
@@ -25,7 +34,10 @@ from net.connect_errors import TlsError
 from net.timeouts import CancellableTimeout
 from net.upstream_proxy import shut_socket
 
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_DER = serialization.Encoding.DER
 SESSIONS_KEPT = 2048
+RSA_BITS = 2048  # as OpenSSL's default level of security
 SESSION_S = 3600.0  # after so long the certificate is looked at again
 # Chromium's own list (BoringSSL's default) for TLS 1.2, in its order; the suites of TLS 1.3 come
 # first and are not ours to order.
@@ -252,6 +264,80 @@ def for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
     return context
 
 
+def _check_authority(_: verification.Policy, __: x509.Certificate, limits: x509.BasicConstraints) -> None:
+    if not limits.ca:
+        raise ValueError("It is no authority's certificate.")
+
+
+class CertificateVerifier:
+    """Verifier of certificate chains whose handshake another program made. Thread-safe."""
+
+    def __init__(self, ca_file: str) -> None:
+        self._ca_file = ca_file
+
+    @cached_property
+    def _roots(self) -> tuple[verification.Store, frozenset[bytes]]:
+        """Return the system's authorities, and the DER of those of `ca_file`."""
+        own = _certificates(self._ca_file)
+        system = ssl.get_default_verify_paths()
+        folder = Path(system.capath or "/nowhere") / "ca-certificates.crt"
+        roots = _certificates(system.cafile or str(folder)) or _certificates(certifi.where())
+        return verification.Store([*own, *roots]), frozenset(each.public_bytes(_DER) for each in own)
+
+    def fault(self, chain: Sequence[bytes], host: str, *, now: datetime) -> str:
+        """Return why the chain does not verify for the host, a `TlsFault` first; empty when it does."""
+        name = canonical_host(host).strip("[]")
+        try:
+            leaf, *others = (x509.load_der_x509_certificate(each) for each in chain)
+            if now > leaf.not_valid_after_utc:
+                return f"{TlsFault.EXPIRED}: certificate has expired"
+            if now < leaf.not_valid_before_utc:
+                return f"{TlsFault.NOT_YET_VALID}: certificate is not yet valid"
+            names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            subject: x509.IPAddress | x509.DNSName
+            try:
+                subject = x509.IPAddress(ip_address(name))
+                is_named = subject.value in names.get_values_for_type(x509.IPAddress)
+            except ValueError:
+                subject, (_, _, parent) = x509.DNSName(name), name.partition(".")
+                is_named = not {name, f"*.{parent}"}.isdisjoint(map(str.lower, names.get_values_for_type(x509.DNSName)))
+            if not is_named:
+                return f"{TlsFault.WRONG_HOST}: Hostname mismatch, certificate is not valid for '{name}'."
+            key = leaf.public_key()
+            if isinstance(key, rsa.RSAPublicKey) and key.key_size < RSA_BITS:
+                return f"{TlsFault.WEAK_KEY}: EE certificate key too weak"
+            store, own = self._roots
+            if chain[0] in own:
+                return ""
+            # Not all rules of the web's authorities: operators' own, and OpenSSL, are less strict.
+            accepts = verification.ExtensionPolicy.permit_all()
+            named = accepts.require_present(x509.SubjectAlternativeName, verification.Criticality.AGNOSTIC, None)
+            signing = accepts.require_present(
+                x509.BasicConstraints, verification.Criticality.AGNOSTIC, _check_authority
+            )
+            policy = verification.PolicyBuilder().store(store).time(now)
+            verifier = policy.extension_policies(ee_policy=named, ca_policy=signing).build_server_verifier(subject)
+            try:
+                verifier.verify(leaf, others)
+            except verification.VerificationError as error:
+                fault = TlsFault.SELF_SIGNED if leaf.issuer == leaf.subject else TlsFault.UNKNOWN_ISSUER
+                return f"{fault}: {str(error).splitlines()[0]}"
+        except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+            return f"{TlsFault.OTHER}: {type(error).__name__}"
+        return ""
+
+
+def _certificates(file: str) -> list[x509.Certificate]:
+    """Return the well-formed certificates of a PEM file; empty without a file, or when it cannot be read."""
+    found: list[x509.Certificate] = []
+    with suppress(OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)  # old authorities with odd serial numbers
+        for block in _PEM.findall(Path(file).read_bytes()):
+            with suppress(ValueError):
+                found.append(x509.load_pem_x509_certificate(block))
+    return found
+
+
 def public_key_pin(key: PublicKeyTypes) -> str:
     """Return the base64 SHA-256 of a public key, as browsers take it."""
     encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -259,9 +345,5 @@ def public_key_pin(key: PublicKeyTypes) -> str:
 
 
 def trusted_pins(ca_file: str) -> tuple[str, ...]:
-    """Return the pins of the file's certificates; empty without a file, or when it cannot be read."""
-    try:
-        certificates = x509.load_pem_x509_certificates(Path(ca_file).read_bytes())
-    except (OSError, ValueError):
-        return ()  # the proxy has reported it
-    return tuple(public_key_pin(each.public_key()) for each in certificates)
+    """Return the pins of the file's certificates; empty when it cannot be read, which the proxy has reported."""
+    return tuple(public_key_pin(each.public_key()) for each in _certificates(ca_file))

@@ -1,7 +1,6 @@
 """Passive decoder of a TLS connection between others, from the secrets that one side logs (RFC 9850).
 
-TLS 1.3 (RFC 8446) and the suites of TLS 1.2 with AEAD, which are all that browsers and servers negotiate
-today. Data in both directions is fed as it passes; what cannot be decoded raises `TlsDecodeError`.
+TLS 1.3 (RFC 8446) and the suites of TLS 1.2 that browsers offer: AEAD, and AES-CBC with HMAC-SHA-1. Data in both directions is fed as it passes; what cannot be decoded raises `TlsDecodeError`.
 """
 
 import hashlib
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 
 import brotlicffi
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from core.errors import TransientError
@@ -24,14 +24,16 @@ RECORD_LIMIT_BYTES = (1 << 14) + 2048  # RFC 5246, 6.2.3: the larger of the two 
 HANDSHAKE_LIMIT_BYTES = 1 << 20
 UNREAD_LIMIT_BYTES = 1 << 20
 CERTIFICATE_LIMIT_BYTES = 1 << 17
+CHAIN_LIMIT = 16  # certificates
 _ALERT, _HANDSHAKE, _DATA, _CHANGE = 21, 22, 23, 20  # content types
 _CLIENT_HELLO, _SERVER_HELLO, _CERTIFICATE, _FINISHED, _KEY_UPDATE, _PACKED_CERTIFICATE = (
     1, 2, 11, 20, 24, 25,
 )  # fmt: skip
 _BROTLI = 2  # RFC 8879, 7.3
 _RETRY = hashlib.sha256(b"HelloRetryRequest").digest()  # RFC 8446, 4.1.3
-_TLS13, _VERSIONS = b"\x03\x04", 43
-# Name as OpenSSL has it, hash, key size; AES-GCM but for the last of each group.
+_TLS13, _VERSIONS, _ENCRYPT_THEN_MAC = b"\x03\x04", 43, 22
+_MAC_BYTES = 20
+# Name as OpenSSL has it, hash, key size; AES-GCM but for the last of each group, and CBC where the name ends with SHA.
 _SUITES = {
     0x1301: ("TLS_AES_128_GCM_SHA256", "sha256", 16),
     0x1302: ("TLS_AES_256_GCM_SHA384", "sha384", 32),
@@ -43,12 +45,22 @@ _SUITES = {
     0xC02F: ("ECDHE-RSA-AES128-GCM-SHA256", "sha256", 16),
     0xC030: ("ECDHE-RSA-AES256-GCM-SHA384", "sha384", 32),
     0xCCA8: ("ECDHE-RSA-CHACHA20-POLY1305", "sha256", 32),
+    0x002F: ("AES128-SHA", "sha256", 16),
+    0x0035: ("AES256-SHA", "sha256", 32),
+    0xC009: ("ECDHE-ECDSA-AES128-SHA", "sha256", 16),
+    0xC00A: ("ECDHE-ECDSA-AES256-SHA", "sha256", 32),
+    0xC013: ("ECDHE-RSA-AES128-SHA", "sha256", 16),
+    0xC014: ("ECDHE-RSA-AES256-SHA", "sha256", 32),
     0xCCA9: ("ECDHE-ECDSA-CHACHA20-POLY1305", "sha256", 32),
 }
 
 
 class TlsDecodeError(TransientError):
     """Connection that cannot be decoded: unknown parameters, no secrets, or altered data."""
+
+
+class NotTlsError(TlsDecodeError):
+    """Data that is no record of TLS."""
 
 
 class TlsSecrets:
@@ -118,6 +130,36 @@ class _RecordProtection:
         return (content[-1], content[:-1]) if content else (0, b"")
 
 
+class _CbcProtection:
+    """Record protection by AES-CBC and HMAC-SHA-1 (RFC 5246, 6.2.3.2; encrypted first: RFC 7366)."""
+
+    def __init__(self, key: bytes, mac_key: bytes, *, encrypts_first: bool) -> None:
+        self._cipher, self._mac_key = algorithms.AES(key), mac_key
+        self._encrypts_first = encrypts_first
+        self._number = 0
+
+    def open(self, header: bytes, data: bytes) -> tuple[int, bytes]:
+        """See `_RecordProtection.open`."""
+        bound = struct.pack(">Q", self._number) + header[:3]
+        self._number += 1
+        tag = b""
+        if self._encrypts_first:
+            data, tag = data[:-_MAC_BYTES], data[-_MAC_BYTES:]
+        if len(data) < 32 or len(data) % 16:
+            raise TlsDecodeError("A TLS record does not decrypt.")
+        decryptor = Cipher(self._cipher, modes.CBC(data[:16])).decryptor()
+        content = decryptor.update(data[16:]) + decryptor.finalize()
+        content = content[: max(len(content) - 1 - content[-1], 0)]  # padding
+        authenticated = data
+        if not self._encrypts_first:
+            content, tag = content[:-_MAC_BYTES], content[-_MAC_BYTES:]
+            authenticated = content
+        bound += struct.pack(">H", len(authenticated))
+        if not hmac.compare_digest(tag, hmac.digest(self._mac_key, bound + authenticated, "sha1")):
+            raise TlsDecodeError("A TLS record does not decrypt.")
+        return header[0], content
+
+
 @dataclass(eq=False)
 class _TlsDirection:
     """State of one direction."""
@@ -125,7 +167,7 @@ class _TlsDirection:
     label: str  # "CLIENT" or "SERVER"
     unread: bytearray = field(default_factory=bytearray)
     handshake: bytearray = field(default_factory=bytearray)
-    protection: _RecordProtection | None = None
+    protection: _RecordProtection | _CbcProtection | None = None
     is_protected: bool = False
     has_finished: bool = False  # whether its handshake is over
     secret: bytes = b""  # of TLS 1.3
@@ -141,9 +183,10 @@ class TlsDecoder:
         self._client, self._server = _TlsDirection("CLIENT"), _TlsDirection("SERVER")
         self._client_random = self._server_random = b""
         self._suite = 0
+        self._encrypts_first = False
         self.version = ""  # as `ssl` writes it, e.g. ``TLSv1.3``
         self.cipher = ""  # OpenSSL's name
-        self.certificate = ""  # SHA-256 of the server's, in hexadecimal; empty when it sent none
+        self.chain: tuple[bytes, ...] = ()  # the server's certificates (DER), its own first; empty when it sent none
 
     def from_client(self, data: bytes) -> bytes:
         """Decode what the client has sent."""
@@ -160,7 +203,7 @@ class TlsDecoder:
             header = bytes(side.unread[:5])
             kind, size = header[0], int.from_bytes(header[3:], "big")
             if size > RECORD_LIMIT_BYTES or kind not in (_ALERT, _HANDSHAKE, _DATA, _CHANGE):
-                raise TlsDecodeError("This is not TLS.")
+                raise NotTlsError("This is not TLS.")
             if len(side.unread) < 5 + size:
                 break
             is_modern = self.version == "TLSv1.3"
@@ -199,7 +242,7 @@ class TlsDecoder:
             raise TlsDecodeError("The browser has not logged the secrets.")
         return secret
 
-    def _protect(self, side: _TlsDirection) -> _RecordProtection | None:
+    def _protect(self, side: _TlsDirection) -> _RecordProtection | _CbcProtection | None:
         """Return the protection of a direction with the secret for its present state; None: not yet."""
         name, digest, key_size = _SUITES[self._suite]
         if self.version == "TLSv1.3":
@@ -215,11 +258,15 @@ class TlsDecoder:
             master = self._secret(side, "CLIENT_RANDOM")
             if master is None:
                 return None
-            iv_size = 12 if "CHACHA" in name else 4
+            is_cbc = name.endswith("SHA")
+            iv_size, mac_size = (12 if "CHACHA" in name else 4), (_MAC_BYTES if is_cbc else 0)
             seed = b"key expansion" + self._server_random + self._client_random
-            block = _pseudo_random(master, seed, 2 * (key_size + iv_size), digest)
+            block = _pseudo_random(master, seed, 2 * (mac_size + key_size + iv_size), digest)
             at = 0 if side is self._client else 1
+            mac_key, block = block[at * mac_size :][:mac_size], block[2 * mac_size :]
             key = block[at * key_size :][:key_size]
+            if is_cbc:
+                return _CbcProtection(key, mac_key, encrypts_first=self._encrypts_first)
             iv = block[2 * key_size + at * iv_size :][:iv_size]
         return _RecordProtection(name, key, iv, modern=self.version == "TLSv1.3")
 
@@ -272,6 +319,7 @@ class TlsDecoder:
         version, at = body[:2], at + 5
         while at + 4 <= len(body):
             extension, size = struct.unpack_from(">HH", body, at)
+            self._encrypts_first = self._encrypts_first or extension == _ENCRYPT_THEN_MAC
             if extension == _VERSIONS:
                 version = body[at + 4 : at + 6]
             at += 4 + size
@@ -283,10 +331,14 @@ class TlsDecoder:
             self._client.is_protected = self._server.is_protected = True
 
     def _read_certificate(self, body: bytes) -> None:
-        at = 3 + (1 + body[0] if self.version == "TLSv1.3" else 0)
-        size = int.from_bytes(body[at : at + 3], "big")
-        leaf = body[at + 3 : at + 3 + size]
-        self.certificate = hashlib.sha256(leaf).hexdigest() if leaf else ""
+        is_modern = self.version == "TLSv1.3"
+        chain: list[bytes] = []
+        at = 3 + (1 + body[0] if is_modern else 0)
+        while at + 3 <= len(body) and len(chain) < CHAIN_LIMIT:
+            end = at + 3 + int.from_bytes(body[at : at + 3], "big")
+            chain.append(body[at + 3 : end])
+            at = end + (2 + int.from_bytes(body[end : end + 2], "big") if is_modern else 0)
+        self.chain = tuple(chain)
 
 
 def _expand(secret: bytes, label: bytes, size: int, digest: str) -> bytes:

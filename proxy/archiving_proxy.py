@@ -30,7 +30,7 @@ from core.errors import ConfigError, PermanentError, TransientError, Unavailable
 from core.layout import CA_FILE, Layout
 from core.timestamps import from_unix_milliseconds
 from net.egress import Egress
-from net.tls_client import public_key_pin
+from net.tls_client import CertificateVerifier, public_key_pin
 from net.tls_decoder import TlsSecrets
 from proxy.archivist import Archivist
 from proxy.exchange import ExchangeContext
@@ -274,6 +274,7 @@ class ArchivingProxy(RecorderServer):
             limits=self.limits,
             space=SpoolSpace(spool_folder),
             stored=StoredResponses(layout.archive, self._captures),
+            certificates=CertificateVerifier(settings.egress.ca_file),
             hand_over=self.archivist.hand_over,
             now_ms=now_ms,
         )

@@ -33,6 +33,7 @@ from net.http1 import (
     reusable,
 )
 from net.timeouts import CancelSignal, WaitCancelledError
+from net.tls_client import CertificateVerifier
 from proxy.browser_connection import BrowserConnection, ConnectionLostError
 from proxy.limits import BodySpool, ReceiveLimits, SpoolSpace
 from proxy.redaction import redact_request, redact_response
@@ -113,6 +114,7 @@ class ExchangeContext:
     limits: ReceiveLimits
     space: SpoolSpace
     stored: StoredResponses
+    certificates: CertificateVerifier  # for connections that browsers make themselves
     hand_over: Callable[[RecordedExchange], None]
     now_ms: Callable[[], int]
     monotonic: Callable[[], float] = time.monotonic

@@ -5,6 +5,7 @@ checked address, as for every request, and relays the bytes unchanged. Data is d
 what cannot be recorded ends the tunnel.
 """
 
+import hashlib
 import logging
 import re
 from collections import deque
@@ -13,6 +14,7 @@ from typing import Protocol
 
 import hpack
 
+from core.timestamps import from_unix_milliseconds
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
 from net.http1 import (
@@ -26,7 +28,7 @@ from net.http1 import (
     request_framing,
     response_framing,
 )
-from net.tls_decoder import TlsDecodeError, TlsDecoder, TlsSecrets
+from net.tls_decoder import NotTlsError, TlsDecodeError, TlsDecoder, TlsSecrets
 from proxy.browser_connection import BrowserConnection
 from proxy.exchange import NO_CONTENT, Exchange, ExchangeContext, NoResponseError, ResponseRelay
 from proxy.limits import BodySpool
@@ -72,7 +74,7 @@ class ObservedExchange(Exchange):
         decoder, entry = tunnel.decoder, self.entry
         entry.protocol, entry.remote_ip = tunnel.protocol, tunnel.connection.remote_ip
         entry.tls_version, entry.tls_cipher = decoder.version, decoder.cipher
-        entry.tls_certificate = decoder.certificate
+        entry.tls_certificate, entry.tls_error = tunnel.certificate_facts()
 
     @property
     def is_answered(self) -> bool:
@@ -189,6 +191,7 @@ class ObservedTunnel:
         self.browser = browser
         self.decoder = TlsDecoder(secrets, patience_s=tools.settings.connect_timeout_s)
         self.protocol = ""  # ``h2`` or ``http/1.1``, once it is known
+        self._certificate = ("", "")
         self._reader: MessageReader | None = None
         self._early = b""  # what the origin sent before the browser
         self.is_opaque = False  # whether it was left to a protocol that is not recorded
@@ -203,9 +206,22 @@ class ObservedTunnel:
         finally:
             if self._reader is not None:
                 self._reader.close(reason)
-            elif reason.startswith("tls:"):
+            elif reason.startswith(("tls:", "malformed:")):
                 self.begin("GET", "/", host_header(self.origin), b"").finish(reason=reason)
             self.connection.close()
+
+    def certificate_facts(self) -> tuple[str, str]:
+        """Return the certificate's SHA-256 and fault; of a session that is resumed those of its first connection."""
+        if self.decoder.chain and not self._certificate[0]:
+            leaf = hashlib.sha256(self.decoder.chain[0]).hexdigest()
+            self._certificate = (
+                leaf,
+                self.tools.certificates.fault(
+                    self.decoder.chain, self.origin[0], now=from_unix_milliseconds(self.tools.now_ms())
+                ),
+            )
+            self.visit.certificates[self.origin] = self._certificate
+        return self._certificate if self._certificate[0] else self.visit.certificates.get(self.origin, ("", ""))
 
     def begin(self, method: str, target: str, authority: str, request: bytes) -> ObservedExchange:
         """Register a request; TunnelEndError: it is refused."""
@@ -233,6 +249,8 @@ class ObservedTunnel:
                     self._early += received
                 elif received:
                     self._reader.from_origin(received)
+        except NotTlsError as error:
+            return f"malformed: {error}"
         except TlsDecodeError as error:
             log.warning("tunnel.undecoded host=%s %s", self.origin[0], error)
             return f"tls: {error}"

@@ -82,6 +82,8 @@ class VisitSession:
     added_head: bytes = b""  # lines for the client in the head of each response
     # Hosts that the browser connects to itself, "*" for all: their tunnels are observed, not intercepted.
     browser_hosts: frozenset[str] = frozenset()
+    # Certificates of observed connections by origin: SHA-256 and fault; empty for none.
+    certificates: dict[Origin, tuple[str, str]] = field(default_factory=dict, init=False)
     received: int = field(default=0, init=False)  # bytes received from origins
     # Number of requests over the limit, which are not logged one by one.
     refused: int = field(default=0, init=False)

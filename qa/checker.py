@@ -40,6 +40,7 @@ from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from qa.copy_view import TALLEST_PX, CopyView, picture_height_limit, screen_at_capture, view_copy
 from qa.local_replay import CollectionReplay, LendBrowser, StoredPage, open_collection_replay, running_replay
 from qa.sample import SampleCandidate
+from warc.stored_warcs import check_bucket
 
 _LONGEST_REASON = 200
 # The browser's reasons for blocking a cross-origin response.
@@ -102,11 +103,13 @@ class PlaybackChecker:
 
         Raises:
             BrowserUnavailableError: no browser starts.
-            UnavailableError: the replay server does not answer.
-            TransientError: index or decisions cannot be read.
+            UnavailableError: the replay server does not answer, or the bucket cannot be used.
+            TransientError: index, decisions, or WARCs in the bucket cannot be read.
         """
         began = self._clock.monotonic()
         outcome = await self._check(page)
+        if outcome.check.verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL):
+            await self._in_pool(check_bucket, self._playback.root)
         spent_s = round(self._clock.monotonic() - began, 3)
         return replace(outcome, check=replace(outcome.check, seconds=spent_s))
 

@@ -139,6 +139,7 @@ class CollectionReplay:
     ) -> None:
         self.level = str(level)
         self.engine = ENGINE
+        self.root = layout.root
         self._database = database
         self._origins = origins
         self._levels = LevelStore(decisions)

@@ -39,6 +39,7 @@ class PageOptions:
     # for hosts whose requests no proxy changes
     headers: tuple[tuple[str, str], ...] = ()
     limits_codings: bool = False
+    ignores_certificates: bool = False  # whether the browser loads what certificates that do not verify protect
 
     def identity(self) -> dict[str, Any]:
         """Return the parameters of ``Emulation.setUserAgentOverride``."""
@@ -79,6 +80,8 @@ class PageOptions:
             headers["Content-Language"] = self.token  # `proxy.visit_registry.TOKEN_HEADER`
         if self.limits_codings:  # to those that readers of WARCs decode
             yield "Network.setAcceptedEncodings", {"encodings": ["deflate", "gzip", "br"]}
+        if self.ignores_certificates and kind in ("page", "iframe"):
+            yield "Security.setIgnoreCertificateErrors", {"ignore": True}
         if headers:
             yield "Network.setExtraHTTPHeaders", {"headers": headers}
         if kind == "page":

@@ -77,6 +77,14 @@ ANSWER_LIMIT_S = 8.0
 STAY_LIMIT_S = 8.0
 # A site that has stored more than this begins with a fresh context again.
 STORAGE_LIMIT_BYTES = 50_000_000
+# Without TLS a frame cannot ask how much it stores: any database counts as too much.
+_STORED = """async () => {
+  try {
+    return navigator.storage ? (await navigator.storage.estimate()).usage : (await indexedDB.databases()).length * 1e12;
+  } catch {
+    return 0;  // a sandboxed document has no storage
+  }
+}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,7 @@ class VisitRequest:
     context: BrowserContext | None = None
     # Whether the proxy leaves connections to the browser: it cannot change their requests.
     own_connections: bool = False
+    ignores_certificates: bool = False  # of these connections: those that do not verify are accepted
     # URL of a file that the page fetches at rest, and how many of its bytes are read; empty for none
     file: str = ""
     file_limit_bytes: int = 0
@@ -235,6 +244,7 @@ class _VisitRun:
             token=request.proxy.token if request.proxy is not None else "",
             headers=tuple(settings.headers.items()) if request.own_connections else (),
             limits_codings=request.own_connections,
+            ignores_certificates=request.ignores_certificates,
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:
@@ -275,10 +285,21 @@ class _VisitRun:
         with self.steps.step("close"):
             if origin := origin_of(page.url):
                 query = page.send("Storage.getUsageAndQuota", {"origin": origin})
-                usage = await self.steps.attempt(query, self.steps.share_s(_LIMIT_S))
-                if usage is None or usage["usage"] > STORAGE_LIMIT_BYTES:
+                limit_s = self.steps.share_s(_LIMIT_S)
+                usage = await self.steps.attempt(query, limit_s)
+                framed = await self.steps.attempt(self._stored_by_frames(page), limit_s)
+                if usage is None or framed is None or usage["usage"] + framed > STORAGE_LIMIT_BYTES:
                     return
             self.left_clean = await page.leave()
+
+    async def _stored_by_frames(self, page: BrowserPage) -> float:
+        """Return the bytes that frames of other sites store, which the browser counts for each pair of sites."""
+        stored = 0.0
+        for frame, session in tuple(page.children.frames.items()):
+            world = await page.isolated_world(frame, session)
+            answer = await page.evaluate("stored", _STORED, (), context=world, session=session)
+            stored += answer["value"]
+        return stored
 
     async def _perform(self, page: BrowserPage) -> None:
         with self.steps.step("navigate"):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from functools import partial
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from isal import isal_zlib
 
 from core.captures import CONFIRMED_HEADER
-from core.digests import TRUSTED_DIGESTS, Digest, sha256_digest
+from core.digests import BASE32_TO_DIGITS, TRUSTED_DIGESTS, Digest, sha256_digest
 from core.errors import InputError
 from core.timestamps import parse_warc_date
 from net.http1 import BodyFraming, BodyParser, MalformedMessageError, ends_chunked, find_head_end, parse_response_head
@@ -28,8 +29,15 @@ _GZIP = 31  # wbits for a gzip member
 _MAGIC = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1: deflate is the only method
 _VERSION = b"WARC/"
 _SHA256_LENGTH = len("sha256:") + 64  # how our own digests are spelled
+_SHA1 = re.compile("sha1:[A-Z2-7]{32}")  # how most tools spell theirs
+_TYPE_NAME = re.compile(rb"\n[ \t]*content-type", re.IGNORECASE)
+# As most tools write it, on one line.
+_USUAL_TYPE = re.compile(
+    rb"\ncontent-type: ?([!-:<-~]{1,60}/[!-:<-~]{1,60})(?:;[^\r\n]*)?\r?\n(?![ \t])", re.IGNORECASE
+)
+_HASHES: dict[str, Any] = {"sha1": partial(hashlib.sha1, usedforsecurity=False), "sha256": hashlib.sha256}
 _READ_BYTES = 1 << 20
-_FEED_BYTES = 1 << 14  # size of a small record; doubled while a record continues
+_FEED_BYTES = 1 << 11  # of the packed file: few records are smaller; doubled while a record continues
 _PIECE_BYTES = 4 << 20  # of what was packed: a site may send a gigabyte of nothing, packed to one thousandth
 _HEADER_LIMIT_BYTES = 1 << 20
 _HEAD_LIMIT_BYTES = 2 << 20  # the proxy takes heads of 1 MiB
@@ -104,16 +112,12 @@ class WarcMember:
     mime: str = ""  # of the HTTP response (`Reading.CONTENT`, `FOREIGN`)
     payload_size: int = 0  # bytes of the payload without its chunks
     data: bytearray | None = None  # block of a manifest (`Reading.CONTENT`)
+    kind: str = field(init=False)  # its WARC-Type
+    url: str = field(init=False)  # its WARC-Target-URI, without the brackets of WARC/1.0
 
-    @property
-    def kind(self) -> str:
-        """Return its WARC-Type."""
-        return self.headers.get("warc-type", "")
-
-    @property
-    def url(self) -> str:
-        """Return its WARC-Target-URI, without the brackets of WARC/1.0."""
-        return self.headers.get("warc-target-uri", "").strip("<>")
+    def __post_init__(self) -> None:
+        self.kind = self.headers.get("warc-type", "")
+        self.url = self.headers.get("warc-target-uri", "").strip("<>")
 
     @property
     def is_sound(self) -> bool:
@@ -319,6 +323,10 @@ def _parse_digest(text: str) -> tuple[str, str] | None:
     """Parse a digest into (algorithm, digest in hexadecimal); None for unsupported algorithms."""
     if len(text) == _SHA256_LENGTH and text.startswith("sha256:"):
         return "sha256", text[7:].lower()
+    if _SHA1.fullmatch(text):
+        return "sha1", f"{int(text[5:].translate(BASE32_TO_DIGITS), 32):040x}"
+    if not text:
+        return None
     try:
         digest = Digest.parse(text)
     except InputError:
@@ -338,10 +346,10 @@ class _BlockCheck:
         self._content: Any = None
         self._hash_block = self._hash_payload = None
         self._hash_plain: Any = None  # of the payload without chunks
-        self._head: bytearray | None = None  # of HTTP, until it is whole
+        self._head: bytes | None = None  # of HTTP, until it is whole; most are within the first piece
         is_looked_into = reading is not Reading.FOREIGN or member.kind != "request"
         if is_looked_into and headers.get("content-type", "").lower().startswith("application/http"):
-            self._head = bytearray()
+            self._head = b""
         self._block_digest: tuple[str, str] | None = None
         self._payload_digest: tuple[str, str] | None = None
         self._reading = reading
@@ -353,10 +361,11 @@ class _BlockCheck:
             if is_looked_into and member.kind != "revisit":  # it has another record's payload
                 self._payload_digest = _parse_digest(headers.get("warc-payload-digest", ""))
             if self._block_digest is not None:
-                self._hash_block = hashlib.new(self._block_digest[0])
+                self._hash_block = _HASHES.get(self._block_digest[0], partial(hashlib.new, self._block_digest[0]))()
             same = self._block_digest == self._payload_digest and self._head is None
             if self._payload_digest is not None and not same:
-                self._hash_payload = hashlib.new(self._payload_digest[0])
+                name = self._payload_digest[0]
+                self._hash_payload = _HASHES.get(name, partial(hashlib.new, name))()
 
     def feed(self, piece: memoryview) -> None:
         """Take the next piece of the block."""
@@ -369,11 +378,11 @@ class _BlockCheck:
         if self._hash_block is not None:
             self._hash_block.update(piece)
         if self._head is not None:
-            self._head += piece
+            self._head += bytes(piece)
             end = find_head_end(self._head)
             if end >= 0:
                 head, self._head = self._head, None
-                self._note_head(bytes(head[:end]))
+                self._note_head(head[:end])
                 self._feed_payload(memoryview(head)[end:])
             elif len(self._head) > _HEAD_LIMIT_BYTES:
                 self._head = None  # no HTTP: nothing is known of its payload
@@ -389,8 +398,11 @@ class _BlockCheck:
         if len(words) > 1 and words[1].isdigit():
             self._member.status = int(words[1])
         if self._reading in (Reading.CONTENT, Reading.FOREIGN):
-            parsed = parse_head(head)
-            self._member.mime = (parsed and parsed.mime) or "application/octet-stream"
+            named = _TYPE_NAME.search(head)
+            usual = None if named is None else _USUAL_TYPE.match(head, named.start())
+            parsed = None if usual is not None else parse_head(head)
+            mime = usual[1].decode().lower() if usual is not None else parsed and parsed.mime
+            self._member.mime = mime or "application/octet-stream"
         is_read = self._reading is not Reading.STRUCTURE and self._member.kind == "response"
         if is_read and b"transfer-encoding" in head.lower():
             with suppress(MalformedMessageError):  # of another tool: its payload is what is there

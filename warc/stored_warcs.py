@@ -72,6 +72,25 @@ def storage_file(root: Path) -> Path:
     return Layout(root).databases / "storage.json"
 
 
+def check_bucket(root: Path) -> None:
+    """Ask the server for the bucket where the collection has WARCs there alone.
+
+    Raises TransientError or UnavailableError: they cannot be read now, which is no damage.
+    """
+    from warc.object_storage import open_storage
+
+    remote = next(
+        (
+            each
+            for each in Layout(root).archive.glob(f"*{OBJECT_SUFFIX}")
+            if not each.with_name(each.name.removesuffix(OBJECT_SUFFIX)).exists()
+        ),
+        None,
+    )
+    if remote is not None:
+        open_storage(read_settings(root)).check()
+
+
 @lru_cache(maxsize=8)
 def _settings(path: Path, _changed_ns: int) -> StorageSettings:
     try:

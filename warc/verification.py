@@ -27,7 +27,7 @@ from warc.index.database import SCHEMA_VERSION
 from warc.index.postgres import is_indexed, take_snapshot
 from warc.local_storage import ScratchKind, closed_warcs, open_warcs, scratch_folder
 from warc.recovery import os_error_text
-from warc.stored_warcs import WarcPath
+from warc.stored_warcs import WarcPath, check_bucket
 
 ReportFault = Callable[[FaultKind, str, int | None, str], None]  # kind, file, offset, sentence
 
@@ -331,8 +331,11 @@ def verify_collection(
 ) -> VerificationResult:
     """Check the collection; `quick`: sizes and index only; `live`: a process is writing it.
 
-    `progress`: (bytes done, total). Raises IndexUnavailableError for a shared index, UnavailableError: a reader died.
+    `progress`: (bytes done, total). Raises IndexUnavailableError for a shared index, TransientError or UnavailableError:
+    WARCs cannot be read from the bucket, UnavailableError: a reader died.
     """
+    if not quick:
+        check_bucket(layout.root)
     verdict = VerificationResult()
     with scratch_folder(ScratchKind.VERIFY) as folder:
         scratch = folder / "references.sqlite"
@@ -383,6 +386,8 @@ def verify_collection(
                 verdict.take(report)
                 done += sizes[report.filename]
                 progress(done, total)
+    if not quick and any(each.kind is FaultKind.UNREADABLE for each in verdict.faults):
+        check_bucket(layout.root)
     verdict.faults.sort(key=lambda each: (each.filename, each.offset or 0))
     return verdict
 

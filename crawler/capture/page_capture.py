@@ -110,6 +110,9 @@ def _without(behaviours: BehaviourSettings, names: frozenset[str]) -> BehaviourS
 # RFC 9110, 15.5.20, 15.5.22 and 15.6.6: another connection, or protocol, may be answered.
 CONNECTION_STATUSES = (421, 426, 505)
 REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
+# The same of the browser's own connections; TLS that it will not speak, the recorder may.
+_REFUSED_BROWSERS = ("net::ERR_SSL", "net::ERR_CERT", "net::ERR_HTTP2", "net::ERR_EMPTY", "net::ERR_CONNECTION_CLOSED")
+_SILENCES = ("timeout", "deadline: navigate")
 # Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
 # Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
@@ -141,6 +144,8 @@ class CaptureRequest:
     # Hosts that the browser connects to itself ("*": all), where the proxy is on this machine: the secrets
     # of its connections go to the proxy.
     browser_hosts: tuple[str, ...] = ()
+    # Store no last attempt either that may have failed for the recorder's connections, since one by the browser follows.
+    browser_follows: bool = False
 
     @property
     def login_name(self) -> str:
@@ -195,12 +200,16 @@ async def capture(
             stays = [e for e in seen.synthesised if not wanted.stored.excludes_type(e.mime)]
             seen = replace(seen, synthesised=tuple(stays))
         again, not_before = retry_decision(seen, now=clock.now(), first=wanted.first_attempt)
-        if again and not wanted.last_attempt:
-            await recording.seal(grace_s=0.0)
+        if again:
             page = build_page_info(wanted.page_id, seen, (), ())
             # Nothing was recorded, so missing resources are irrelevant.
             page = replace(page, outcome=seen.outcome, reason=seen.reason)
-            return CaptureResult(page, again=True, not_before=not_before)
+            by_browser = (
+                wanted.browser_follows and proxy.is_local and host_refusing_recorder(page, is_silence_refusal=True)
+            )
+            if by_browser or not wanted.last_attempt:
+                await recording.seal(grace_s=0.0)
+                return CaptureResult(page, again=True, not_before=not_before)
         refused = "" if seen.outcome is VisitOutcome.FAILED else forbids(seen)
         if seen.outcome is VisitOutcome.FAILED and seen.reason.startswith(_LEFT_OUT):
             refused = seen.reason  # the page itself is of a type that its level leaves out
@@ -239,15 +248,20 @@ async def _render(
         context = None
         if shared is not None:
             context = await shared.in_browser(browser, recording.credentials)
+        is_own = recording.send_secrets is not None
+        login = wanted.login
+        is_strict = settings.egress.enforce_tls
         with browser.key_log.sent_to(recording.send_secrets):
             return await visit(
                 browser,
                 VisitRequest(
                     wanted.url,
                     recording.credentials,
-                    wanted.login.session if wanted.login else None,
+                    login.session if login else None,
                     context,
-                    own_connections=recording.send_secrets is not None,
+                    own_connections=is_own,
+                    # As the recorder does, which notes the fault.
+                    ignores_certificates=is_own and not is_strict and (login is None or login.unverified_tls),
                 ),
                 settings.visit,
                 behaviours=load_behaviours(settings.behaviours),
@@ -291,6 +305,9 @@ async def _finish_capture(
         awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
         await_s=max(settings.visit.timeout_s - spent_s, 0.0),
     )
+    undecoded = next((each.reason for each in ledger if each.reason.startswith("tls:")), "")
+    if undecoded and seen.reason.startswith(_REFUSED_BROWSERS):
+        seen = replace(seen, reason=undecoded)  # the tunnel was ended by the proxy
     page = build_page_info(
         page_id,
         replace(seen, synthesised=synthesised),
@@ -321,12 +338,14 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
     return seen.outcome is VisitOutcome.FAILED and not permanent, None
 
 
-def host_refusing_recorder(page: PageInfo) -> str:
-    """Return the https host whose answer may be due to the recorder's connection; empty for none.
+def host_refusing_recorder(page: PageInfo, *, is_silence_refusal: bool = False) -> str:
+    """Return the https host whose answer may be due to the kind of connection; empty for none.
 
-    A challenge or a firewall's refusal, a failed TLS handshake, or an answer that is no HTTP/1.1.
+    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is no HTTP/1.1, with
+    `is_silence_refusal` none in time.
     """
-    failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(REFUSED_CONNECTIONS)
+    reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *(_SILENCES if is_silence_refusal else ()))
+    failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
     refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES
     url = page.final_url or page.url
     return host_of(url) if (failed or refused) and url.startswith("https:") else ""

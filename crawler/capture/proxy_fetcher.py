@@ -261,7 +261,12 @@ class BrowserFetcher:
             stack.enter_context(browser.key_log.sent_to(recording.send_secrets))
             page, file = urljoin(url, "/robots.txt"), "" if urlsplit(url).path == "/robots.txt" else url
             request = VisitRequest(
-                page, recording.credentials, own_connections=True, file=file, file_limit_bytes=limit_bytes
+                page,
+                recording.credentials,
+                own_connections=True,
+                ignores_certificates=not self.settings.egress.enforce_tls,
+                file=file,
+                file_limit_bytes=limit_bytes,
             )
             seen = await visit(browser, request, text_only, behaviours=NO_BEHAVIOURS, clock=self.clock)
             await recording.seal(grace_s=SEAL_GRACE_S)

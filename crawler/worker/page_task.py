@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -233,6 +233,17 @@ class PageTask:
         if until is not None and until - self._now() >= REPORTED_WAIT:
             self._context.report(PageDeferred(item.url, decision.reason, until))
 
+    async def _own_connections(self, kind: str) -> tuple[str, ...]:
+        """Return the hosts that the browser connects to itself, by the setting or by what earlier visits noted."""
+        context = self._context
+        if kind != "auto":
+            return ("*",) if kind == "browser" else ()
+        now, site, moment = self._now(), registrable(host_of(self._item.url)), context.clock.monotonic()
+        if moment - context.ways_read_at > CONNECTIONS_AGE_S:
+            context.ways = await self._retrying(lambda: context.frontier.notes(CONNECTIONS_NOTE, now=now))
+            context.ways_read_at = moment
+        return tuple(host for host, way in context.ways.items() if way == "browser" and registrable(host) == site)
+
     async def _visit(self) -> None:
         item, context = self._item, self._context
         settings = context.settings_for(item)
@@ -253,13 +264,7 @@ class PageTask:
                 raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
 
         login, key = None if context.logins is None else context.logins.of(item.url), None
-        own: tuple[str, ...] = ("*",) if settings.visit.connections == "browser" else ()
-        if settings.visit.connections == "auto":
-            now, site, moment = self._now(), registrable(host_of(item.url)), context.clock.monotonic()
-            if moment - context.ways_read_at > CONNECTIONS_AGE_S:
-                context.ways = await self._retrying(lambda: context.frontier.notes(CONNECTIONS_NOTE, now=now))
-                context.ways_read_at = moment
-            own = tuple(host for host, way in context.ways.items() if way == "browser" and registrable(host) == site)
+        own = await self._own_connections(settings.visit.connections)
         if own:
             plain = None  # a fetch without a browser would be refused
         # The proxy can tell requests of one visit from another's by its own connections only.
@@ -269,27 +274,38 @@ class PageTask:
             differing = repr((settings.visit, settings.proxy.dedup_bucket, stored))
             digest = sha256(differing.encode()).hexdigest()
             key = ContextKey(registrable(host_of(item.url)), item.job, digest)
-        captured = await capture(
-            CaptureRequest(
-                item.url,
-                item.id,
-                last_attempt,
-                plain,
-                login,
-                first_attempt=item.attempts <= 1,
-                stored=stored,
-                context=key,
-                browser_hosts=own,
-            ),
+        request = CaptureRequest(
+            item.url,
+            item.id,
+            last_attempt,
+            plain,
+            login,
+            first_attempt=item.attempts <= 1,
+            stored=stored,
+            context=key,
+            browser_hosts=own,
+            # A link that is confirmed as dead by one attempt must not owe it to the recorder's connections.
+            browser_follows=(only_attempt or settings.frontier.attempts == 1)
+            and not own
+            and settings.visit.connections == "auto",
+        )
+
+        visit = partial(
+            capture,
             supervisor=context.supervisor,
             settings=settings,
             clock=context.clock,
             before_manifest=follow,
             forbids=context.policy.forbids(item),
         )
+        captured = await visit(request)
+        helped = host_of(captured.page.final_url or item.url) if captured.again and last_attempt else ""
+        if helped:
+            captured = await visit(replace(request, plain=None, browser_hosts=("*",), browser_follows=False))
         page = captured.page
         refusing = host_refusing_recorder(page) if settings.visit.connections == "auto" else ""
-        if refusing and plain is None and (refusing in own or refusing not in context.ways):
+        own, refusing = (*own, helped) if refusing else own, refusing or helped
+        if refusing and (plain is None or helped) and (refusing in own or refusing not in context.ways):
             way, kept = ("recorder", UNHELPED_FOR) if refusing in own else ("browser", HELPED_FOR)
             now = self._now()
             await self._retrying(

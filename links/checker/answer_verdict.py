@@ -22,7 +22,7 @@ from core.media_types import effective_type, is_textual, types_agree
 from core.mime_sniffer import sniff
 from core.web_dates import parse_retry_after
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop, StatusCode, code_of_http, verdict_of
-from links.checker.fetch_errors import FAILURE_MEANINGS, FetchFailure
+from links.checker.fetch_errors import CONNECTION_DOUBTS, FAILURE_MEANINGS, FetchFailure
 from links.checker.http_exchange import HttpAnswer, request_target
 
 
@@ -142,6 +142,8 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
         verdict = meaning.verdict
         if trace.hops and verdict is CheckVerdict.INVALID:
             verdict = CheckVerdict.SUSPECT
+        if trouble in CONNECTION_DOUBTS and trace.final.startswith("https:"):
+            verdict, note = CheckVerdict.SUSPECT, f"{note}; a browser's connection may be answered"
         whole_host = meaning.whole_host and not trace.hops
         if whole_host and not trouble.startswith("dns"):  # one on an unusual port may not be
             target = request_target(trace.url)

@@ -43,7 +43,6 @@ _FAILURES: Mapping[str, tuple[StatusCode, bool]] = {
     "dns:": (StatusCode.DNS_UNKNOWN, True),
     "net::ERR_NAME_NOT_RESOLVED": (StatusCode.DNS_UNKNOWN, True),
     "connect:": (StatusCode.NETWORK, True),
-    "tls:": (StatusCode.TLS, False),
     "net::ERR_SSL": (StatusCode.TLS, False),
     "net::ERR_ADDRESS_UNREACHABLE": (StatusCode.NO_ROUTE, True),
     "net::ERR_CONNECTION_REFUSED": (StatusCode.REFUSED, True),
@@ -59,7 +58,12 @@ _FAILURES: Mapping[str, tuple[StatusCode, bool]] = {
     "net::ERR_INCOMPLETE": (StatusCode.BROKEN_OFF, False),
     "origin:": (StatusCode.NO_HTTP, False),
     "deadline": (StatusCode.TIMEOUT, False),
+    "timeout": (StatusCode.TIMEOUT, False),
+    "disconnected:": (StatusCode.BROKEN_OFF, False),
+    "malformed:": (StatusCode.NO_HTTP, False),
 }
+# Of an https page these end the recorder's connections, not the browser's own.
+_RECORDERS = ("tls:", "timeout", "disconnected:", "malformed:")
 _CLASSES = {
     PageClass.SOFT_404: (StatusCode.SOFT_404, CheckVerdict.GONE),
     PageClass.PARKED: (StatusCode.PARKED, CheckVerdict.USURPED),
@@ -73,11 +77,12 @@ _OTHERS = frozenset({PageClass.CHALLENGE, PageClass.PARKED})
 
 
 def result_of_visit(seen: VisitSummary) -> CheckResult:
-    """Convert a visit to a check result; UNDECIDED for one that a rule forbade or an error of ours ended."""
+    """Convert a visit to a check result; UNDECIDED for one ended by a rule, our error, or the recorder's TLS."""
     final_url = seen.final_url if seen.final_url != seen.url else ""
     is_skipped = seen.outcome is VisitOutcome.SKIPPED
     if is_skipped or (seen.outcome is VisitOutcome.FAILED and seen.status is None):
-        found = [] if is_skipped else [each for each in _FAILURES if seen.reason.startswith(each)]
+        is_recorders = (final_url or seen.url).startswith("https:") and seen.reason.startswith(_RECORDERS)
+        found = [] if is_skipped or is_recorders else [each for each in _FAILURES if seen.reason.startswith(each)]
         failure, whole_host = _FAILURES[max(found, key=len)] if found else (StatusCode.NONE, False)
         return CheckResult(
             code=failure,

@@ -1,7 +1,8 @@
 """Reasons why an HTTP fetch got no answer, with status byte and effect (`FAILURE_MEANINGS`).
 
 The value of a `FetchFailure` begins a result's note. Own failures (`UNDECIDED`) and requests that no browser could
-make either (`INVALID`) never count against a link.
+make either (`INVALID`) never count against a link; nor does what may be due to the checker's own TLS or HTTP/1.1
+(`CONNECTION_DOUBTS`): a browser's connection may be answered.
 """
 
 import errno
@@ -91,6 +92,11 @@ FAILURE_MEANINGS = {
     FetchFailure.TOO_MANY: _retry(CheckVerdict.FAILING, StatusCode.REDIRECTS),
     FetchFailure.FAULT: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.NONE),
 }
+
+# Failures over TLS that a browser, with another hello and HTTP/2, may not have.
+CONNECTION_DOUBTS = frozenset(
+    (FetchFailure.TLS, FetchFailure.OTHER_PROTOCOL, FetchFailure.RESET, FetchFailure.CLOSED, FetchFailure.NO_HTTP)
+)
 
 
 class NoAnswerError(Exception):

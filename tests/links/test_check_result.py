@@ -121,7 +121,7 @@ def test_no_other_status_calls_a_page_gone(status: int) -> None:
     assert verdict_of(code_of_http(status)) is not CheckVerdict.GONE
 
 
-@pytest.mark.parametrize("status", [401, 402, 403, 405, 406, 407, 409, 412, 418, 426, 428, 444, 451, 999])
+@pytest.mark.parametrize("status", [401, 402, 403, 405, 406, 407, 409, 412, 418, 426, 428, 444, 451, 505, 999])
 def test_who_refuses_us_is_not_failing(status: int) -> None:
     """Firewalls choose among these statuses (research links.md 2.4)."""
     assert verdict_of(code_of_http(status)) is CheckVerdict.REFUSED
@@ -228,5 +228,5 @@ def test_whatever_a_server_sends_is_read(status: int, mime: str, length: int | N
 
 
 def test_what_is_strange_is_looked_at_again() -> None:
-    """19 and 20 are always re-examined (W53)."""
-    assert frozenset({19, 20}) == REEXAMINED
+    """19 and 20 are always re-examined (W53), and who wants another version of HTTP."""
+    assert frozenset({19, 20, StatusCode.UPGRADE, StatusCode.BAD_VERSION}) == REEXAMINED

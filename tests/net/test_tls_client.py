@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from core.config.settings import EgressSettings, ProxySettings
 from net.connect_errors import BlockedTlsError, TlsError
 from net.egress import Egress
 from net.timeouts import CancelSignal, WaitCancelledError
-from net.tls_client import SESSION_S
+from net.tls_client import SESSION_S, CertificateVerifier
 from proxy.upstream import OriginConnection, UpstreamConnector
 from tests.support.tls_origins import DAY, NOW, Issuer, TlsOrigin, make_issuer, server_context
 from tests.support.tls_origins import write_leaf as write
@@ -113,6 +114,16 @@ def test_a_certificate_that_does_not_verify_is_named_and_the_origin_asked(
     assert connection.tls.certificate == hashlib.sha256(der).hexdigest()
     assert connection.tls.version == "TLSv1.3"
     assert origin.names[-1] == HOST
+    verifier = CertificateVerifier(str(tmp_path / "known.pem"))  # says the same of a browser's own connection
+    assert verifier.fault([der], HOST, now=NOW).startswith(f"{fault}: ")
+
+
+def _as_issuer(leaf: Path) -> tuple[x509.Name, ec.EllipticCurvePrivateKey, x509.Certificate]:
+    """A leaf's name, key and certificate."""
+    certificate = x509.load_pem_x509_certificate(leaf.read_bytes())
+    key = serialization.load_pem_private_key(leaf.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return certificate.subject, key, certificate
 
 
 def test_a_good_certificate_verifies_and_the_facts_are_kept(
@@ -130,6 +141,11 @@ def test_a_good_certificate_verifies_and_the_facts_are_kept(
     assert connection.tls.cipher.startswith("TLS_")
     assert connection.tls.certificate == hashlib.sha256(der).hexdigest()
     assert origin.alpn == ["http/1.1"]
+    verifier = CertificateVerifier(str(tmp_path / "known.pem"))
+    assert verifier.fault([der], f"{HOST}.", now=NOW) == ""
+    assert verifier.fault([b"no certificate"], HOST, now=NOW).startswith("other: ")
+    forged = write(tmp_path / "forged.pem", HOST, Issuer(*_as_issuer(tmp_path / "leaf.pem")))
+    assert verifier.fault([forged, der], HOST, now=NOW)  # a leaf signs nothing
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,10 @@ class Http2Origin:
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def present(self, certificate: Path) -> None:
+        """Present this certificate from now on."""
+        self._context.load_cert_chain(certificate)
+
     def close(self) -> None:
         """Stop listening."""
         self._listener.shutdown(socket.SHUT_RDWR)

@@ -78,7 +78,8 @@ def index_file(  # noqa: PLR0913 a part of a file, and what a profile says of de
                     at = member.end
                     continue
                 at = member.offset + member.length
-                if is_foreign and [each[0] for each in member.problems] == [FaultKind.PAYLOAD_DIGEST]:
+                kinds = [each[0] for each in member.problems] if member.problems else []
+                if is_foreign and kinds == [FaultKind.PAYLOAD_DIGEST]:
                     # Tools hash bodies in several ways; its bytes are those of its block and member.
                     _note(result, member.offset, f"{member.problems.pop()[1]} ({member.kind} of {member.url[:200]})")
                 if not member.is_sound:

@@ -19,6 +19,8 @@ from crawler.capture.proxy_fetcher import BrowserFetcher, ProxyFetcher, proxy_vi
 from crawler.pools.resource_pool import ResourcePool
 from crawler.run.crawl_run import RunConfig, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
+from links.check_result import CheckVerdict
+from links.checker.browser_check import VisitSummary, result_of_visit
 from net.tls_client import trusted_pins
 from playback.url_paths import Memento, MementoModifier, memento_path
 from render.browser import Browser
@@ -29,6 +31,7 @@ from tests.support.http2_origin import Http2Origin
 from tests.support.playback_fixtures import running_replay
 from tests.support.proxy_fixtures import Proxy, check, records
 from tests.support.stored_records import index
+from tests.support.tls_origins import DAY, NOW, make_issuer, write_leaf
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 SITE = "https://secure.example"
@@ -46,7 +49,7 @@ def http2(certificate: Path) -> Iterator[Http2Origin]:
     origin.close()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Parts:
     """Proxy and browser, and the settings that lead to the origin."""
 
@@ -159,6 +162,47 @@ async def test_a_clearance_cookie_that_a_script_sets_is_sent(take: Take, http2: 
     assert statuses == ["403", "200"]
 
 
+BAD_CERTIFICATES = {
+    "expired": {"host": "secure.example", "begins": NOW - 9 * DAY, "ends": NOW - DAY},
+    "not-yet-valid": {"host": "secure.example", "begins": NOW + DAY, "ends": NOW + 9 * DAY},
+    "wrong-host": {"host": "other.example"},
+    "self-signed": {"host": "secure.example"},
+    "unknown-issuer": {"host": "secure.example"},
+}
+
+
+async def test_pages_behind_certificates_that_do_not_verify_are_recorded_with_the_fault(
+    take: Take, http2: Http2Origin, layout: Layout, tmp_path: Path
+) -> None:
+    """With what they load, as by the recorder's connections."""
+    http2.answers["/a.css"] = (200, {"content-type": "text/css"}, b"p{color:red}")
+    issuer = make_issuer("Nobody's authority")
+    for number, (fault, made) in enumerate(BAD_CERTIFICATES.items()):
+        signed_by = None if fault == "self-signed" else issuer
+        write_leaf(tmp_path / fault, issuer=signed_by, **made)  # type: ignore[arg-type]
+        http2.present(tmp_path / fault)
+        http2.answers[f"/{number}"] = (200, HTML, b"<!doctype html><title>.</title><link rel=stylesheet href=/a.css>")
+        seen = await take(f"/{number}")
+
+        assert (seen.outcome, seen.tls_verified) == (VisitOutcome.COMPLETE, False), fault
+        assert {each.url: each.status for each in seen.resources}[f"{SITE}/a.css"] == 200
+        (record,) = (r for r in records(layout) if r.kind != "request" and r.url == f"{SITE}/{number}")
+        assert record.headers["WARC-TLS-Verification"].startswith(f"failed; {fault}: ")
+
+
+async def test_certificates_must_verify_where_the_settings_say_so(
+    parts: Parts, http2: Http2Origin, take: Take, tmp_path: Path
+) -> None:
+    """The page fails for the browser's reason."""
+    write_leaf(tmp_path / "leaf", "secure.example", None)
+    http2.present(tmp_path / "leaf")
+    http2.answers["/"] = (200, HTML, b"<!doctype html>")
+    parts.settings = replace(parts.settings, egress=replace(parts.settings.egress, enforce_tls=True))
+    seen = await take("/")
+
+    assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "net::ERR_CERT_AUTHORITY_INVALID")
+
+
 async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> None:
     """200 MB pass through proxy and origin, both in this process, which hold 16 MB of them."""
     size = 200_000_000
@@ -239,6 +283,19 @@ def test_a_crawl_by_sitemap_renders_the_pages_of_such_a_host(
     assert {(f"{SITE}/{name}", 200) for name in ("a", "b", "c", "sitemap.xml")} <= set(found)
 
 
+def crawl_settings(http2: Http2Origin, settings: Settings) -> Settings:
+    """Those of a quick crawl that obeys robots.txt."""
+    return replace(
+        settings,
+        egress=replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"}),
+        visit=replace(QUICK, settle_limit_s=5.0),
+        behaviours=BehaviourSettings(run=()),
+        frontier=replace(settings.frontier, retry_delay_s=0.1),
+        policy=replace(settings.policy, robots="obey"),
+        politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.1, host_retry_s=0.2),
+    )
+
+
 async def test_a_crawl_turns_to_the_browsers_connections_where_the_recorder_is_refused(
     http2: Http2Origin, settings: Settings, tmp_path: Path
 ) -> None:
@@ -248,15 +305,7 @@ async def test_a_crawl_turns_to_the_browsers_connections_where_the_recorder_is_r
     )  # fmt: skip
     for path in ("/a", "/b", "/no"):
         http2.answers[path] = (200, HTML, b"<!doctype html><title>Seen</title><p>" + path.encode())
-    chosen = replace(
-        settings,
-        egress=replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"}),
-        visit=replace(QUICK, settle_limit_s=5.0),
-        behaviours=BehaviourSettings(run=()),
-        frontier=replace(settings.frontier, retry_delay_s=0.1),
-        policy=replace(settings.policy, robots="obey"),
-        politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.1, host_retry_s=0.2),
-    )
+    chosen = crawl_settings(http2, settings)
     events: list[Event] = []
     root = tmp_path / "crawl"
     await archive_urls(
@@ -282,3 +331,27 @@ async def test_a_crawl_turns_to_the_browsers_connections_where_the_recorder_is_r
         copy = replay.get(memento_path(Memento(moment, MementoModifier.VERY, page.url)))
     assert copy.status == 200
     assert "/b" in copy.text
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+async def test_the_only_attempt_of_a_confirmation_includes_the_browsers_connections(
+    http2: Http2Origin, settings: Settings, tmp_path: Path, is_down: bool
+) -> None:
+    """A host that refuses the recorder is not dead; one that refuses both fails for the browser's reason."""
+    http2.answers["/a"] = (200, HTML, b"<!doctype html><title>Seen</title><p>Words")
+    if is_down:
+        http2.lets_in = lambda _hello: False
+    chosen = crawl_settings(http2, settings)
+    chosen = replace(
+        chosen, frontier=replace(chosen.frontier, attempts=1), policy=replace(chosen.policy, robots="ignore")
+    )
+    events: list[Event] = []
+    config = RunConfig(tmp_path / "crawl", chosen, 1, stored_level_of=store_everything)
+    await archive_urls(config, [f"{SITE}/a"], clock=CLOCK, report=events.append)
+
+    (done,) = (each for each in events if isinstance(each, PageDone))
+    (reason, status), *_ = index(config.root, "SELECT reason, status FROM pages")
+    found = result_of_visit(VisitSummary(f"{SITE}/a", f"{SITE}/a", VisitOutcome.FAILED, reason, status))
+    assert done.attempts == 1
+    assert (status, reason.partition("ERR_")[0]) == ((None, "net::") if is_down else (200, ""))
+    assert not is_down or found.verdict is CheckVerdict.FAILING

@@ -289,7 +289,7 @@ async def test_no_request_of_a_hostile_page_is_taken_for_another_page_s(
         origin.answers[f"/{name}"] = ok(LEAVING.replace("PAGE", name).encode())
     for name in names:
         page = await take(f"/{name}", settle_limit_s=1.0, patience_s=0.5)
-        assert page.outcome is VisitOutcome.COMPLETE
+        assert page.outcome is VisitOutcome.COMPLETE, page.reason
     assert len(contexts) == 1
     owners = [
         (each.url.split("/of/")[1].split("/")[0], each.headers["WARC-Page-ID"])
@@ -356,10 +356,11 @@ for (let n = 0; n < 300; n += 1) {
 </script>"""
 
 
+@pytest.mark.parametrize("framed", ["", "http://other.example/frame"])
 async def test_a_page_that_fills_storage_ends_the_context(
-    take: Take, origin: Origin, contexts: SharedContextPool
+    take: Take, origin: Origin, contexts: SharedContextPool, framed: str
 ) -> None:
-    """It is complete itself; the next page of its site begins with nothing stored."""
+    """It is complete itself, or its frame of another site is; the next page of its site begins with nothing stored."""
     filled = threading.Event()
 
     def held(connection: socket.socket, _head: bytes) -> None:
@@ -370,9 +371,10 @@ async def test_a_page_that_fills_storage_ends_the_context(
         filled.set()
         connection.sendall(ok(b"", more="Connection: close\r\n"))
 
-    origin.answers |= {"/a": ok(FILLING.encode()), "/held": held, "/filled": note}
+    page_of = f"<p>Words<iframe src={framed}></iframe>" if framed else FILLING
+    origin.answers |= {"/a": ok(page_of.encode()), "/frame": ok(FILLING.encode()), "/held": held, "/filled": note}
     page = await take("/a", settle_limit_s=15.0)
-    assert page.outcome is VisitOutcome.COMPLETE
+    assert page.outcome is VisitOutcome.COMPLETE, page.reason
     assert filled.is_set()
     assert len(contexts) == 0
 

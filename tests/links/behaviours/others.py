@@ -54,7 +54,7 @@ def _new_cookies(request: Request) -> Steps:
 
 TEMPORARY = (
     *(one(f"fails-{status}", CheckVerdict.FAILING, always(reply(status, b"<h1>Error</h1>")))
-      for status in (400, 408, 414, 431, 500, 501, 502, 503, 504, 505, 508, 520, 521, 522, 523, 525, 526, 530)),
+      for status in (400, 408, 414, 431, 500, 501, 502, 503, 504, 508, 520, 521, 522, 523, 525, 526, 530)),
     one("fails-503-with-a-captcha-in-a-form", CheckVerdict.FAILING, always(reply(503, b"<h1>Down</h1><form class=g-recaptcha>"))),
     one("fails-503-through-cloudflare", CheckVerdict.FAILING, always(reply(503, b"<h1>Down</h1><script src=/cdn-cgi/challenge-platform/scripts/jsd/main.js>", Server="cloudflare"))),
     one("fails-530-of-cloudflare's", CheckVerdict.FAILING, always(reply(530, b"<div id=cf-error-details>Error 1016: Origin DNS error</div>", Server="cloudflare"))),
@@ -77,7 +77,6 @@ TEMPORARY = (
     one("leads-to-itself-with-new-cookies", CheckVerdict.FAILING, _new_cookies, note="redirect: too many"),
     Behaviour("nobody-listens", CheckVerdict.FAILING, {}, note="connection: refused", facts={"whole_host": True, "http": None}),
     Behaviour("leads-where-nobody-listens", CheckVerdict.FAILING, {"site.test:80": always(moved("http://other.test/"))}, note="connection: refused", facts={"whole_host": False}),
-    Behaviour("speaks-no-tls", CheckVerdict.FAILING, {"site.test:443": always(reply())}, url="https://site.test" + CITED, tls="none", note="tls: "),
 )  # fmt: skip
 
 _PX = b"<script>window._pxAppId='PXabc'</script><div id=px-captcha></div>"
@@ -85,7 +84,7 @@ _MOMENT = b"<html><head><title>Just a moment...</title></head><body><script>wind
 
 REFUSED = (
     *(one(f"refuses-{status}", CheckVerdict.REFUSED, always(reply(status, b"<h1>No</h1>")))
-      for status in (401, 402, 403, 405, 406, 407, 418, 423, 426, 428, 444, 449, 451, 999)),
+      for status in (401, 402, 403, 405, 406, 407, 418, 423, 426, 428, 444, 449, 451, 505, 999)),
     one("challenge-cloudflare-403", CheckVerdict.REFUSED, always(reply(403, _MOMENT, cf_mitigated="challenge", Server="cloudflare")), note="challenge: cloudflare"),
     one("challenge-cloudflare-503", CheckVerdict.REFUSED, always(reply(503, _MOMENT, Server="cloudflare")), note="challenge: cloudflare"),
     one("challenge-cloudflare-503-with-a-wish", CheckVerdict.REFUSED, always(reply(503, _MOMENT, cf_mitigated="challenge", Retry_After="10")), note="challenge"),
@@ -131,7 +130,16 @@ def _answers_anything(title: bytes) -> Answering:
     return always(reply(body=PAGE.replace(b"The old bridge", title)))
 
 
+_BY_BROWSER = "a browser's connection may be answered"
 SUSPECT = (
+    *(Behaviour(name, CheckVerdict.SUSPECT, {"site.test:443": answering}, url="https://site.test" + CITED, tls=tls, note=f"{note}; {_BY_BROWSER}")
+      for name, tls, answering, note in (
+          ("speaks-no-tls", "none", always(reply()), "tls: handshake"),
+          ("resets-the-hello", "none", rawly(Deed.RESET), "tls: handshake"),
+          ("resets-what-comes-by-tls", "good", rawly(Deed.RESET), "answer: reset: ConnectionResetError"),
+          ("closes-what-comes-by-tls", "good", rawly(), "answer: none"),
+          ("speaks-http2-only", "good", rawly(bytes.fromhex("00000004000000000000000807000000000000000000000001")), r"answer: not HTTP: b'\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x08'"),
+      )),
     one("led-to-the-front-page", CheckVerdict.SUSPECT, paths({CITED: moved("/", 301), "/": reply()}), note="redirect: root", facts={"code": 85}),
     one("led-to-the-front-page-in-german", CheckVerdict.SUSPECT, paths({CITED: moved("/de/", 301), "/de/": reply()}), note="redirect: root"),
     Behaviour("led-to-www's-front-page", CheckVerdict.SUSPECT, {"site.test:80": always(moved("http://www.site.test/")), "www.site.test:80": always(reply())}, note="redirect: root"),

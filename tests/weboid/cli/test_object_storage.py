@@ -1,16 +1,19 @@
 """Object storage as an operator meets it: an outage during a run, a killed upload, no local file left."""
 
+import hashlib
 import json
 import random
 import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from core.layout import Layout
+from core.page_manifest import PageResource
 from core.timestamps import timestamp14
 from tests.support.commands import Weboid, profile_for
 from tests.support.playback_fixtures import NOW, CollectionBuilder, png, running_replay
@@ -162,3 +165,31 @@ def test_an_import_knows_files_in_the_bucket(weboid: Weboid, tmp_path: Path) -> 
     assert json.loads(weboid.call("import", file, "--json", *profile).out)["files"][0]["state"] == "known"
     assert _local(weboid) == []
     assert weboid.call("verify", "collection").code == 0
+
+
+def test_checks_report_that_the_bucket_is_away(s3: S3Server, weboid: Weboid) -> None:  # noqa: F811 fixture
+    """It is no damage: they end as without any other service, also where the cache has some of the page."""
+    with closing(CollectionBuilder(weboid.collection)) as builder:
+        at = NOW + timedelta(minutes=1)
+        page_id = hashlib.sha256(f"https://a.example/ {at}".encode()).hexdigest()[:32]  # as `page` has it
+        picture = builder.response(
+            "https://a.example/a.png", png(), mime="image/png", warc="pictures-0.warc.gz", at=at, page_id=page_id
+        )
+        part = PageResource(picture.url, status=200, resource_type="Image", digest=str(picture.digest))
+        builder.page("https://a.example/", "<p>wombats<img src=/a.png>", at=at, text="wombats", resources=[part])
+        builder.layout.marker.write_text("version = 1\n")
+        cover_warcs(builder.layout)
+    profile = ("--profile", str(weboid.profile))
+    assert weboid.call("collection", "upload", *profile).code == 0
+    assert "1 good" in weboid.call("qa", "https://a.example/", *profile).out
+    for each in (Layout(weboid.collection).root / "cache").glob("*/pictures-*"):
+        shutil.rmtree(each)
+    shutil.rmtree(weboid.collection / "cache" / "playback", ignore_errors=True)
+    s3.relay.leave()
+    for command in (("qa", "https://a.example/", "--again", *profile), ("verify", "collection")):
+        ran = weboid.call(*command)
+        assert (ran.code, ran.out.strip()) == (3, ""), ran
+        assert "weboid: The server of s3://" in ran.err
+        assert "does not answer" in ran.err
+    assert weboid.call("search", "wombats").code == 0  # the index is here
+    assert weboid.call("verify", "collection", "--quick").code == 0
