@@ -24,7 +24,7 @@ def test_wikis_are_listed_with_their_feeds(client: httpx.Client) -> None:
     """Their pages and links are counted; no account is named."""
     (wiki,) = client.get("/wikis").json()["wikis"]
 
-    assert (wiki["pages"], wiki["bot"], wiki["problem"]) == (2, False, None)
+    assert (wiki["pages"], wiki["bot"], wiki["problem"]) == (3, False, None)
     assert "account" not in wiki["settings"]
 
 
