@@ -16,6 +16,7 @@ from core.errors import BadUrlError, InputError
 from core.urls import fetch_key, identity_key
 from links.check_history import date_of, day_of, unpack_history
 from links.check_result import words_of
+from links.feedback.marks import LinkMark, MarkKind, active_marks
 from links.feedback.replacements import ProposalStage
 from links.feedback.reports import list_reports
 from links.registry.bot_edits import BotEdit, EditState, newest_edits
@@ -33,6 +34,7 @@ from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores,
 LISTED = 100
 USES_SHOWN = 50
 PROPOSALS_SHOWN = 50
+MARKS_SHOWN = 100
 _PAGE_LINKS = 1_000
 LINK_STATES = {
     LinkState.ALIVE: ("good", noop("Works")),
@@ -57,6 +59,13 @@ EDIT_STATES = {
     EditState.DECLINED: ("", noop("revert declined")),
     EditState.SWEPT: ("", noop("gone with other edits")),
     EditState.GONE: ("", noop("page deleted")),
+}
+_MARKS = {
+    MarkKind.PERMALIVE: noop("Marked as working"),
+    MarkKind.PERMADEAD: noop("Marked as dead"),
+    MarkKind.NEVER: noop("never checked"),
+    MarkKind.ALWAYS: noop("checked as others"),
+    MarkKind.SETTING: noop("checked differently"),
 }
 _STAGES = {
     ProposalStage.WAITING: ("", noop("not tested yet")),
@@ -162,6 +171,7 @@ class LinkPages:
             more=more,
             proposals=[] if is_search else self._proposals(),
             reports=[] if is_search else self._reports(),
+            marks=[] if is_search else self._marks(),
         )
 
     def link(self, request: Request) -> Response:
@@ -215,6 +225,13 @@ class LinkPages:
         except BadUrlError:
             return []
         return list(find_urls(reader, [identity]).values())
+
+    def _marks(self) -> list[tuple[LinkMark, str, datetime]]:
+        """Return the newest marks that hold, with the name of their kind and the time they were made."""
+        now = self._stores.clock.now()
+        with self._stores.registry.store().reading() as rows:
+            found = [each for each in active_marks(rows) if each.holds(now)][-MARKS_SHOWN:]
+        return [(each, translate(_MARKS[each.kind]), datetime.fromtimestamp(each.moment, UTC)) for each in found[::-1]]
 
     def _reports(self) -> list[tuple[str, str, str, datetime, str]]:
         """Return URL, class and name of its state, time and end of readers' newest reports."""

@@ -164,6 +164,9 @@ async def test_many_links_are_marked_at_once(console: Console, screen: Screen) -
     assert len(marks) == 12
     assert {(mark.kind, mark.reason, mark.actor) for mark in marks} == {("permadead", "The site has moved", "Olu")}
     assert "Marked as dead" in console.get("/links", q="council.example").text
+    await console.show(screen, "/links")
+    assert await screen.value("document.querySelectorAll('[aria-labelledby=marks] tbody tr').length") == 12
+    assert await screen.findings() == []
 
 
 async def test_a_reverted_edit_is_reviewed(console: Console, screen: Screen) -> None:

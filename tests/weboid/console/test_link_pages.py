@@ -69,3 +69,20 @@ def test_replacements_and_reports_are_decided_where_they_are_listed(console: Con
     for name in ("approve_link_replacement", "remove_replacement", "withdraw_link_reports", "check_links"):
         assert f"/do/{name}" in text
         assert f"/do/{name}" not in read
+
+
+def test_marks_are_listed_and_removed(console: Console) -> None:
+    """With reason and author; markup in them is text."""
+    console.role = "curator"
+    page = console.get("/links").text
+    form = {"csrf": page.partition('name="csrf" value="')[2].partition('"')[0], "back": "/console/links"}
+    console.post("/do/mark_links", {**form, "url": "museum.example/old/", "kind": "never", "reason": "<b>moved</b>"})
+    marked = console.get("/links").text
+    number = marked.partition('name="mark" value="')[2].partition('"')[0]
+    removed = console.post("/do/remove_marks", {**form, "mark": number})
+
+    assert "museum.example/old/" in marked
+    assert "&lt;b&gt;moved&lt;/b&gt;" in marked
+    assert "never checked" in marked
+    assert removed.headers["location"] == "/console/links?done=remove_marks"
+    assert "museum.example/old/" not in console.get("/links").text

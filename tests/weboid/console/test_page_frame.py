@@ -31,7 +31,7 @@ PAGES = {
     "compare": "/captures/compare?a={newest}&b={older}",
     "links": "/links",
     "link": "/links/{link}",
-    "page-links": f"/links/page?wiki={WIKI}&title=Steam+engine",
+    "page-links": f"/links/page?wiki={WIKI}&title=Foo+bar",
     "bot": "/bot",
     "repairs": f"/bot/repairs?wiki={WIKI}",
     "rules": "/rules",

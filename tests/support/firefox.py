@@ -1,0 +1,97 @@
+"""A window of Firefox, driven over WebDriver BiDi."""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+
+FIREFOX = shutil.which("firefox-esr")
+_LISTENING = "WebDriver BiDi listening on "
+_START_S = 60.0
+
+
+@dataclass
+class FirefoxWindow:
+    """The browser's window; commands one after another."""
+
+    connection: ClientConnection
+    context: str = ""
+    _ids: "count[int]" = field(default_factory=count)
+
+    async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """A command; its result."""
+        number = next(self._ids)
+        await self.connection.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        while True:  # events come in between
+            answer = json.loads(await self.connection.recv())
+            if answer.get("id") == number:
+                assert answer["type"] == "success", answer
+                result: dict[str, Any] = answer["result"]
+                return result
+
+    async def open(self, address: str) -> None:
+        """Load an address, until it has loaded."""
+        await self.send("browsingContext.navigate", context=self.context, url=address, wait="complete")
+
+    async def value(self, expression: str) -> Any:
+        """What JavaScript says in the page, a text, number, boolean or nothing."""
+        answer = await self.send(
+            "script.evaluate", expression=expression, target={"context": self.context}, awaitPromise=True
+        )
+        assert answer["type"] == "success", answer
+        return answer["result"].get("value")
+
+    async def until(self, expression: str) -> None:
+        """Wait until it holds in a loaded page; pages that load one another meanwhile answer each for itself."""
+        async with asyncio.timeout(60):
+            while not await self._holds(expression):
+                await asyncio.sleep(0.05)
+
+    async def _holds(self, expression: str) -> bool:
+        try:
+            return bool(await self.value(f"document.readyState === 'complete' && !!({expression})"))
+        except AssertionError:  # the document was replaced during the question
+            return False
+
+    async def cookie(self, name: str, value: str, host: str) -> None:
+        """Store a cookie of a host."""
+        cookie = {"name": name, "value": {"type": "string", "value": value}, "domain": host}
+        await self.send("storage.setCookie", cookie=cookie)
+
+
+@asynccontextmanager
+async def open_firefox(home: Path) -> AsyncIterator[FirefoxWindow]:
+    """A window of a browser of its own, which stores in that folder."""
+    assert FIREFOX is not None
+    options = ("--headless", "--no-remote", "--profile", str(home), "--remote-debugging-port", "0")
+    process = await asyncio.create_subprocess_exec(
+        *(FIREFOX, *options),
+        env={**os.environ, "HOME": str(home)},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stderr is not None
+        address = ""
+        async with asyncio.timeout(_START_S):
+            while _LISTENING not in address:
+                line = await process.stderr.readline()
+                assert line, "Firefox ended at its start."
+                address = line.decode("utf-8", "replace")
+        async with connect(f"{address.split(_LISTENING)[1].strip()}/session", max_size=None) as connection:
+            window = FirefoxWindow(connection)
+            await window.send("session.new", capabilities={})
+            tree = await window.send("browsingContext.getTree")
+            window.context = tree["contexts"][0]["context"]
+            yield window
+    finally:
+        process.terminate()
+        await process.wait()
