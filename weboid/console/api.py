@@ -169,7 +169,11 @@ def create_api(stores: ConsoleStores, accounts: AccountStore) -> FastAPI:
             for code, text in (
                 (401, "Not signed in"),
                 (403, "Role or scope is missing"),
+                (404, "Not found"),
+                (409, "The state is another one than the request expects"),
+                (412, "Changed since it was read (If-Match)"),
                 (422, "The request is not valid"),
+                (429, "Too many requests; Retry-After"),
                 (503, "A store is not available"),
             )
         },
