@@ -22,15 +22,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from core.errors import CollectionInUseError, InputError, OverloadedError, TransientError, UnavailableError, WeboidError
-from core.urls import fetch_key
 from crawler.frontier.base import JOB_ORDER, HostOrder, ItemState
 from crawler.frontier.frontier_export import record_facts
 from crawler.jobs.crawl_job import parse_job
 from crawler.status.collection_status import json_value
 from links.feedback.replacements import ProposalTakenError
-from playback.access.takedowns import list_takedowns
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
-from playback.web.page_store import CapturedPage
 from weboid.app.setup_check import check_setup
 from weboid.console import bot_operations, collection_operations, crawl_operations, link_operations, task_operations  # noqa: F401 they register themselves
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
@@ -42,6 +39,7 @@ from weboid.console.operations import (
     OperationContext,
     StateConflictError,
     UnknownThingError,
+    capture_facts,
 )
 from weboid.console.page_frame import ConsoleStores
 from weboid.console.task_operations import UPLOAD_PATH, upload_endpoint
@@ -171,7 +169,11 @@ def create_api(stores: ConsoleStores, accounts: AccountStore) -> FastAPI:
             for code, text in (
                 (401, "Not signed in"),
                 (403, "Role or scope is missing"),
+                (404, "Not found"),
+                (409, "The state is another one than the request expects"),
+                (412, "Changed since it was read (If-Match)"),
                 (422, "The request is not valid"),
+                (429, "Too many requests; Retry-After"),
                 (503, "A store is not available"),
             )
         },
@@ -282,13 +284,10 @@ class ApiResources:
             ("/captures/{page_id}", self.read_capture, ConsoleRole.READER),
             ("/queue", self.list_queue, ConsoleRole.READER),
             ("/queue/items", self.scan_queue, ConsoleRole.READER),
-            ("/queue/item", self.read_item, ConsoleRole.READER),
             ("/hosts", self.list_hosts, ConsoleRole.READER),
             ("/crawls", self.list_crawls, ConsoleRole.READER),
-            ("/takedowns", self.read_takedowns, ConsoleRole.OPERATOR),
             ("/health", self.read_health, ConsoleRole.OPERATOR),
             ("/audit", self.read_audit, ConsoleRole.ADMIN),
-            ("/tokens", self.list_tokens, ConsoleRole.READER),
             ("/events", self.send_events, ConsoleRole.READER),
         ):
             router.add_api_route(
@@ -358,7 +357,7 @@ class ApiResources:
             parse_question(q), before=parse_cursor(cursor)
         )
         following = str(found.older) if found.older else None
-        return {"captures": [_capture(each) for each in found.pages], "next": following}
+        return {"captures": [capture_facts(each) for each in found.pages], "next": following}
 
     def read_capture(self, page_id: str, user: _Reader) -> dict[str, Any]:
         """Return the manifest of a capture."""
@@ -366,7 +365,7 @@ class ApiResources:
         manifest = None if page is None else self._stores.records(user).manifest(page)
         if page is None or manifest is None:
             raise HTTPException(404, "There is no such capture.")
-        return {**_capture(page), "manifest": json.loads(manifest.to_json())}
+        return {**capture_facts(page), "manifest": json.loads(manifest.to_json())}
 
     def list_queue(
         self, state: ItemState = ItemState.QUEUED, host: str | None = None, limit: _Limit = 50
@@ -384,16 +383,6 @@ class ApiResources:
         frontier = self._stores.frontier()
         records, following = ([], "") if frontier is None else frontier.scan(state, cursor=cursor, limit=limit)
         return {"items": [record_facts(each) for each in records], "next": following or None}
-
-    def read_item(self, url: str, user: _Reader) -> dict[str, Any]:
-        """Return the state of a URL in the queue, and its newest capture: what follows a saved URL."""
-        frontier = self._stores.frontier()
-        record = None if frontier is None else frontier.find(fetch_key(url))
-        captures = self._stores.pages(user).captures(url, limit=1)
-        if record is None and not captures:
-            raise HTTPException(404, "Neither the queue nor the archive has that URL.")
-        newest = _capture(captures[0]) if captures else None
-        return {"item": None if record is None else record_facts(record), "capture": newest}
 
     def list_hosts(self, order: HostOrder = HostOrder.LONGEST, limit: _Limit = 50) -> dict[str, Any]:
         """Return hosts of the queue with their delays, failures and blocks."""
@@ -413,12 +402,6 @@ class ApiResources:
             crawls.append({"name": name, "seeds": len(job.seeds), "scope": job.settings.scope.kind, "counts": counts})
         return {"crawls": crawls}
 
-    def read_takedowns(self) -> dict[str, Any]:
-        """Return the take-downs with their tickets, lifted ones too."""
-        now = self._stores.clock.now()
-        found = list_takedowns(self._stores.decisions)
-        return {"takedowns": [{**json_value(asdict(each)), "holds": each.holds(now)} for each in found]}
-
     async def read_health(self) -> dict[str, Any]:
         """Return the checks of `weboid doctor`."""
         found = await asyncio.to_thread(check_setup, self._stores.layout.root, self._stores.settings)
@@ -430,11 +413,6 @@ class ApiResources:
         """Return the audit log, the newest first."""
         entries = self._accounts.log_entries(before=cursor, limit=limit)
         return {"entries": entries, "next": entries[-1]["id"] if len(entries) == limit else None}
-
-    def list_tokens(self, user: _Reader) -> dict[str, Any]:
-        """Return the API tokens of your account without their secrets; of all accounts to administrators."""
-        found = [each for each in self._accounts.tokens() if user.may(ConsoleRole.ADMIN) or each["owner"] == user.name]
-        return {"tokens": found}
 
     def send_events(self) -> StreamingResponse:
         """Send the crawl's counts as server-sent events, whenever they change."""
@@ -450,14 +428,3 @@ class ApiResources:
                 await asyncio.sleep(EVENTS_S)
 
         return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
-
-
-def _capture(page: CapturedPage) -> dict[str, Any]:
-    return {
-        "page_id": page.page_id,
-        "url": page.url,
-        "timestamp": page.timestamp,
-        "title": "" if page.taken_down or page.withheld else page.title,
-        "status": page.status,
-        "outcome": page.outcome,
-    }

@@ -14,6 +14,7 @@ from crawler.status.collection_status import json_value
 from links.registry.farm_queries import count_links, count_pages
 from links.registry.sync_state import feeds_of
 from links.registry.wikis import all_wikis
+from warc.local_storage import DiskReserve
 from weboid.app.settings_facts import list_presets, login_facts, setting_rows
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
@@ -94,12 +95,18 @@ def list_logins(context: OperationContext, query: NoFields) -> dict[str, Any]:  
 
 @resource("/storage")
 def read_storage(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
-    """Return sizes of the collection, free space, days left at the last hour's rate, and what is in the bucket."""
+    """Return free space, days left at the last hour's rate, and what is in the bucket.
+
+    `holdings`, the sizes of the collection, is null until they have been counted.
+    """
     stores = context.stores
     status, storage = stores.status.status(), stores.settings.storage
     holdings, view = status.holdings, status.frontier
     archive = stores.layout.archive
+    disk = DiskReserve(stores.layout.root, stores.settings.proxy.disk_reserve_bytes)
     return {
+        "free_bytes": disk.free_bytes,
+        "reserve_bytes": disk.reserve_bytes,
         "holdings": None if holdings is None else json_value(asdict(holdings)),
         "days_left": days_left(holdings, view.minutes) if view and holdings else None,
         "bucket": storage.url or None,

@@ -52,6 +52,7 @@ from weboid.console.operations import (
     OperationFields,
     UnknownThingError,
     Url,
+    UrlFields,
     operation,
     resource,
 )
@@ -100,12 +101,6 @@ def list_links(context: OperationContext, query: LinksQuery) -> dict[str, Any]:
         listed = list_urls(rows, limit=query.limit, after=query.after, host=query.host.lower(), states=numbers)
     following = str(listed[-1].id) if len(listed) == query.limit else None
     return {"links": [url_json(row) for row in listed], "next": following}
-
-
-class UrlFields(OperationFields):
-    """A URL."""
-
-    url: Url
 
 
 @resource("/links/link")

@@ -37,6 +37,7 @@ from links.registry.database import RegistryStore
 from playback.access import takedowns as decided_takedowns
 from playback.access.levels import Level, LevelActor, target_of
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
 from weboid.console.page_frame import ConsoleStores
@@ -373,14 +374,43 @@ def _known(frontier: Frontier, url: str) -> ItemRecord:
     return record
 
 
-class MoveFields(OperationFields):
-    """Item and its new lane."""
+class UrlFields(OperationFields):
+    """A URL."""
 
     url: Url
+
+
+@resource("/queue/item")
+def read_item(context: OperationContext, query: UrlFields) -> dict[str, Any]:
+    """Return the state of a URL in the queue, and its newest capture: what follows a saved URL."""
+    frontier = context.stores.frontier()
+    record = None if frontier is None else frontier.find(fetch_key(query.url))
+    captures = context.stores.pages(context.user).captures(query.url, limit=1)
+    if record is None and not captures:
+        raise UnknownThingError("Neither the queue nor the archive has that URL.")
+    newest = capture_facts(captures[0]) if captures else None
+    return {"item": None if record is None else record_facts(record), "capture": newest}
+
+
+def capture_facts(page: CapturedPage) -> dict[str, Any]:
+    """Return a capture as JSON values, without the title of one that is not shown."""
+    return {
+        "page_id": page.page_id,
+        "url": page.url,
+        "timestamp": page.timestamp,
+        "title": "" if page.taken_down or page.withheld else page.title,
+        "status": page.status,
+        "outcome": page.outcome,
+    }
+
+
+class MoveFields(UrlFields):
+    """Item and its new lane."""
+
     lane: LaneName = "now"
 
 
-@operation("/queue/move", ConsoleRole.OPERATOR)
+@operation("/queue/move", ConsoleRole.OPERATOR, state=read_item)
 def move_items(context: OperationContext, fields: MoveFields) -> dict[str, Any]:
     """Move a queued page to another lane; a lower one than its own has no effect."""
     record = _known(context.frontier, fields.url)
@@ -390,14 +420,13 @@ def move_items(context: OperationContext, fields: MoveFields) -> dict[str, Any]:
     return {**record_facts(_known(context.frontier, fields.url)), "message": "It is visited before the others."}
 
 
-class DropFields(OperationFields):
+class DropFields(UrlFields):
     """Item to skip."""
 
-    url: Url
     reason: Reason = "removed in the console"
 
 
-@operation("/queue/drop", ConsoleRole.OPERATOR)
+@operation("/queue/drop", ConsoleRole.OPERATOR, state=read_item)
 def drop_items(context: OperationContext, fields: DropFields) -> dict[str, Any]:
     """Skip a queued page unvisited; it can be queued again."""
     count = context.frontier.discard([fetch_key(fields.url)], now=context.now, reason=fields.reason)
@@ -458,6 +487,13 @@ def remove_policy(context: OperationContext, fields: PolicyEntryFields) -> dict[
     return {"id": fields.entry_id, "message": "The rule was removed."}
 
 
+@resource("/takedowns", ConsoleRole.OPERATOR)
+def read_takedowns(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the take-downs with their tickets, lifted ones too."""
+    found = decided_takedowns.list_takedowns(context.stores.decisions)
+    return {"takedowns": [{**json_value(asdict(each)), "holds": each.holds(context.now)} for each in found]}
+
+
 class TakedownFields(OperationFields):
     """Content that readers are not shown."""
 
@@ -470,7 +506,7 @@ class TakedownFields(OperationFields):
     duration: str = ""
 
 
-@operation("/takedowns", ConsoleRole.CURATOR, status=201)
+@operation("/takedowns", ConsoleRole.CURATOR, status=201, state=read_takedowns)
 def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str, Any]:
     """Take down content, from the next request on."""
     from playback.takedown_coverage import not_in_force, takedown_targets
@@ -503,7 +539,7 @@ class LiftFields(OperationFields):
     reason: Reason = "lifted in the console"
 
 
-@operation("/takedowns/lift", ConsoleRole.CURATOR)
+@operation("/takedowns/lift", ConsoleRole.CURATOR, state=read_takedowns)
 def lift_takedown(context: OperationContext, fields: LiftFields) -> dict[str, Any]:
     """Lift a take-down; it stays in the history."""
     held = [each for each in decided_takedowns.list_takedowns(context.stores.decisions) if each.lifted_at is None]
@@ -515,16 +551,32 @@ def lift_takedown(context: OperationContext, fields: LiftFields) -> dict[str, An
     return {"number": fields.number, "message": f"Take-down {fields.number} was lifted."}
 
 
-class LevelFields(OperationFields):
-    """Level of a link or a domain; without a level its rule is removed."""
+class LevelQuery(OperationFields):
+    """A link or a domain."""
 
     link: str = ""
     domain: str = ""
+
+
+@resource("/levels")
+def read_level(context: OperationContext, query: LevelQuery) -> dict[str, Any]:
+    """Return the rule for a link or a domain, and for a link the level that holds."""
+    if bool(query.link) == bool(query.domain):
+        raise InputError("Name a link or a domain.")
+    target = target_of(link=query.link) if query.link else target_of(domain=query.domain)
+    rules = context.stores.levels.now()
+    own = next((str(each.level) for each in rules.rules if each.target == target), None)
+    return {"what": target.what, "rule": own, "level": str(rules.of(query.link)) if query.link else None}
+
+
+class LevelFields(LevelQuery):
+    """Level of a link or a domain; without a level its rule is removed."""
+
     level: str = Field(default="", description=f"One of {', '.join(Level)}; empty: the more general rules apply again.")
     reason: Reason = ""
 
 
-@operation("/levels", ConsoleRole.CURATOR)
+@operation("/levels", ConsoleRole.CURATOR, state=read_level)
 def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
     """Set how much of a link's or a domain's copies readers are shown."""
     if bool(fields.link) == bool(fields.domain):
@@ -582,6 +634,13 @@ def remove_user(context: OperationContext, fields: UserNameFields) -> dict[str, 
     return {"name": fields.name, "message": f"{fields.name} was removed."}
 
 
+@resource("/tokens")
+def list_tokens(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the API tokens of your account without their secrets; of all accounts to administrators."""
+    user, found = context.user, context.accounts.tokens()
+    return {"tokens": [each for each in found if user.may(ConsoleRole.ADMIN) or each["owner"] == user.name]}
+
+
 class TokenFields(OperationFields):
     """API token."""
 
@@ -593,7 +652,7 @@ class TokenFields(OperationFields):
     duration: str = Field(default="365d", description="Until it expires.")
 
 
-@operation("/tokens", ConsoleRole.READER, status=201)
+@operation("/tokens", ConsoleRole.READER, status=201, state=list_tokens)
 def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
     """Create an API token of your account; the answer has its secret, which is not shown again."""
     if unknown := sorted(set(fields.scopes) - {*OPERATIONS, "read", "upload_file"}):
@@ -611,7 +670,7 @@ class TokenNumberFields(OperationFields):
     id: Number
 
 
-@operation("/tokens/remove", ConsoleRole.READER)
+@operation("/tokens/remove", ConsoleRole.READER, state=list_tokens)
 def remove_token(context: OperationContext, fields: TokenNumberFields) -> dict[str, Any]:
     """Remove an API token of your account, or as an administrator any."""
     own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name

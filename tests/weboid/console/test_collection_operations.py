@@ -55,6 +55,6 @@ def test_storage_has_sizes_and_days_left(client: httpx.Client) -> None:
     """Of the disk, and of the bucket when there is one."""
     storage = client.get("/storage").json()
 
-    assert storage["holdings"]["free_bytes"] > 0
+    assert storage["free_bytes"] > 0
     assert storage["bucket"] is None
     assert storage["local_warcs"] > 0

@@ -1,0 +1,99 @@
+"""Background tasks of the console."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.clock import SystemClock
+from core.layout import Layout
+from tests.support.polling import wait_until
+from weboid.console.background_tasks import BackgroundTasks
+
+OVER = ("done", "failed", "stopped")
+
+
+class MovedClock(SystemClock):
+    """The machine's clock, that a test moves."""
+
+    ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        """Return the moved time."""
+        return super().now() + self.ahead
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """A collection without anything."""
+    layout = Layout(tmp_path / "collection")
+    layout.databases.mkdir(parents=True)
+    return layout
+
+
+@pytest.fixture
+def tasks(layout: Layout) -> Iterator[BackgroundTasks]:
+    """Its tasks."""
+    with closing(BackgroundTasks(layout, SystemClock(), {})) as it:
+        yield it
+
+
+def ended(tasks: BackgroundTasks, number: int) -> dict[str, Any]:
+    """The task at its end."""
+    wait_until(lambda: (tasks.task(number) or {})["state"] in OVER, limit_s=60)
+    return tasks.task(number) or {}
+
+
+def test_a_task_has_its_commands_result_or_error(tasks: BackgroundTasks) -> None:
+    """The last line of its output, or the end of its errors."""
+    good = tasks.queue("list", "ada", lambda _: ["login ls", "--json"])
+    bad = tasks.queue("list", "ada", lambda _: ["login rm", "--", "none"])
+
+    assert ended(tasks, good["id"])["result"] == {"logins": []}
+    assert "none" in ended(tasks, bad["id"])["error"]
+    assert [each["state"] for each in tasks.tasks()] == ["failed", "done"]
+
+
+def test_one_of_two_consoles_runs_the_tasks(tasks: BackgroundTasks, layout: Layout) -> None:
+    """The other one goes on when it has ended."""
+    ended(tasks, tasks.queue("list", "ada", lambda _: ["login ls", "--json"])["id"])
+    with closing(BackgroundTasks(layout, SystemClock(), {})) as other:
+        number = other.queue("list", "ada", lambda _: ["login ls", "--json"])["id"]
+        assert ended(other, number)["state"] == "done"  # by the first
+        tasks.close()
+        again = other.queue("list", "ada", lambda _: ["login ls", "--json"])["id"]
+        assert ended(other, again)["state"] == "done"
+
+
+def test_a_task_of_a_console_that_died_has_failed(layout: Layout) -> None:
+    """And those that waited are run."""
+    BackgroundTasks(layout, SystemClock(), {}).close()
+    with closing(sqlite3.connect(layout.console_db)) as rows, rows:
+        rows.executemany(
+            "INSERT INTO tasks (kind, actor, command, state, added) VALUES ('list', 'ada', ?, ?, 0)",
+            (('["login ls"]', "running"), ('["login ls", "--json"]', "queued")),
+        )
+    for number in (1, 2):
+        (layout.root / "cache" / "tasks" / str(number)).mkdir(parents=True)
+    with closing(BackgroundTasks(layout, SystemClock(), {})) as tasks:
+        states = [ended(tasks, number)["state"] for number in (1, 2)]
+
+        assert states == ["failed", "done"]
+        assert "start it again" in (tasks.task(1) or {})["error"]
+
+
+def test_old_tasks_go_with_their_files(layout: Layout) -> None:
+    """A week after their end."""
+    clock = MovedClock()
+    with closing(BackgroundTasks(layout, clock, {})) as tasks:
+        old = tasks.queue("list", "ada", lambda _: ["login ls", "--json"])["id"]
+        ended(tasks, old)
+        clock.ahead = timedelta(days=8)
+        ended(tasks, tasks.queue("list", "ada", lambda _: ["login ls", "--json"])["id"])
+        wait_until(lambda: tasks.task(old) is None, limit_s=60)
+
+        wait_until(lambda: not (layout.root / "cache" / "tasks" / str(old)).exists(), limit_s=60)
