@@ -4,12 +4,13 @@ from hypothesis import settings
 
 BRIEF = "brief"
 _BRIEF_EXAMPLES = 10
+_EXAMPLES = 50  # of a property that names no number; each run draws others
 
 
 def register() -> None:
     """Make known the profile that `make check` names: the same properties, fewer examples each."""
     # No deadline: a busy machine is no fault of the code.
-    settings.register_profile("default", settings.get_profile("default"), deadline=None)
+    settings.register_profile("default", settings.get_profile("default"), deadline=None, max_examples=_EXAMPLES)
     settings.load_profile("default")
     settings.register_profile(BRIEF, settings.get_profile("default"), max_examples=_BRIEF_EXAMPLES)
 

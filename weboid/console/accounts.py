@@ -116,7 +116,7 @@ class AccountStore:
         self._connection.row_factory = sqlite3.Row
         self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {_SCHEMA}")
         if "before" not in {each["name"] for each in self._connection.execute("PRAGMA table_info(audit)")}:
-            for column in ("before", "after"):  # of a file of 1.0.0
+            for column in ("before", "after"):  # missing in files of earlier versions
                 self._connection.execute(f"ALTER TABLE audit ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
 
     def close(self) -> None:

@@ -127,7 +127,9 @@ def difference(before: Any, after: Any) -> tuple[Any, Any]:
         }
         return {key: was for key, (was, _) in parts.items()}, {key: new for key, (_, new) in parts.items()}
     if isinstance(before, list) and isinstance(after, list):
-        return [each for each in before if each not in after], [each for each in after if each not in before]
+        texts = [{json.dumps(each, sort_keys=True): each for each in side} for side in (before, after)]
+        one, other = ([each for key, each in texts[place].items() if key not in texts[1 - place]] for place in (0, 1))
+        return one, other
     return before, after
 
 
