@@ -43,7 +43,7 @@ from weboid.app.operator_identity import collection_settings
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
 from weboid.console.page_frame import ConsoleStores
-from wiki.bot.edit_settlement import RevertReview, review_revert
+from wiki.bot.past_edits import RevertReview, review_revert
 from wiki.settings import WikiSettings, replace_settings
 
 URLS_LIMIT = 10_000  # of one request
