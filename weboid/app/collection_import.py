@@ -38,7 +38,7 @@ from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.indexer import IndexingResult, index_file
 from warc.index.protocol import CaptureIndex
 from warc.record_builder import artifact_member, warcinfo_facts
-from warc.record_reader import dechunked, decode_blocks, open_record
+from warc.record_reader import decode_blocks, decoded_body, open_record
 from warc.stored_warcs import WarcPath
 from warc.writer import WarcFile
 
@@ -443,12 +443,8 @@ class CollectionImport:
             return ""
         place = (row["filename"], row["offset"], row["length"])
         with suppress(PermanentError), open_record(self._layout.archive, *place) as record:
-            if record.http is None:
-                return ""
-            chunked = "chunked" in record.http.get("transfer-encoding").lower()
-            content = dechunked(record.content) if chunked else record.content
-            body = decode_blocks(content, record.http.get("content-encoding"), limit=_DOCUMENT_LIMIT_BYTES)
-            return parse_page_excerpt(body[:LOOKED_AT], record.http.get("content-type")).title
+            content_type = record.http.get("content-type") if record.http is not None else ""
+            return parse_page_excerpt(decoded_body(record, limit=_DOCUMENT_LIMIT_BYTES)[:LOOKED_AT], content_type).title
         return ""
 
 
