@@ -3,7 +3,7 @@
 A row of `text_versions` is a text that a URL had, found once however often it was captured. Its number is the URL's
 number times 2^20 plus that of the text, so that newer URLs come first, and all texts of one URL are a range that a
 search can skip. Facets are tokens of a private-use character that no query can contain. The index knows nothing of
-access: whoever shows a result decides that by the captures (`playback.access.control`).
+access: callers that show a result decide that by the captures (`playback.access.control`).
 """
 
 import hashlib

@@ -130,7 +130,7 @@ class EditDraft:
 
 
 StepCallback = Callable[[str], None]
-"""Told the name of each step as it is reached: tests stop there."""
+"""Called with the name of each step as it is reached: tests stop there."""
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ UNDO_TAGS: Final = frozenset({"mw-undo", "mw-rollback", "mw-manual-revert"})
 class EditJudgement:
     """Result of checking a past edit."""
 
-    # MADE: it stands. ACCEPTED: undone with our own account, by whoever runs the bot. SWEPT: it went with
+    # MADE: it stands. ACCEPTED: undone with our own account, by the operator. SWEPT: it went with
     # edits of others.
     state: EditState
     undone: frozenset[int] = frozenset()  # indexes of the changes that were undone
@@ -238,7 +238,7 @@ WATCHED_DAYS: Final = 30
 RECHECK_S: Final = 1_800  # between two looks at one edit
 EDITS_AT_ONCE: Final = 500  # edits in one look
 _DAY_S: Final = 86_400
-# Whoever is known to the wiki speaks as often as our edits are undone.
+# Registered users report as often as our edits are undone.
 _WATCHED: Final = (*STANDING, *PARTLY, EditState.SWEPT, EditState.GONE)
 _REVIEWED: Final = (EditState.ACCEPTED, EditState.DECLINED)
 
@@ -326,7 +326,7 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) 
     if not undone:
         if is_standing or edit.state in _REVIEWED:
             return _mark_checked(watching, edit)
-        # Whoever undid it has taken that back, or the page was restored.
+        # The revert was undone, or the page was restored.
         return _with_state(watching, edit, EditState.MADE, undone=frozenset(), note="")
     known = frozenset(place for place, change in enumerate(edit.changes) if change.is_undone)
     if edit.state in PARTLY and undone - known:
@@ -398,7 +398,7 @@ async def _first_without(
         middle = (low + high) // 2
         text = await read_revision_text(watching.api, later[middle].rev_id)
         if text is None or not (_undone_places(watching, edit, text) & undone):
-            low = middle + 1  # it stands there still, or nobody can see
+            low = middle + 1  # it is still there, or its text is hidden
         else:
             high = middle
     return later[low] if low < len(later) else None

@@ -288,7 +288,7 @@ class WikiFeed:
         is_sweeping = sweeps and sweep is not None and not sweep.is_done
         later = stale.plus(spread_to).plus(swept)
         is_busy = followed.is_more or is_more_due or is_more_stale or is_more_spread or is_sweeping
-        is_busy = is_busy or bool(later.added)  # which nobody has handed on yet
+        is_busy = is_busy or bool(later.added)  # which are not handed over yet
         return FeedRound(followed, pages.plus(stale).plus(spread_to), handed, swept, sweep, is_busy=is_busy)
 
     async def rest_s(self) -> float:

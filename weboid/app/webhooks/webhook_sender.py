@@ -1,8 +1,8 @@
 """Sender of webhook deliveries, and emitter of a command's events to them.
 
 A command that has news opens a `WebhookEmitter`: `put` never blocks, and a thread collects equal events for
-`BATCH_S`, at most `BATCH_ITEMS`, into one delivery for each receiver. Deliveries survive the process: whoever works
-on the collection next, or ``weboid webhooks send``, continues. A claimed delivery is due again after `LEASE_S`, so one
+`BATCH_S`, at most `BATCH_ITEMS`, into one delivery for each receiver. Deliveries survive the process: the next command
+on the collection, or ``weboid webhooks send``, continues. A claimed delivery is due again after `LEASE_S`, so one
 may arrive twice, with the same ``webhook-id``. A failure delays all deliveries of its receiver.
 """
 
