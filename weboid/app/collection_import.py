@@ -307,12 +307,12 @@ class CollectionImport:
     def _add_page(self, candidate: PageCandidate, files: dict[str, FileImport]) -> None:
         """Write the manifest of a page, unless there is one."""
         try:
-            found = fetch_key(candidate.url, allow_single_label=True)
+            key = fetch_key(candidate.url, allow_single_label=True)
         except BadUrlError:
             self.result.pages_without_record += 1
             return
         row = candidate.row
-        for url in dict.fromkeys((candidate.url.partition("#")[0], found)):
+        for url in dict.fromkeys((candidate.url.partition("#")[0], key)):
             row = row or self._document(url, candidate.captured_ms, files)
         final = row
         for _ in range(_MOST_HOPS):
@@ -415,8 +415,8 @@ class CollectionImport:
         for kind in (*_COPIED, ArtifactKind.TEXT):
             # Of browsertrix's, the later one is after its behaviours.
             names = (f"urn:{kind}Final:{url}", artifact_uri(kind, url)) if kind not in kinds else ()
-            found = (self._document(name, at_ms, files) for name in names)
-            row = next((each for each in found if each is not None), None)
+            rows = (self._document(name, at_ms, files) for name in names)
+            row = next((each for each in rows if each is not None), None)
             if row is None or row["record_type"] != "resource" or row["page_id"]:
                 continue
             place = RecordPlace(row["url"], row["filename"], row["offset"], row["length"], row["digest"])
