@@ -28,7 +28,7 @@ class PageClass(StrEnum):
     CHALLENGE = "challenge"  # a check for robots, or a firewall's refusal
 
 
-# A class that is not judged counts as good: a capture is not held back for what nobody looked at.
+# A class that is not judged counts as good: a capture is not held back for what was not examined.
 GOOD = frozenset({PageClass.UNJUDGED, PageClass.OK})
 # Of these is no copy offered, unless it is asked for on purpose.
 WITHHELD = frozenset({PageClass.CHALLENGE})

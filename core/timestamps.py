@@ -157,7 +157,7 @@ def format_duration(seconds: float) -> str:
             whole, rest = divmod(left, step)
             smaller, small_unit = _STEPS[min(number + 1, len(_STEPS) - 1)]
             more = rest // smaller if unit != "s" else 0
-            # Days are told with hours only while there are few of them.
+            # Hours are shown only with few days.
             if not more or (unit == "d" and whole >= 10):
                 return f"{whole} {unit}"
             return f"{whole} {unit} {more} {small_unit}"

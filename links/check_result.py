@@ -39,7 +39,7 @@ class CheckMethod(IntEnum):
     GET = 2  # with the headers of a browser
     BROWSER = 3  # rendered
     INFERRED = 4  # from another URL of the host in the same pass: nothing was asked (W46)
-    PERSON = 5  # somebody said so
+    PERSON = 5  # a person stated it
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ DEFAULT = CheckPreset(
     undecided_days=2,
 )
 # As written (B09): three failures three days apart are six days, so it is mostly the fourth that is
-# at least nine days after the first. Nothing is spread, nobody is asked for a second opinion.
+# at least nine days after the first. Nothing is spread, and there is no second check.
 IABOT = CheckPreset(
     "iabot",
     *(FailureThreshold(3, 9), FailureThreshold(3, 9), 3),
@@ -110,7 +110,7 @@ class FailureProof(IntFlag):
     NONE = 0
     GET = 1
     BROWSER = 2
-    PASSING = 4  # one of them may pass: the larger toll
+    PASSING = 4  # one of them may pass: the larger threshold
     INFERRED = 8  # the first was inferred from another URL of the host
     SUSPECT = 16  # the browser is to look at it
     SOFT = 32  # the browser saw a page that says that there is none: a 200 does not reset it
@@ -123,12 +123,12 @@ class TransitionRule(Enum):
 
     KEEP = "nothing changes"
     CLEAR = "alive, and all failures forgotten"
-    COUNT = "one failure more: dying, or dead when the toll is reached"
+    COUNT = "one failure more: dying, or dead at the threshold"
     BLOCK = "blocked, and all failures forgotten"
     DOUBT = "as it is; the browser is asked"
-    SEEN = "the browser's: good is alive, gone is a failure more; anybody else's: the browser is asked"
-    USURP = "the browser's: usurped; anybody else's: the browser is asked"
-    DEVIATE = "the browser's: deviated; anybody else's: the browser is asked"
+    SEEN = "the browser's: good is alive, gone is a failure more; other clients': the browser is asked"
+    USURP = "the browser's: usurped; other clients': the browser is asked"
+    DEVIATE = "the browser's: deviated; other clients': the browser is asked"
     VOID = "invalid"
 
 
@@ -252,7 +252,7 @@ def _changed(standing: LinkHealth, finding: CheckResult, rule: TransitionRule) -
             return LinkHealth(LinkState.DEVIATED)
         case TransitionRule.KEEP:
             return standing
-        case _ if seen:  # a doubt of the browser's own: nobody else can be asked
+        case _ if seen:  # the browser itself is undecided: there is no further check
             return standing
         case _:
             return replace(standing, proofs=standing.proofs | FailureProof.SUSPECT)
@@ -299,8 +299,8 @@ def _reached(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
     if preset.needs_get and FailureProof.GET not in standing.proofs:
         return False
     if FailureProof.TAGGED in standing.proofs and preset.trusts_tags:
-        toll = _ON_THE_SPOT
+        threshold = _ON_THE_SPOT
     else:
-        toll = preset.passing if FailureProof.PASSING in standing.proofs else preset.sure
+        threshold = preset.passing if FailureProof.PASSING in standing.proofs else preset.sure
     first = day if standing.first_fail is None else standing.first_fail
-    return standing.fails >= toll.fails and day - first >= toll.days
+    return standing.fails >= threshold.fails and day - first >= threshold.days

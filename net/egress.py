@@ -131,7 +131,7 @@ class Resolver:
             addresses = tuple(ipaddress.ip_address(text.partition("%")[0]) for text in texts)
         except UnknownHostError as error:
             return error
-        except Exception as error:  # noqa: BLE001 whoever waits must be told, whatever it was
+        except Exception as error:  # noqa: BLE001 every error is passed on to the waiting callers
             return UnknownHostError(f"{pending.host} does not resolve: {error}.")
         return addresses or UnknownHostError(f"{pending.host} has no address.")
 
@@ -350,7 +350,7 @@ class Egress:
             except UnknownHostError as error:
                 if not self._via_unknown_names:
                     raise UnknownHostError(
-                        f"{host} is not known here, so nobody can say whether it is public."
+                        f"{host} has no address here, so whether it is public is unknown."
                         f" [egress] via_unknown_names leaves such names to {via}."
                     ) from error
                 addresses = ()

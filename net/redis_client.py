@@ -12,7 +12,7 @@ from core.errors import WeboidError
 
 log = logging.getLogger(__name__)
 
-# Whoever asks waits for the answer, and others wait for them.
+# Callers block until the answer, and others wait for them.
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 3.0
 RETRIES = 2

@@ -80,7 +80,7 @@ _VERIFY_CODES = {  # X509_V_ERR_*, openssl/x509_vfy.h
     9: TlsFault.NOT_YET_VALID,
     10: TlsFault.EXPIRED,
     18: TlsFault.SELF_SIGNED,
-    19: TlsFault.UNKNOWN_ISSUER,  # a root in the chain that nobody here knows
+    19: TlsFault.UNKNOWN_ISSUER,  # a root in the chain that is not trusted here
     20: TlsFault.UNKNOWN_ISSUER,
     21: TlsFault.UNKNOWN_ISSUER,
     27: TlsFault.UNKNOWN_ISSUER,

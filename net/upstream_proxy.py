@@ -74,7 +74,7 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
         reason = _SOCKS_REPLIES.get(reply, f"reply {reply}")
         raise ConnectError(f"{via} cannot connect to {host}:{port}: {reason}.")
     length = {1: 4, 4: 16}.get(kind) or _exactly(sock, 1, via)[0]
-    _exactly(sock, length + 2, via)  # where it connects from: nobody here needs it
+    _exactly(sock, length + 2, via)  # the address that it connects from, unused
 
 
 def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:

@@ -6,7 +6,7 @@ every entry as a copy. Hidden captures are excluded, blocked ones are listed.
 
 The mementos of a URL are those of the exact URL and its counterpart under the other scheme. Only if
 there are none, those of other URLs with the same replay key are used, since that key merges
-distinct pages (see `warc.index.page_choice`).
+distinct pages (see `warc.index.queries`).
 
 The URI-M, ``/c/<timestamp>/<url>``, is served by replay, TimeGate and TimeMaps by the front.
 
@@ -34,7 +34,7 @@ from playback.access.control import AccessControl, PageFacts, page_facts
 from playback.access.takedowns import TakedownEffect
 from playback.url_paths import Memento, MementoModifier, escape_url, memento_path
 from warc.index.database import key_values
-from warc.index.page_choice import BEST_FIRST, USABLE, BestPageQuery, best_pages, other_scheme
+from warc.index.queries import BEST_FIRST, USABLE, BestPageQuery, best_pages, other_scheme
 
 MOST_MEMENTOS = 100_000  # of one URL; what lies beyond is not listed
 _LATEST_MS = 2**53

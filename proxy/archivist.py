@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from classify.page_excerpt import visible_text
 from core.captures import ArtifactKind, RecordLocation, RecordType, parse_artifact_uri
 from core.config.settings import IndexSettings, ProxySettings
 from core.digests import sha256_digest
@@ -43,8 +43,10 @@ from warc.dedup.payloads import Claim, LostClaimsError, OriginalRecord, PayloadK
 from warc.index.protocol import CaptureRow, key_or_empty, quality_row
 from warc.index.sqlite import open_index, open_payloads
 from warc.record_builder import artifact_member
-from warc.text_index.indexer import TextIndexThread
 from warc.writer import WarcFile, failed_component, log_failure, to_weboid_error
+
+if TYPE_CHECKING:  # loaded where texts are indexed
+    from warc.text_index.indexer import TextIndexThread
 
 RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run has written
 
@@ -106,7 +108,12 @@ class Archivist:
         self._reach = IndexBacklog(self._index, index.patience_s)
         self._payloads = open_payloads(layout, settings, self._index)
         self._put_off = PostponedJobs()
-        self._texts = TextIndexThread(layout, index.url, visible_text) if index.text else None
+        self._texts: TextIndexThread | None = None
+        if index.text:
+            from classify.page_excerpt import visible_text
+            from warc.text_index import indexer
+
+            self._texts = indexer.TextIndexThread(layout, index.url, visible_text)
         self._checksums = ChecksumWorker(layout, lambda: open_index(layout, index))
         self._new_file = partial(
             WarcFile, layout.archive, settings=settings, now=now, closed=self._checksums.put, facts=lambda: self._facts

@@ -99,8 +99,8 @@ class CaptureCounters:
     def bucket(self, name: str) -> dict[str, Any] | None:
         """Return a copy of the bucket's counters; None for an unknown one."""
         with self._lock:
-            found = self._buckets.get(name)
-            return None if found is None else json.loads(json.dumps(found))
+            bucket = self._buckets.get(name)
+            return None if bucket is None else json.loads(json.dumps(bucket))
 
     def save(self) -> None:
         """Write the counters to their file if they have changed."""
@@ -248,8 +248,8 @@ class WarcproxHandler(ArchivingHandler):
                 200, b"Content-Type: application/json\r\n", keep_alive=keep_alive, body=json.dumps(facts).encode()
             )
             return keep_alive
-        kept = tuple(each for each in head.headers if each[0] != META_HEADER)
-        return super().forward(replace(head, headers=kept), visit, keep_alive=keep_alive)
+        headers = tuple(each for each in head.headers if each[0] != META_HEADER)
+        return super().forward(replace(head, headers=headers), visit, keep_alive=keep_alive)
 
     def is_answered(self, head: RequestHead, visit: VisitSession, url: str, *, keep_alive: bool) -> bool:
         """Answer a request that the client's rules, or the disk reserve, refuse."""

@@ -105,7 +105,7 @@ async def running_replay(
         await asyncio.wait([running, started], return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
-            raise UnavailableError("Playback ended before it began.")
+            raise UnavailableError("The replay server exited during start-up. See the log for its output.")
         yield ReplayOrigins(fronts[0], f"http://127.0.0.1:{port}")
     finally:
         running.cancel()

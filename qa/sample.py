@@ -33,8 +33,7 @@ from crawler.frontier.base import Frontier, ItemState
 from links.registry.database import RegistryStore
 from qa.check_store import already_checked
 from warc.index.database import IndexDatabase, key_values
-from warc.index.page_choice import OFFERED
-from warc.index.queries import ALL_KEYS, KeyRange, page_chunks, range_values
+from warc.index.queries import ALL_KEYS, OFFERED, KeyRange, page_chunks, range_values
 
 ORDINARY_SHARE = 0.25
 _BIG_BYTES = 10_000_000

@@ -229,7 +229,7 @@ class BrowserPage:
     def draw_small(self, scale: float) -> None:
         """Draw a page, unless it is a phone's, at a fraction of its size; scripts and layout do not notice.
 
-        Its pixels are most of the cost of a scroll step, and nobody sees them.
+        Its pixels are most of the cost of a scroll step, and are not used.
         """
         if not self._options.mobile:
             self.post("Emulation.setDeviceMetricsOverride", {**self._options.screen(), "scale": scale})

@@ -130,10 +130,10 @@ def open_archives(
         return
     with path.open("rb") as file:
         beginning = file.read(_READ_BYTES)
-    found = sniff(beginning)
-    if found is ForeignFormat.ZIP:
+    kind = sniff(beginning)
+    if kind is ForeignFormat.ZIP:
         yield from _wacz_archives(path, source, scratch, on_bytes)
-    elif found is not None:
+    elif kind is not None:
         yield ForeignArchive(source, "", files=[replace(_plain_file(path), source=source)])
     elif beginning.lstrip().startswith(b"{") and len(beginning) < _READ_BYTES:
         yield from _listed_archives(path, beginning, scratch, on_bytes)
@@ -281,8 +281,8 @@ def _stated_digests(package: zipfile.ZipFile, archive: ForeignArchive) -> dict[s
 
 
 def _resources(package: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = package.get("resources")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    resources = package.get("resources")
+    return [each for each in resources if isinstance(each, dict)] if isinstance(resources, list) else []
 
 
 def _json_object(data: bytes, source: str) -> Mapping[str, Any]:
@@ -351,14 +351,14 @@ class ImportStorage:
         """Copy the file if there is a target; return its format, SHA-256 and CRC-32."""
         try:
             with file.open() as source:
-                found = sniff(source.read(_READ_BYTES))
-            if found is None or found is ForeignFormat.ZIP:
+                kind = sniff(source.read(_READ_BYTES))
+            if kind is None or kind is ForeignFormat.ZIP:
                 raise PermanentError(f"{file.source} is no WARC or ARC file.")
             with file.open() as source:
                 if target is None:
-                    return found, *_copy(source, None, on_bytes)
+                    return kind, *_copy(source, None, on_bytes)
                 with target.open("wb") as copy:
-                    return found, *_copy(source, copy, on_bytes, self._reserve)
+                    return kind, *_copy(source, copy, on_bytes, self._reserve)
         except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, zlib.error) as error:
             raise PermanentError(f"{file.source} cannot be read: {error}.") from error
 
@@ -373,9 +373,9 @@ class ImportStorage:
         is_likely_known = next(self._archive.glob(f"{IMPORT_PREFIX}*-*-{stem}.warc.gz"), None) is not None
         try:
             linked = file.path if self._link or is_likely_known else None
-            found, sha256, crc = self._read(file, None if linked else part, on_bytes)
+            kind, sha256, crc = self._read(file, None if linked else part, on_bytes)
             if known := self.find(sha256):
-                return StoredFile(known, sha256, found, is_new=False)
+                return StoredFile(known, sha256, kind, is_new=False)
             name = f"{IMPORT_PREFIX}{key or sha256[:KEY_DIGITS]}-{sha256[:_NAME_DIGITS]}-{stem}.warc.gz"
             problems: list[str] = []
             if file.sha256 and file.sha256 != sha256:
@@ -383,10 +383,10 @@ class ImportStorage:
             elif file.crc not in (None, crc):
                 problems.append("Its bytes are not those that the ZIP file states (CRC-32).")
             whole = linked or part
-            if found is not ForeignFormat.WARC_GZ or not has_member_per_record(whole):
+            if kind is not ForeignFormat.WARC_GZ or not has_member_per_record(whole):
                 packed = part.with_suffix(".packed")
                 with whole.open("rb") as source, packed.open("wb") as target:
-                    _pack_records(source, found, target, problems, self._reserve)
+                    _pack_records(source, kind, target, problems, self._reserve)
                 whole = packed
             elif linked is not None:
                 with suppress(OSError):  # another file system, or none that has links
@@ -404,7 +404,7 @@ class ImportStorage:
             whole.rename(self._archive / name)  # which is new: it has the digest of another file
             sync_folder(self._archive)
             self._by_sum[sha256] = name
-            return StoredFile(name, sha256, found, is_packed=whole.suffix == ".packed", problems=tuple(problems))
+            return StoredFile(name, sha256, kind, is_packed=whole.suffix == ".packed", problems=tuple(problems))
         finally:
             part.unlink(missing_ok=True)
             part.with_suffix(".packed").unlink(missing_ok=True)
@@ -484,10 +484,10 @@ class _RecordSource:
 
     def find(self, mark: bytes) -> int:
         """Return the bytes up to the mark's end; -1 when there is none near."""
-        while (found := self._held.find(mark, self._start)) < 0:
+        while (at := self._held.find(mark, self._start)) < 0:
             if len(self._held) - self._start > _HEAD_LIMIT_BYTES or not self._more():
                 return -1
-        return found + len(mark) - self._start
+        return at + len(mark) - self._start
 
     def take(self, size: int) -> Iterator[bytes]:
         """Yield that many bytes, or all that there are."""
@@ -500,12 +500,12 @@ class _RecordSource:
     def skip_to(self, mark: bytes) -> None:
         """Move behind the next line end to a line that begins with the mark, or to the end."""
         wanted = b"\n" + mark
-        while (found := self._held.find(wanted, self._start)) < 0:
+        while (at := self._held.find(wanted, self._start)) < 0:
             self._move(max(0, len(self._held) - self._start - len(wanted)))
             if not self._more():
                 self._move(len(self._held) - self._start)
                 return
-        self._move(found + 1 - self._start)
+        self._move(at + 1 - self._start)
 
     def _move(self, count: int) -> None:
         self._start += count

@@ -114,18 +114,18 @@ class ObjectStorage:
     def head(self, name: str) -> ObjectFacts | None:
         """Return the facts of an object; None when there is none."""
         try:
-            found = self._call("head_object", name)
+            answer = self._call("head_object", name)
         except PermanentError:
             return None
-        sha256 = found.get("Metadata", {}).get("sha256", "")
-        return ObjectFacts(name, found["ContentLength"], found["ETag"], sha256)
+        sha256 = answer.get("Metadata", {}).get("sha256", "")
+        return ObjectFacts(name, answer["ContentLength"], answer["ETag"], sha256)
 
     def read(self, name: str, start: int, size: int, *, etag: str = "") -> bytes:
         """Return bytes of an object, fewer at its end; with `etag` only of that object."""
         condition = {"IfMatch": etag} if etag else {}
-        found = self._call("get_object", name, Range=f"bytes={start}-{start + size - 1}", **condition)
+        answer = self._call("get_object", name, Range=f"bytes={start}-{start + size - 1}", **condition)
         with self._errors(name):
-            data: bytes = found["Body"].read(size + 1)
+            data: bytes = answer["Body"].read(size + 1)
         if len(data) > size:
             raise PermanentError(f"The server of {self.url} ignores ranges.")
         return data
@@ -186,11 +186,11 @@ class ObjectStorage:
             on_bytes(size)
         else:
             etag = self._upload_parts(path, name, sha256, part_bytes, on_bytes)
-        found = self.head(name)
-        if found is None or found.size != size or (found.etag != etag and self.sha256_of(found) != sha256):
+        uploaded = self.head(name)
+        if uploaded is None or uploaded.size != size or (uploaded.etag != etag and self.sha256_of(uploaded) != sha256):
             raise TransientError(f"{self.url}/{name} is not what was uploaded: it is uploaded again.")
         self._purge(name, replaces=replaces)
-        return found._replace(sha256=sha256)
+        return uploaded._replace(sha256=sha256)
 
     def _upload_parts(
         self, path: Path, name: str, sha256: str, part_bytes: int, on_bytes: Callable[[int], None]

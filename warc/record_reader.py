@@ -366,6 +366,15 @@ def decode_blocks(blocks: Iterator[bytes], codings: str, *, limit: int) -> bytes
     return body
 
 
+def decoded_body(record: Record, *, limit: int) -> bytes:
+    """Return the body of a response without its codings; raises as `decode_blocks`, PermanentError without a head."""
+    if record.http is None:
+        raise PermanentError("A response without a head.")
+    is_chunked = record.http.get("transfer-encoding").lower() == "chunked"
+    content = dechunked(record.content) if is_chunked else record.content
+    return decode_blocks(content, record.http.get("content-encoding"), limit=limit)
+
+
 def _join(blocks: Iterator[bytes], limit: int, *, encoded_size: int | None = None) -> bytes:
     parts, size = [], 0
     for block in blocks:

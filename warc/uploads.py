@@ -123,11 +123,11 @@ class UploadQueue:
                 continue
             known = stored_warc(path)
             try:
-                found = storage.upload(path, path.name, sums[path.name], replaces=known is not None, on_bytes=on_bytes)
+                facts = storage.upload(path, path.name, sums[path.name], replaces=known is not None, on_bytes=on_bytes)
             except PermanentError as error:
                 damaged = damaged or error
                 continue
-            stored = StoredWarc(path.name, found.size, found.sha256, found.etag, clock.now().timestamp())
+            stored = StoredWarc(path.name, facts.size, facts.sha256, facts.etag, clock.now().timestamp())
             replace_file(object_file(path), stored.to_json())
             done.append(path.name)
         if done:
@@ -154,8 +154,8 @@ class UploadQueue:
                 is_due = left > limit
             if not is_due or sums.get(path.name) != stored.sha256:
                 continue
-            found = open_storage(self.settings).head(path.name)
-            if found is None or (found.size, found.etag) != (stored.size, stored.etag):
+            facts = open_storage(self.settings).head(path.name)
+            if facts is None or (facts.size, facts.etag) != (stored.size, stored.etag):
                 object_file(path).unlink()  # so that it is uploaded again
                 raise PermanentError(f"{self.settings.url}/{path.name} is no longer what was uploaded; it waits again.")
             if path.stat().st_ino != status.st_ino:
@@ -177,8 +177,8 @@ class UploadQueue:
                     replace_file(path, storage.read(each.name, 0, max(each.size, 1), etag=each.etag))
                 is_warc = is_warc_name(each.name) and each.name.endswith(CLOSED_SUFFIX)
                 if is_warc and not (path.exists() or object_file(path).exists()):
-                    found = storage.head(each.name) or each
-                    stored = StoredWarc(each.name, found.size, found.sha256, found.etag, clock.now().timestamp())
+                    facts = storage.head(each.name) or each
+                    stored = StoredWarc(each.name, facts.size, facts.sha256, facts.etag, clock.now().timestamp())
                     replace_file(object_file(path), stored.to_json())
                     names.append(each.name)
         return names

@@ -331,7 +331,7 @@ class WaczVerifier:
             is_expected = _public_bytes(key) == self._expected_key
             yield EvidenceCheck("key", f"It is {'the expected' if is_expected else 'another'} key.", passed=is_expected)
         elif not domain_chain:
-            yield EvidenceCheck("key", "Anybody can make such a key: compare it with the signer's (--key FILE).")
+            yield EvidenceCheck("key", "Anyone can make such a key: compare it with the signer's (--key FILE).")
         moment = created
         if "timeSignature" in signed:
             stamped, problem = self._time_stamp(signed, certificates["timestampCert"])

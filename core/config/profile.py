@@ -262,7 +262,7 @@ def link_user_agent(links: LinksSettings) -> str:
         raise ConfigError(f"[links] {setting} must be printable ASCII on one line, 500 characters.")
     if "link" in name.lower():
         raise ConfigError(
-            f'[links] {setting} has the word "link", and many servers refuse whoever calls itself '
+            f'[links] {setting} has the word "link", and many servers refuse clients that call themselves '
             "that: write another name, or the address of another page."
         )
     return name

@@ -128,7 +128,7 @@ async def fetch_media(player: MediaPlayer, through: MediaRoute, media: MediaSett
             return PlayerMedia(reason="not-installed: setpriv, without which root starts no player")
         work.mkdir(mode=0o700)
         if root:
-            # The folder stays ours, so that whoever sweeps knows it.
+            # The folder stays ours, so that `remove_abandoned` recognises it.
             folder.chmod(0o711)
             authority.chmod(0o644)
             os.chown(work, NOBODY, NOBODY)
@@ -155,7 +155,7 @@ async def fetch_media(player: MediaPlayer, through: MediaRoute, media: MediaSett
                 text = complaint.decode(errors="replace")
                 lines = [each for each in text.splitlines() if each.strip()]
                 errors = [each for each in lines if each.startswith("ERROR")] or lines
-                reason = f"yt-dlp: {_text(errors[-1]) if errors else 'it ended without a word'}"
+                reason = f"yt-dlp: {_text(errors[-1]) if errors else 'it ended without a message'}"
         except TimeoutError:
             output, reason = b"", f"deadline: {media.limit_s:g} s"
         finally:

@@ -376,7 +376,7 @@ def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
         except UnavailableError:
             has_snapshots = True
         warnings.append(
-            f"The Redis at {address} loses what it was told last when it dies: give it 'appendonly yes'."
+            f"The Redis at {address} loses its latest writes in a crash: set 'appendonly yes'."
             if has_snapshots
             else f"The Redis at {address} keeps nothing on disk: give it 'appendonly yes', or a"
             " restart loses the whole frontier."
@@ -417,9 +417,7 @@ def _map_fault(place: str, fault: RedisFault, words: str) -> WeboidError:
         case RedisFault.OTHER:
             pass  # its words say more
     if "WEBOID-BROKEN" in words:
-        return InvariantError(
-            f"{place}: its books contradict: {words}. Has Redis thrown keys away, or did somebody delete some?"
-        )
+        return InvariantError(f"{place}: its records contradict each other: {words}. Were keys evicted or deleted?")
     if "WEBOID-OTHER false" in words:
         return UnavailableError(
             f"{place} does not exist any more: Redis has lost it, or it was deleted. Set"

@@ -268,7 +268,7 @@ class PolicyEvaluator:
             return _neutral_opinion("failed links", "it is not known to have failed")
         text = f"failed link: {note}"
         if item.lane is Lane.NOW:
-            return _neutral_opinion("failed links", f"somebody waits for it, although {text}")
+            return _neutral_opinion("failed links", f"a user waits for it, although {text}")
         return _opinion_against("failed links", text)
 
     async def _robots(self, item: FrontierItem, policy: PolicySettings, *, now: datetime) -> PolicyOpinion:

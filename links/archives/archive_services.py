@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 WEBOID: Final = "weboid"
-OTHER: Final = "other"  # an address that reads like an archive's, of a host that nobody knows
+OTHER: Final = "other"  # an address that reads like an archive's, of an unknown host
 
 
 class AddressFault(StrEnum):

@@ -47,7 +47,7 @@ class SearchStep(StrEnum):
     OWN = "own"  # our own capture
     FOUND = "found"  # in another archive
     SAVE = "save"  # the link lives: it is to be archived now
-    UNFIXABLE = "unfixable"  # the link is dead, and nobody has a copy
+    UNFIXABLE = "unfixable"  # the link is dead, and no archive has a copy
     LATER = "later"  # archives that were asked gave no answer
 
 

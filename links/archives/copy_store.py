@@ -41,13 +41,13 @@ class CopySearchOutcome(IntEnum):
     """Outcome of querying archives about a URL; the values are stored in the registry."""
 
     FOUND = 1
-    WANTED = 2  # it lives, nobody has it: it is to be archived
+    WANTED = 2  # it works, and no archive has it: it is to be archived
     SAVED = 3  # another archive has just taken it
-    UNFIXABLE = 4  # it is dead, and nobody has it (B12)
+    UNFIXABLE = 4  # it is dead, and no archive has it (B12)
     UNSAVABLE = 5  # it lives, and cannot be archived elsewhere
-    TROUBLE = 6  # somebody gave no answer
+    TROUBLE = 6  # an archive gave no answer
     OUTDATED = 7  # a page cites it on a day since for which no version was looked for
-    FAILING = 8  # nobody has it, and it fails, but is not dead yet
+    FAILING = 8  # no archive has it; it fails, but is not dead yet
 
 
 # Days until archives are asked again.

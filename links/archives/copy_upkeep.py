@@ -110,7 +110,7 @@ class CaptureOutcome(StrEnum):
     """Outcome of our own capture."""
 
     GOOD = "good"
-    FAILED = "failed"  # no answer, refused, a challenge: somebody else may have more luck
+    FAILED = "failed"  # no answer, refused, a challenge: another attempt may succeed
     GONE = "gone"
 
 
@@ -122,7 +122,7 @@ class MirrorOutcome(StrEnum):
     SAVED = "saved"  # an archive elsewhere has just taken it
     FOUND = "found"  # … had it
     LATER = "later"  # not now
-    NEVER = "never"  # it cannot be archived there, and nobody has it
+    NEVER = "never"  # it cannot be archived there, and no archive has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ async def _search_elsewhere(
     store: RegistryStore, archives: CopySources, url: UrlRow, request: MirrorResult | None, now: datetime
 ) -> MirrorResult:
     """Search archives for a link that we could not capture, after the request to archive it."""
-    # Seen as dead, so that nobody is asked once more to take it; our own copies are no mirror.
+    # Seen as dead, so that no archive is asked again to capture it; our own copies are no mirror.
     seen = url._replace(state=LinkState.DEAD)
     asking = replace(archives, saver=None, own=lambda _url, _at: None)
     with store.reading() as rows:

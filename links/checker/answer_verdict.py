@@ -46,7 +46,7 @@ _DENIALS = range(400, 500)
 _FAULTS = range(500, 600)
 # What is sent in place of what there is not: pictures of "not found", and whatever an API or a
 # framework says its errors in.
-# An error page that was packed twice, or whose packing nobody undid.
+# An error page that was compressed twice, or is still compressed.
 _WRAPPERS = frozenset({"application/gzip", "application/zstd", "application/x-bzip2", "application/x-compress"})
 _PLACEHOLDERS = ("image/", "text/", "message/", "multipart/", "font/")
 

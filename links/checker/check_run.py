@@ -78,16 +78,16 @@ OnKept = Callable[[Sequence[RecordedResult], CheckTally], None]
 
 
 _LOG = logging.getLogger(__name__)
-_POLL_S = 5.0  # what somebody asks for by name is seen so soon
+_POLL_S = 5.0  # within this time named URLs are noticed
 _GIVE_UP_S = 60.0  # a stopped pass waits so long for a database that is away
 _ROOM = 50_000
 _LOOKS_EACH = 8  # for each connection: looks that go on, most of which wait for their hosts
 _LIMITED_HOSTS = 20_000  # that limited us before, and are asked slowly at first
 _TRIES = 3  # of a URL whose host says that it was asked too soon
-_OUTAGE_S = 30.0  # while our network seems down somebody is asked so often
+_OUTAGE_S = 30.0  # between two tests of our network while it seems down
 _TELL_FILES_S = 60.0
 _FEWER_EACH_S = 1.0
-_TRUST_S = 60.0  # once somebody answered we are not doubted for so long
+_TRUST_S = 60.0  # after an answer our network counts as up for this long
 
 
 class CheckRun:

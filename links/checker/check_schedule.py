@@ -23,14 +23,14 @@ from links.registry.schema import hosts, passes, urls
 from links.states import CheckPreset, LinkHealth, LinkState, preset_of
 
 _DAY_S = 86_400
-_RETRY_LIMIT_DAYS = 30  # whoever asks for more is looked at all the same
+_RETRY_LIMIT_DAYS = 30  # hosts that ask for more are checked nevertheless
 _NEVER = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED})
 _SELDOM = frozenset({LinkState.USURPED, LinkState.DEVIATED})
 _MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: multiples of it are far apart
 _64_BITS = (1 << 64) - 1
 
 
-# After a look that said nothing, a link that nobody hurries for is not hurried for.
+# After an undecided check a link is not checked earlier.
 _AFTER_NOTHING: Mapping[LinkState, Callable[[CheckPreset], int]] = {
     LinkState.DEAD: lambda preset: preset.dead_days,
     LinkState.BLOCKED: lambda preset: preset.blocked_days,
@@ -140,7 +140,7 @@ def _part(many: float, of: float) -> float:
     return many / of if of else math.inf
 
 
-NAMED_RUN = "named"  # the part of passes over URLs that somebody named
+NAMED_RUN = "named"  # the part of passes over named URLs
 _RATED = 20  # passes that the rate is seen from
 _TELLING_LOOKS = 1_000  # a shorter pass waits for its hosts more than it works …
 _TELLING_S = 3_600  # … unless it went on for so long

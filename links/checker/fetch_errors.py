@@ -23,7 +23,7 @@ class FetchFailure(StrEnum):
     DNS_FAILS = "dns: SERVFAIL"
     DNS_REFUSED = "dns: REFUSED"
     DNS_SILENT = "dns: time-out"
-    DNS_BROKEN = "dns: malformed"  # loops of aliases, messages that nobody can read
+    DNS_BROKEN = "dns: malformed"  # loops of aliases, malformed messages
     DNS_LIES = "dns: a lie"  # the answer for names that do not exist
     DNS_OURS = "dns: ours"  # our own name server answers for no name at all
     DNS_UNFINISHED = "dns: unfinished"  # the look's time was over first

@@ -295,7 +295,7 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
         async with asyncio.timeout_at(deadline):
             way.writer.write(request)
             head, begun = await _read_head(way.reader, buffer)
-    except TimeoutError:  # the kernel's too: packets that nobody acknowledged
+    except TimeoutError:  # the kernel's too: packets without acknowledgement
         return _partial_answer(buffer, FetchFailure.SILENT)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         return _partial_answer(buffer, tls_refusal(error) or FetchFailure.RESET, error)

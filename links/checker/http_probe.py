@@ -275,7 +275,7 @@ class HttpProber:
         beside = await self._chain(other, CheckMethod.GET, budget)
         finding = judge_trace(beside, self._clock.now())
         if finding.verdict is not CheckVerdict.OK:
-            # Whoever answers there, the host is not down: its other URLs may be fine.
+            # The host answers, so it is not down: its other URLs may be fine.
             return trace, found if beside.answer is None else replace(found, whole_host=False)
         return trace, replace(
             finding,

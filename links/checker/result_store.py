@@ -178,7 +178,7 @@ def _format(stored: CheckedRow, finding: CheckResult) -> tuple[str | None, int |
 _AT_ONCE = 500
 # A page's "dead link" tag.
 _TAGGED_DEAD = CheckResult(StatusCode.NONE, CheckVerdict.GONE, CheckMethod.PERSON)
-# People and policy decided on these, or nobody can ask for them: what a look found changes nothing.
+# Decided by people or policy, or not fetchable: a check result changes nothing.
 SETTLED = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED})
 
 
@@ -390,7 +390,7 @@ class _RowBatch:
                     and_(observations.c.moment == oldest.moment, observations.c.how < oldest.how),
                 )
                 connection.execute(delete(observations).where(observations.c.url_id == url_id, older))
-        if self._answering:  # W14: what answers us needs nobody to say so
+        if self._answering:  # W14: reports about a URL that answers are not needed
             drop_reports(connection, self._answering)
         if self._revived:  # what was down when it was cited can be archived now
             want_urls(connection, self._revived, now=self._now)

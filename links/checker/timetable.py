@@ -126,7 +126,7 @@ class TurnAction(Enum):
     """Action for a URL whose turn it is."""
 
     ASK = "ask"  # look at it, then say `done`
-    INFER = "infer"  # book `Turn.finding`, which another URL of the host had; nobody is asked
+    INFER = "infer"  # book `Turn.finding`, which another URL of the host had; no request is sent
     LATER = "later"  # the host is to be left alone beyond this run's patience: until `Turn.until`
 
 

@@ -73,7 +73,7 @@ def next_stage(stage: ProposalStage, test: ProposalTest, days: int) -> ProposalS
 
 
 MAX_ADDRESS_LENGTH: Final = 4_000
-# RFC 6762, 7686, 8375 and ICANN's "internal": names that lead into somebody's own network.
+# RFC 6762, 7686, 8375 and ICANN's "internal": names of private networks.
 _NO_WEB = frozenset({"local", "internal", "onion", "home.arpa"})
 
 

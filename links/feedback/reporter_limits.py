@@ -75,7 +75,7 @@ def _make(path: Path) -> None:
             opened.write(secrets.token_bytes(_KEY_BYTES))
             opened.flush()
             os.fsync(opened.fileno())
-        with contextlib.suppress(FileExistsError):  # somebody was faster: theirs it is
+        with contextlib.suppress(FileExistsError):  # another process made it first
             os.link(partial, path)
     finally:
         partial.unlink()
@@ -159,7 +159,7 @@ def forget_acts(connection: Connection, now: datetime) -> int:
 
 def _wait_for_turn(connection: Connection, act: LimitedAct, reporter: bytes, moment: int, gap_s: int) -> None:
     row = {"reporter": reporter, "act": int(act), "moment": moment}
-    # A moment that is yet to come was written by a clock that went wrong: it stops nobody.
+    # A time in the future was written by a wrong clock: it does not count.
     is_over = (actors.c.moment <= moment - gap_s) | (actors.c.moment > moment + gap_s)
     upsert = insert_into(connection, actors).values(row)
     written = connection.execute(

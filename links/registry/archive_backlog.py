@@ -26,7 +26,7 @@ AT_ONCE = 20
 class ArchivePriority(IntEnum):
     """Priority of a backlog row, the most urgent first; the values are stored in registries."""
 
-    SAVED = 0  # somebody has just saved the page
+    SAVED = 0  # the page has just been saved
     CROWD = 2  # the same, and the page brought so many that others' saves go first
     REVIVED = 3  # the checker sees it alive, or no archive has it: if there is no good copy
     SWEPT = 1  # it stood there already

@@ -137,10 +137,10 @@ class EditState(IntEnum):
     FAILED = 3  # the wiki refused it; the note says why
     ABANDONED = 4  # it never reached the wiki
     KEPT = 5  # it stood long enough
-    REVERTED = 6  # somebody took it back; a review is awaited
-    ACCEPTED = 7  # a review found: whoever took it back was right
+    REVERTED = 6  # undone; a review is awaited
+    ACCEPTED = 7  # a review found the revert right
     DECLINED = 8  # a review found: the edit was right, and may be repeated
-    SWEPT = 9  # it went together with edits of others; nobody objected to it
+    SWEPT = 9  # removed together with edits of others; no objection
     GONE = 10  # the page is no more
 
 
@@ -293,7 +293,7 @@ def move_edit(
     values = {f"new_{name}": getattr(made, name) for name in MOVED}
     values |= {"new_state": int(state), "new_note": made.note[:2_000]}
     if not MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
-        raise InputError(f"Edit {edit.id} was changed by somebody else meanwhile: look again.")
+        raise InputError(f"Edit {edit.id} was changed by another process meanwhile: reload it.")
     if undone is None:
         return made
     changes = []

@@ -219,7 +219,7 @@ def _lines(stream: Any) -> Iterator[tuple[int, str | None]]:
             yield number, None
             continue
         text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        # Bytes that are no UTF-8 stay what they are, and make a URL that nobody can ask for.
+        # Bytes that are no UTF-8 stay what they are, and make a URL that cannot be fetched.
         yield number, text.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
 
 

@@ -56,7 +56,7 @@ class PageSpool:
         self.names: list[WikiName] = []
         self.rows = 0
         self._rows: list[tuple[int, int, str, int, bytes]] = []
-        self._disk = sqlite3.connect("", isolation_level=None)  # a file that nobody else sees
+        self._disk = sqlite3.connect("", isolation_level=None)  # a private temporary file
         self._disk.execute("PRAGMA journal_mode = OFF")
         self._disk.execute("CREATE TABLE row (wiki INTEGER, page INTEGER, title TEXT, namespace INTEGER, url BLOB)")
 

@@ -41,7 +41,7 @@ class UrlQuirk(IntEnum):
 
     MOVED = 1  # for good; the text is where to
     CERTIFICATE = 2  # does not verify, though the page answers; the text is why
-    RATE_LIMIT = 3  # it told us to come later; the text is how many seconds
+    RATE_LIMIT = 3  # Retry-After or 429; the text is the delay in seconds
 
 
 _KEPT_DAYS = {HostQuirk.PRESUMED_REACHABLE: 183, HostQuirk.UNVERIFIABLE: 183}
@@ -217,7 +217,7 @@ def _write(
 
 _PERMANENT = (301, 308)
 _NAMELESS = frozenset({StatusCode.DNS_REFUSED, StatusCode.DNS_UNKNOWN, StatusCode.DNS_EMPTY, StatusCode.DNS_FAULT})
-_VALUE_LIMIT = 16_384  # characters of a moved URL that are kept: nobody asks for a longer one
+_VALUE_LIMIT = 16_384  # stored characters of a moved URL: longer ones are not fetched
 _BROWSER_SAW = frozenset({CheckVerdict.OK, CheckVerdict.DEVIATED})
 
 

@@ -81,7 +81,7 @@ pages = _table(
     Column("namespace", Integer, nullable=False, server_default="0"),
     Column("title", Text, nullable=False),
     Column("touched_day", Integer, nullable=False),  # by the feeder: W36
-    Column("asked_day", Integer),  # by somebody: W34
+    Column("asked_day", Integer),  # day of the latest request for the page (W34)
     Column("listed_day", Integer),  # when its URLs were last written
     Column("is_stale", Boolean, nullable=False, server_default=false()),  # its URLs must be read
     Column("excluded", Text),  # JSON, entry to number: what the exclusion list kept out of it
@@ -451,20 +451,19 @@ edits = _table(
     Column("page_id", BigInteger, nullable=False),  # the wiki's own
     # links.registry.bot_edits.EditKind
     Column("kind", Text, nullable=False, server_default="page"),
-    Column("job", Text, nullable=False),  # told in the summary
+    Column("job", Text, nullable=False),  # named in the edit summary
     Column("moment", BigInteger, nullable=False),
     Column("base_rev", BigInteger, nullable=False),
     Column("rev", BigInteger),  # None: not made, or the wiki said that nothing changed
     Column("digest", Text, nullable=False, server_default=""),  # SHA-1 of the text that was sent
     Column("basis", LargeBinary(16)),  # of what was known when there was nothing to do
     Column("state", SmallInteger, nullable=False),  # links.registry.bot_edits.EditState
-    Column("undone_rev", BigInteger),  # the revision that took it back
+    Column("undone_rev", BigInteger),  # the revision that undid it
     Column("undone_by", Text, nullable=False, server_default=""),
     Column("note", Text, nullable=False, server_default=""),
-    Column("checked", BigInteger),  # when it was last looked whether it stands
-    # whoever undid it was heard
-    Column("is_reported", Boolean, nullable=False, server_default=false()),
-    Column("reviewed", BigInteger),  # when somebody said who was right
+    Column("checked", BigInteger),  # time of the last check whether it stands
+    Column("is_reported", Boolean, nullable=False, server_default=false()),  # its revert was added as a report
+    Column("reviewed", BigInteger),  # time of the review
     Column("reviewed_by", Text, nullable=False, server_default=""),
     Index("link_edits_page", "wiki_id", "page_id"),
     Index("link_edits_state", "wiki_id", "state", "moment"),
@@ -531,7 +530,7 @@ quality = _table(
     Column("reason", Text, nullable=False, server_default=""),
     Column("seconds", Double, nullable=False, server_default="0"),
     Column("better", Text, nullable=False, server_default=""),  # another capture's page id
-    Column("review", SmallInteger),  # a verdict; None: nobody's
+    Column("review", SmallInteger),  # a verdict; None: not reviewed
     Column("reviewed_by", Text, nullable=False, server_default=""),
     Column("reviewed_ms", BigInteger),
     Column("note", Text, nullable=False, server_default=""),
@@ -545,7 +544,7 @@ quality = _table(
     Index("link_quality_host", "host", *_WORST_FIRST),
     Index("link_quality_class", "page_class", *_WORST_FIRST),
     Index("link_quality_level", "level", *_WORST_FIRST[:-1]),
-    # All that is asked for but a host: whoever counts needs no rows.
+    # All columns that queries need except the host, so that counting reads no rows.
     Index("link_quality_tally", "standing", "page_class", "level", "faults", "review", "score"),
     *(
         Index(

@@ -90,7 +90,7 @@ FIND_HOSTS = SqlStatement(
     .with_for_update(read=True, key_share=True),
     "names",
 )
-# Whoever changes several rows takes them in one order, lest two wait for each other.
+# Several rows are locked in one order, so that two writers never deadlock.
 TOUCH = SqlStatement(
     update(urls)
     .where(

@@ -67,7 +67,7 @@ class LinkClass(StrEnum):
 
     WATCHED = "watched"
     PASSED_OVER = "passed-over"  # mailto:, tel:, …
-    NOT_CHECKED = "not-checked"  # ftp: a server answers it, and nobody here asks
+    NOT_CHECKED = "not-checked"  # ftp: not checked by us
     INVALID = "invalid"
     EXAMPLE = "example"
     INTERNAL = "internal"
@@ -135,7 +135,7 @@ LONG_CHARS = 8_192
 _EXAMPLE_TOPS = frozenset({"example", "invalid", "localhost", "test"})
 _EXAMPLE_DOMAINS = re.compile(r"(?:^|\.)example\.(?:com|net|org)$")
 # RFC 6762 (local), RFC 8375 (home.arpa), ICANN's reservation of 2024 (internal), RFC 9476 (alt), and
-# what routers hand out, which ICANN delegates to nobody.
+# what routers assign, which ICANN has not delegated.
 _PRIVATE_NAMES = re.compile(r"(?:^|\.)(?:local|internal|alt|home\.arpa|corp|home|lan|localdomain)$")
 
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -22,8 +22,8 @@ from warc.record_reader import (
     HeaderFields,
     Record,
     codings_of,
-    dechunked,
     decode_blocks,
+    decoded_body,
     holds_payload,
     open_record,
 )
@@ -223,15 +223,10 @@ def _payload(capture: Capture, shown: HeaderFields | None, record: Record, limit
     if capture.record_type is RecordType.RESOURCE:
         body = decode_blocks(content, "", limit=limit)
         return Payload(body, record.warc.get("content-type"))
-    stored = record.http
-    if stored is None:
-        raise PermanentError("A response without a head.")
+    stored = record.http or HeaderFields("", {})
     head = shown or stored  # a revisit may carry no HTTP headers of its own (WARC/1.1, 6.7)
-    if stored.get("transfer-encoding").lower() == "chunked":
-        content = dechunked(content)
-    # Codings describe the stored bytes, so they are read beside them.
     return Payload(
-        body=decode_blocks(content, stored.get("content-encoding"), limit=limit),
+        body=decoded_body(replace(record, content=content), limit=limit),
         content_type=head.get("content-type") or stored.get("content-type"),
         location=head.get("location"),
         status=capture.status,

@@ -18,7 +18,7 @@ from core.url_keys import replay_key
 from playback.access.control import PAGE_FACTS, AccessControl, PageFacts, TakenDownError, page_facts
 from playback.access.takedowns import url_within
 from warc.index.database import IndexDatabase, key_values
-from warc.index.page_choice import OFFERED, WITHHELD, BestPageQuery, best_pages
+from warc.index.queries import OFFERED, WITHHELD, BestPageQuery, best_pages
 
 _NEAREST = 16  # rows looked at on either side of the moment asked for
 _REACH = 128  # times as many are read to find equals among them
@@ -209,7 +209,7 @@ class CaptureLookup:
         """Return the page of `url` to show for the moment `at`: neither failed nor skipped.
 
         The capture whose timestamp `at` names is shown whatever its class; for any other moment the
-        best there is, and then the nearest (`warc.index.page_choice`). Withheld pages, such as bot
+        best there is, and then the nearest (`warc.index.queries`). Withheld pages, such as bot
         challenges, are shown only `on_purpose`, by their timestamp.
 
         Raises:

@@ -42,7 +42,7 @@ from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 from playback.replay.sanitizer_pool import DocumentJob, PdfJob
 from playback.url_paths import MementoModifier, is_web_url, memento_path, page_path, pdf_page_uri
 
-CONFIRMED_VIEW = "as-captured"  # of the front: the copy, for who was told
+CONFIRMED_VIEW = "as-captured"  # of the front: the copy, after the warning page
 
 
 def warn_of_threats(context: ReplayContext, request: Request, *urls: str) -> None:

@@ -36,7 +36,7 @@ from playback.url_paths import Memento, MementoModifier, memento_path
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 CSS = "text/css; charset=utf-8"
-# A picture like any other to a browser; to the gate one that was made to be read by whoever asks.
+# An image to the browser; the gate lets any page read it.
 MASK = "image/png; role=mask"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9:._-]")

@@ -21,7 +21,7 @@ from core.urls import fetch_key, has_one_spelling, identity_key
 from playback.access.takedowns import TakedownEffect
 from playback.web.page_store import COLUMNS, CapturedPage, PageStore
 from warc.index.database import IndexDatabase, LookupRow, lookup_value
-from warc.index.page_choice import USABLE, other_scheme
+from warc.index.queries import USABLE, other_scheme
 
 
 class UrlQueueState(StrEnum):

@@ -18,7 +18,7 @@ from core.timestamps import from_unix_milliseconds, unix_milliseconds
 from core.url_keys import replay_key
 from playback.web.page_store import COLUMNS, CapturedPage, PageStore
 from warc.index.database import KEY_CHARACTERS, IndexDatabase, escape_like
-from warc.index.page_choice import other_scheme
+from warc.index.queries import other_scheme
 
 PAGE_SIZE = 50
 MOST_READ = 100_000  # pages that one question looks at

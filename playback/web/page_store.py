@@ -21,7 +21,7 @@ from playback.url_paths import is_web_url
 from playback.web.page_request import EVERYTHING, CaptureFacets
 from warc.artifact_reader import ArtifactReader, RecordPlace
 from warc.index.database import IndexDatabase, in_lists, key_values
-from warc.index.page_choice import BEST_FIRST, OFFERED, USABLE, BestPageQuery, best_pages
+from warc.index.queries import BEST_FIRST, OFFERED, USABLE, BestPageQuery, best_pages
 
 _LOG = logging.getLogger(__name__)
 _Artifact = TypeVar("_Artifact")
@@ -178,7 +178,7 @@ class PageStore:
         """Return the page of `url` to show for the time `at` (None: the newest), captures that can be shown first.
 
         With `exact`, a capture of exactly that time is preferred; otherwise the best, and of equally good ones the
-        nearest (`warc.index.page_choice`). Raises TakenDownError: that capture is blocked, or all captures are.
+        nearest (`warc.index.queries`). Raises TakenDownError: that capture is blocked, or all captures are.
         """
         try:
             values = key_values(replay_key(url))

@@ -126,24 +126,24 @@ class TextSearch:
         at = at or TextCursor(0, 0)
         headings, _ = self._by_url(*matches, 2**62, _HEADINGS, headings_only=True)
         start, offset = at.below, at.offset
-        found, end = self._window(matches, headings, start, _WINDOW)
+        candidates, end = self._window(matches, headings, start, _WINDOW)
         ahead = self._next_shown(matches, headings, end)
-        if not found and ahead:
+        if not candidates and ahead:
             start, offset = ahead, 0
-            found, end = self._window(matches, headings, start, _WINDOW)
+            candidates, end = self._window(matches, headings, start, _WINDOW)
             ahead = self._next_shown(matches, headings, end)
-        found.sort(key=lambda each: (each.score, each.row["captured_ms"], each.hit.number), reverse=True)
-        part = found[offset : offset + limit]
+        candidates.sort(key=lambda each: (each.score, each.row["captured_ms"], each.hit.number), reverse=True)
+        part = candidates[offset : offset + limit]
         following = TextCursor(ahead, 0) if ahead else None
-        if offset + limit < len(found):
+        if offset + limit < len(candidates):
             following = TextCursor(start, offset + limit)
         return TextSearchResult(
             words,
             facets,
             self._results(part, terms, languages),
-            len(found),
+            len(candidates),
             is_exact=not ahead and not at.below,
-            counts=self._counts(found),
+            counts=self._counts(candidates),
             next=following,
             is_first=at == TextCursor(0, 0),
         )
@@ -153,8 +153,8 @@ class TextSearch:
         for limit in _AHEAD:
             if not below:
                 break
-            found, end = self._window(matches, headings, below, limit)
-            if found:
+            candidates, end = self._window(matches, headings, below, limit)
+            if candidates:
                 return below
             below = end
         return 0
@@ -173,15 +173,15 @@ class TextSearch:
         numbers = [hit.number for texts in hits.values() for hit in texts]
         pages = self._index.captures(numbers, _CAPTURES_OF_TEXT, first_ms, end_ms)
         rows = self._store.searchable([page for each in pages.values() for page in each])
-        found = []
+        candidates = []
         for url, texts in hits.items():
             shown = ((hit, rows[page]) for hit in texts for page in pages.get(hit.number, ()) if page in rows)
             if (best := next(shown, None)) is not None:
                 hit, row = best
                 state = page_state(row["page_class"], row["status"], row["outcome"])
                 bonus = 2.0 if url in headings else 1.0
-                found.append(_Candidate(hit, row, hit.score * bonus * _GOOD_BONUS[state], state))
-        return found, next_below
+                candidates.append(_Candidate(hit, row, hit.score * bonus * _GOOD_BONUS[state], state))
+        return candidates, next_below
 
     def _by_url(
         self,
@@ -208,10 +208,10 @@ class TextSearch:
                 return urls, 0
         return urls, below
 
-    def _counts(self, found: Sequence[_Candidate]) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
-        languages = self._index.languages_of([each.hit.number for each in found])
+    def _counts(self, candidates: Sequence[_Candidate]) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
+        languages = self._index.languages_of([each.hit.number for each in candidates])
         counts: dict[str, Counter[str]] = {field.name: Counter() for field in fields(TextFilter)}
-        for each in found:
+        for each in candidates:
             counts["host"][url_host(each.row["url"])] += 1
             counts["year"][str(from_unix_milliseconds(each.row["captured_ms"]).year)] += 1
             counts["media"][page_media(each.row["mime"])] += 1

@@ -87,9 +87,9 @@ def detect_language(text: str, declared: str = "") -> str:
     if declared and declared not in dict(_SCRIPTS):
         return declared
     counts = Counter(word for word in re.findall(r"[^\W\d_]+", sample.lower()))
-    found = {name: sum(counts[word] for word in words) for name, words in _languages()[1].items()}
-    best = max(found, key=lambda name: found[name])
-    return best if found[best] >= _LEAST_EVIDENCE else declared
+    scores = {name: sum(counts[word] for word in words) for name, words in _languages()[1].items()}
+    best = max(scores, key=lambda name: scores[name])
+    return best if scores[best] >= _LEAST_EVIDENCE else declared
 
 
 def _folded(word: str) -> str:

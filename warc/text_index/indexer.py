@@ -28,7 +28,7 @@ from core.timestamps import parse_warc_date, unix_milliseconds
 from warc.artifact_reader import TEXT_LIMIT, ArtifactReader, RecordPlace, read_manifest
 from warc.index.database import IndexDatabase, open_database
 from warc.local_storage import remove_database
-from warc.record_reader import dechunked, decode_blocks, open_record
+from warc.record_reader import decoded_body, open_record
 from warc.text_index.analysis import TEXT_LIMIT_CHARS, detect_language
 from warc.text_index.store import PostgresTextWriter, SqliteTextWriter, TextDocument, TextIndexWriter, open_text_writer
 
@@ -143,10 +143,7 @@ class TextReader:
             with open_record(self._layout.archive, *place) as record:
                 if record.http is None:
                     continue
-                chunked = "chunked" in record.http.get("transfer-encoding").lower()
-                content = dechunked(record.content) if chunked else record.content
-                limit = PDF_LIMIT_BYTES if mime == PDF else 4 * TEXT_LIMIT
-                body = decode_blocks(content, record.http.get("content-encoding"), limit=limit)
+                body = decoded_body(record, limit=PDF_LIMIT_BYTES if mime == PDF else 4 * TEXT_LIMIT)
                 content_type = record.http.get("content-type")
             if mime == PDF:
                 return extract_pdf_text(body), ""

@@ -3,7 +3,7 @@
 A row of `text_versions` is a text that a URL had, found once however often it was captured. Its number is the URL's
 number times 2^20 plus that of the text, so that newer URLs come first, and all texts of one URL are a range that a
 search can skip. Facets are tokens of a private-use character that no query can contain. The index knows nothing of
-access: whoever shows a result decides that by the captures (`playback.access.control`).
+access: callers that show a result decide that by the captures (`playback.access.control`).
 """
 
 import hashlib
@@ -147,8 +147,8 @@ class TextIndexWriter(ABC):
         title = page.title[:1_000].replace("\0", "\ufffd")
         digest = _digest(url, title, page.language, page.media, page.state, text)
         year = _facet("year", str(from_unix_milliseconds(page.captured_ms).year))
-        found = self._run("SELECT number, facets FROM text_versions WHERE digest = ?", (digest,)).fetchone()
-        if found is None:
+        version = self._run("SELECT number, facets FROM text_versions WHERE digest = ?", (digest,)).fetchone()
+        if version is None:
             base = self._url_number(url) << URL_SHIFT
             query = "SELECT coalesce(max(number), ?) + 1 FROM text_versions WHERE number > ? AND number < ?"
             number = self._run(query, (base, base, base + (1 << URL_SHIFT) - 1)).fetchone()[0]
@@ -158,7 +158,7 @@ class TextIndexWriter(ABC):
             row = (number, digest, page.language, title, page.url[:8_192], " ".join(facets), _packed(text))
             self._insert_version(row)
         else:
-            number, facets = found[0], found[1].split()
+            number, facets = version[0], version[1].split()
             if year not in facets:
                 self._set_facets(number, [*facets, year])
         self._forget(page.page_id, number)
@@ -174,11 +174,11 @@ class TextIndexWriter(ABC):
 
     def _url_number(self, digest: str) -> int:
         query = "SELECT number FROM text_urls WHERE digest = ?"
-        found = self._run(query, (digest,)).fetchone()
-        if found is None:
+        row = self._run(query, (digest,)).fetchone()
+        if row is None:
             self._run("INSERT INTO text_urls (digest) VALUES (?)", (digest,))
-            found = self._run(query, (digest,)).fetchone()
-        return int(found[0])
+            row = self._run(query, (digest,)).fetchone()
+        return int(row[0])
 
     def _set_facets(self, number: int, facets: list[str]) -> None:
         language, title, url, old, body = self._version(number)

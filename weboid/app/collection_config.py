@@ -134,7 +134,7 @@ class CollectionConfig:
         if table and not is_secure_address(table["issuer"]):
             raise ConfigError(f"{self.place('oidc', 'issuer')}: the issuer must be an https address.")
         if table and not (table.get("roles") or table.get("default_role")):
-            raise ConfigError(f"{self.place('oidc')}: [oidc] gives nobody a role: set roles or default_role.")
+            raise ConfigError(f"{self.place('oidc')}: [oidc] assigns no role: set roles or default_role.")
         return dict(table)
 
     def options(self, command: str) -> dict[str, Any]:

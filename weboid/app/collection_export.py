@@ -384,16 +384,16 @@ class CollectionExport:
     def _plan_rows(self, plan: sqlite3.Connection, rows: Iterable[Any]) -> None:
         """Plan the records of these rows and the originals of revisits, as far as readers may see them."""
         for row in rows:
-            found = [row]
+            records = [row]
             if row["orig_filename"] is not None:
                 query = (
                     f"SELECT {_COLUMNS} FROM captures"  # noqa: S608 constants
                     ' WHERE filename = :name AND "offset" = :start'
                 )
                 place = {"name": row["orig_filename"], "start": row["orig_offset"]}
-                found += self._database.rows(query, place)
-            if all(map(self._is_shown, found)):
-                plan.executemany(_ADD_RECORD, map(_planned, found))
+                records += self._database.rows(query, place)
+            if all(map(self._is_shown, records)):
+                plan.executemany(_ADD_RECORD, map(_planned, records))
             else:
                 self.count.withheld_records += 1
 

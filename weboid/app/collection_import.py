@@ -38,7 +38,7 @@ from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.indexer import IndexingResult, index_file
 from warc.index.protocol import CaptureIndex
 from warc.record_builder import artifact_member, warcinfo_facts
-from warc.record_reader import dechunked, decode_blocks, open_record
+from warc.record_reader import decode_blocks, decoded_body, open_record
 from warc.stored_warcs import WarcPath
 from warc.writer import WarcFile
 
@@ -307,12 +307,12 @@ class CollectionImport:
     def _add_page(self, candidate: PageCandidate, files: dict[str, FileImport]) -> None:
         """Write the manifest of a page, unless there is one."""
         try:
-            found = fetch_key(candidate.url, allow_single_label=True)
+            key = fetch_key(candidate.url, allow_single_label=True)
         except BadUrlError:
             self.result.pages_without_record += 1
             return
         row = candidate.row
-        for url in dict.fromkeys((candidate.url.partition("#")[0], found)):
+        for url in dict.fromkeys((candidate.url.partition("#")[0], key)):
             row = row or self._document(url, candidate.captured_ms, files)
         final = row
         for _ in range(_MOST_HOPS):
@@ -415,8 +415,8 @@ class CollectionImport:
         for kind in (*_COPIED, ArtifactKind.TEXT):
             # Of browsertrix's, the later one is after its behaviours.
             names = (f"urn:{kind}Final:{url}", artifact_uri(kind, url)) if kind not in kinds else ()
-            found = (self._document(name, at_ms, files) for name in names)
-            row = next((each for each in found if each is not None), None)
+            rows = (self._document(name, at_ms, files) for name in names)
+            row = next((each for each in rows if each is not None), None)
             if row is None or row["record_type"] != "resource" or row["page_id"]:
                 continue
             place = RecordPlace(row["url"], row["filename"], row["offset"], row["length"], row["digest"])
@@ -443,12 +443,8 @@ class CollectionImport:
             return ""
         place = (row["filename"], row["offset"], row["length"])
         with suppress(PermanentError), open_record(self._layout.archive, *place) as record:
-            if record.http is None:
-                return ""
-            chunked = "chunked" in record.http.get("transfer-encoding").lower()
-            content = dechunked(record.content) if chunked else record.content
-            body = decode_blocks(content, record.http.get("content-encoding"), limit=_DOCUMENT_LIMIT_BYTES)
-            return parse_page_excerpt(body[:LOOKED_AT], record.http.get("content-type")).title
+            content_type = record.http.get("content-type") if record.http is not None else ""
+            return parse_page_excerpt(decoded_body(record, limit=_DOCUMENT_LIMIT_BYTES)[:LOOKED_AT], content_type).title
         return ""
 
 

@@ -41,7 +41,7 @@ from qa.sample import (
     weigh_candidate,
 )
 from warc.index.database import IndexDatabase
-from warc.index.page_choice import OFFERED
+from warc.index.queries import OFFERED
 from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, RepairSummary
 from weboid.app.text_table import clean, table, width
 

@@ -38,22 +38,22 @@ def command(
         index = open_text_index(stores.layout, stores.database_url)
         try:
             search = TextSearch(index, PageStore(database, access))
-            found = search.find(" ".join(text), facets, at=parse_text_cursor(after), limit=limit)
+            result = search.find(" ".join(text), facets, at=parse_text_cursor(after), limit=limit)
         finally:
             index.close()
-    document = texts_as_json(found) | {"after": str(found.next or "")}
-    output.show(document, _lines(found))
+    document = texts_as_json(result) | {"after": str(result.next or "")}
+    output.show(document, _lines(result))
 
 
-def _lines(found: TextSearchResult) -> list[str]:
+def _lines(result: TextSearchResult) -> list[str]:
     lines = []
-    for each in found.results:
+    for each in result.results:
         snippet = "".join(click.style(text, bold=True) if is_hit else text for text, is_hit in each.snippet)
         lines += [f"{each.page.timestamp}  {clean(each.page.url)}"]
         lines += [f"    {clean(line)}" for line in (each.page.title,) if line]
         lines += [f"    {snippet}"] if snippet.strip() else []
-    if found.next is not None:
-        lines.append(f"More: --after {found.next}")
-    elif not found.results:
+    if result.next is not None:
+        lines.append(f"More: --after {result.next}")
+    elif not result.results:
         lines.append("Nothing was found.")
     return lines

@@ -141,7 +141,7 @@ def login_group(
         type=click.Path(dir_okay=False, path_type=Path),
     ),
     unverified_tls: bool = option(
-        "Send the login to servers whose certificate does not verify, too. Whoever is on the way to them can take it."
+        "Send the login to servers whose certificate does not verify, too. An attacker on the network path can read it."
     ),
     collection: Path = COLLECTION,
     profile: str = PROFILE,

@@ -142,11 +142,11 @@ def log_command(
 ) -> None:
     """List deliveries with their result, the newest first."""
     with closing(WebhookStore(read_collection(collection).webhooks_db)) as store:
-        found = store.deliveries(limit=limit, state=state or "")
+        deliveries = store.deliveries(limit=limit, state=state or "")
     rows = [
         (warc_date_at(int(each.made * 1000)), each.state, str(each.attempts), each.type, each.url, clean(each.reason))
-        for each in found
+        for each in deliveries
     ]
     heads = ("made", "state", "attempts>", "event", "url", "reason")
     text = list(table(heads, rows, columns=width())) if rows else "There are no deliveries."
-    output.show([each._asdict() for each in found], text)
+    output.show([each._asdict() for each in deliveries], text)

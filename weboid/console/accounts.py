@@ -199,15 +199,15 @@ class AccountStore:
                 over = min(FIRST_WAIT_S << min(count - free, 20), LONGEST_WAIT_S) if count >= free else 0
                 if over and last + over > self._now:
                     raise SignInDelayError(last + over - self._now)
-            found = rows.execute("SELECT * FROM users WHERE name = ? AND password != ''", (name,)).fetchone()
+            row = rows.execute("SELECT * FROM users WHERE name = ? AND password != ''", (name,)).fetchone()
         try:
             # As slow for an unknown name, whose existence nothing tells.
             with self._verifying:
-                _hasher().verify(found["password"] if found is not None else _UNKNOWN, password)
+                _hasher().verify(row["password"] if row is not None else _UNKNOWN, password)
         except (Argon2Error, InvalidHashError):
-            found = None
+            row = None
         with self._rows() as rows:
-            if found is None:
+            if row is None:
                 rows.executemany(
                     "INSERT INTO failures VALUES (?, ?)", ((who, self._now) for who in (f"{peer} {name}", peer))
                 )
@@ -219,8 +219,8 @@ class AccountStore:
     def sign_in_subject(self, subject: str, name: str, role: ConsoleRole) -> str:
         """Return a session of the account with that subject of an identity provider, which gets `role`."""
         with self._rows() as rows:
-            found = rows.execute("SELECT name FROM users WHERE subject = ?", (subject,)).fetchone()
-            if found is None:
+            row = rows.execute("SELECT name FROM users WHERE subject = ?", (subject,)).fetchone()
+            if row is None:
                 taken = rows.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone()
                 name = (
                     f"{name[:80]} {hashlib.sha256(subject.encode()).hexdigest()[:8]}" if taken else name[:_NAME_LENGTH]
@@ -228,7 +228,7 @@ class AccountStore:
                 rows.execute("INSERT INTO users VALUES (?, ?, '', ?, ?)", (name, role, subject, self._now))
             else:
                 rows.execute("UPDATE users SET role = ? WHERE subject = ?", (role, subject))
-            return self._begin(rows, found["name"] if found is not None else name)
+            return self._begin(rows, row["name"] if row is not None else name)
 
     def _begin(self, rows: sqlite3.Connection, name: str) -> str:
         secret = secrets.token_urlsafe(32)
@@ -239,21 +239,19 @@ class AccountStore:
         """Return the user of a session; None when it is unknown or over."""
         now = self._now
         with self._rows() as rows:
-            found = rows.execute(
+            row = rows.execute(
                 "SELECT * FROM sessions JOIN users USING (name) WHERE digest = ?", (_digest(secret),)
             ).fetchone()
-            if found is None:
+            if row is None:
                 return None
-            over = (
-                now - found["began"] > SESSION_AGE.total_seconds() or now - found["used"] > SESSION_IDLE.total_seconds()
-            )
+            over = now - row["began"] > SESSION_AGE.total_seconds() or now - row["used"] > SESSION_IDLE.total_seconds()
             if over:
                 rows.execute("DELETE FROM sessions WHERE digest = ?", (_digest(secret),))
                 return None
-            if now - found["used"] >= 60:
+            if now - row["used"] >= 60:
                 rows.execute("UPDATE sessions SET used = ? WHERE digest = ?", (now, _digest(secret)))
         csrf = hmac.digest(secret.encode(), b"csrf", "sha256").hex()
-        return SignedInUser(found["name"], ConsoleRole(found["role"]), csrf, session=secret)
+        return SignedInUser(row["name"], ConsoleRole(row["role"]), csrf, session=secret)
 
     def sign_out(self, secret: str) -> None:
         """End a session."""
@@ -273,11 +271,11 @@ class AccountStore:
     def use_link(self, secret: str) -> str:
         """Return the secret of the link's new session. Raises SignInError if the link was used or is over."""
         with self._rows() as rows:
-            found = rows.execute(
+            row = rows.execute(
                 "DELETE FROM links WHERE digest = ? RETURNING name, expires", (_digest(secret),)
             ).fetchone()
-            if found is not None and found["expires"] >= self._now:
-                return self._begin(rows, found["name"])
+            if row is not None and row["expires"] >= self._now:
+                return self._begin(rows, row["name"])
         raise SignInError("This link was used, or is over. `weboid console user NAME --link` makes another one.")
 
     def add_token(
@@ -317,16 +315,16 @@ class AccountStore:
         """Return the user of an API token: with the lower of its role and its owner's; None when it does not hold."""
         now = self._now
         with self._rows() as rows:
-            found = rows.execute(
+            row = rows.execute(
                 "SELECT tokens.*, users.role AS of_owner FROM tokens JOIN users ON users.name = owner WHERE digest = ?",
                 (_digest(secret),),
             ).fetchone()
-            if found is None or (found["expires"] is not None and found["expires"] < now):
+            if row is None or (row["expires"] is not None and row["expires"] < now):
                 return None
-            if found["used"] is None or now - found["used"] >= 60:
-                rows.execute("UPDATE tokens SET used = ? WHERE id = ?", (now, found["id"]))
-        role = min(ConsoleRole(found["role"]), ConsoleRole(found["of_owner"]), key=_ROLES.index)
-        return SignedInUser(f"{found['owner']}:{found['name']}", role, scopes=tuple(found["scopes"].split()))
+            if row["used"] is None or now - row["used"] >= 60:
+                rows.execute("UPDATE tokens SET used = ? WHERE id = ?", (now, row["id"]))
+        role = min(ConsoleRole(row["role"]), ConsoleRole(row["of_owner"]), key=_ROLES.index)
+        return SignedInUser(f"{row['owner']}:{row['name']}", role, scopes=tuple(row["scopes"].split()))
 
     def log(
         self,
@@ -365,17 +363,17 @@ class AccountStore:
         with self._answering:  # a repetition that comes while the first is carried out waits for its answer
             with self._rows() as rows:
                 rows.execute("DELETE FROM answers WHERE moment < ?", (self._now - int(KEY_AGE.total_seconds()),))
-                found = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()
-            if found is None:
+                row = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()
+            if row is None:
                 answer = perform()
-                kept = {name: value for name, value in answer.items() if name != "token"}  # no secret is stored
+                public = {name: value for name, value in answer.items() if name != "token"}  # no secret is stored
                 with self._rows() as rows:
-                    stored = (*digests, json.dumps(kept, default=str), self._now)
+                    stored = (*digests, json.dumps(public, default=str), self._now)
                     rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", stored)
                 return answer
-        if found["request"] != digests[1]:
+        if row["request"] != digests[1]:
             raise InputError("This Idempotency-Key was used for another request: use a new one.")
-        return dict(json.loads(found["answer"]))
+        return dict(json.loads(row["answer"]))
 
 
 def _keep_admin(rows: sqlite3.Connection, name: str) -> None:

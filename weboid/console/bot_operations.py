@@ -28,9 +28,9 @@ from weboid.console.operations import (
     operation,
     resource,
 )
-from wiki.bot.edit_settlement import RevertReview, review_revert
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
 from wiki.bot.page_selection import pages_with_lost_links
+from wiki.bot.past_edits import RevertReview, review_revert
 from wiki.bot.wiki_bot import BotOptions
 from wiki.settings import replace_settings
 

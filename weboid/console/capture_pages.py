@@ -96,10 +96,10 @@ class CapturePages:
 
     def search(self, request: Request) -> Response:
         """Return the newest captures, or those that match."""
-        asked, pages = request.query_params, self._stores.pages(request.state.user)
-        question = parse_question(asked.get("q", ""), asked.get("in", ""))
+        query, pages = request.query_params, self._stores.pages(request.state.user)
+        question = parse_question(query.get("q", ""), query.get("in", ""))
         texts = TextSearch(self._stores.texts, pages)
-        if (by_text := find_texts(texts, asked)) is not None:
+        if (by_text := find_texts(texts, query)) is not None:
             path = console_path("captures")
             return self._frame(
                 "captures.html",
@@ -114,9 +114,9 @@ class CapturePages:
                 newer="",
             )
         search = PageSearch(self._stores.database, pages)
-        before, after = (parse_cursor(asked.get(name, "")) for name in ("before", "after"))
-        found = search.find(question, before=before, after=after)
-        address = partial(console_path, "captures", q=asked.get("q", ""), **{"in": asked.get("in", "")})
+        before, after = (parse_cursor(query.get(name, "")) for name in ("before", "after"))
+        result = search.find(question, before=before, after=after)
+        address = partial(console_path, "captures", q=query.get("q", ""), **{"in": query.get("in", "")})
         return self._frame(
             "captures.html",
             request,
@@ -124,9 +124,9 @@ class CapturePages:
             question=question,
             has_texts=texts.is_there(),
             found=None,
-            entries=[(page, (), "") for page in found.pages],
-            older=address(before=str(found.older)) if found.older else "",
-            newer=address(after=str(found.newer)) if found.newer else "",
+            entries=[(page, (), "") for page in result.pages],
+            older=address(before=str(result.older)) if result.older else "",
+            newer=address(after=str(result.newer)) if result.newer else "",
         )
 
     def versions(self, request: Request) -> Response:
@@ -192,11 +192,11 @@ class CapturePages:
     def compare(self, request: Request) -> Response:
         """Return two captures side by side, the older one first."""
         user = request.state.user
-        wanted = [request.query_params.get(name, "") for name in ("a", "b")]
-        found = self._stores.pages(user).with_ids([each for each in wanted if each])
-        if any(each not in found for each in wanted):
+        ids = [request.query_params.get(name, "") for name in ("a", "b")]
+        pages = self._stores.pages(user).with_ids([each for each in ids if each])
+        if any(each not in pages for each in ids):
             raise HTTPException(404)
-        older, newer = sorted((found[each] for each in wanted), key=lambda page: page.captured_at)
+        older, newer = sorted((pages[each] for each in ids), key=lambda page: page.captured_at)
         before, after = map(self._stores.records(user).text, (older, newer))
         difference = compare_texts(before, after) if before is not None and after is not None else None
         return self._frame("compare.html", request, section="captures", older=older, newer=newer, difference=difference)
@@ -234,10 +234,10 @@ class CapturePages:
         end = page.captured_at + timedelta(milliseconds=1)
         selection = ExportSelection((url_keys(page.url),), since=page.captured_at, until=end)
         facts: dict[str, Any] = {"title": page.label, "mainPageUrl": page.url}
-        asked = ExportRequest(Path(folder.name, filename), selection, facts, stores.clock.now(), form=form)
+        export = ExportRequest(Path(folder.name, filename), selection, facts, stores.clock.now(), form=form)
         access = None if request.state.user.may(ALL_CAPTURES_ROLE) else stores.access
         try:
-            count = CollectionExport(stores.layout, stores.database, access).write(asked)
+            count = CollectionExport(stores.layout, stores.database, access).write(export)
         except InputError as error:
             folder.cleanup()
             raise HTTPException(404, str(error)) from error
@@ -250,7 +250,7 @@ class CapturePages:
 
     def _page(self, request: Request) -> CapturedPage:
         page_id = request.path_params["page_id"]
-        found = self._stores.pages(request.state.user).with_ids([page_id])
-        if page_id not in found:
+        pages = self._stores.pages(request.state.user).with_ids([page_id])
+        if page_id not in pages:
             raise HTTPException(404)
-        return found[page_id]
+        return pages[page_id]

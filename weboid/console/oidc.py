@@ -216,18 +216,18 @@ class IdentityProvider:
             known, now = self._metadata, self._clock.now()
         if known is not None and now - known[0] < METADATA_AGE:
             return known[1]
-        found = self._fetch(f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration")
-        if found.get("issuer") != self._settings.issuer:
+        document = self._fetch(f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if document.get("issuer") != self._settings.issuer:
             raise UnavailableError("The identity provider names another issuer than [oidc] in weboid.toml.")
         for key in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-            if not is_secure_address(found.get(key)):
+            if not is_secure_address(document.get(key)):
                 raise UnavailableError(f"The identity provider's {key} is no https address.")
         for key in ("id_token_signing_alg_values_supported", "token_endpoint_auth_methods_supported"):
-            if not isinstance(found.get(key, []), list):
+            if not isinstance(document.get(key, []), list):
                 raise UnavailableError(f"The identity provider's {key} is no list.")
         with self._lock:
-            self._metadata = now, found
-        return found
+            self._metadata = now, document
+        return document
 
     def _key_set(self, metadata: Mapping[str, Any], *, is_unknown: bool = False) -> Any:
         """Return the provider's keys, fetched again for an unknown one, at most once in `KEYS_INTERVAL`."""
@@ -235,10 +235,10 @@ class IdentityProvider:
             known, now = self._keys, self._clock.now()
         if known is not None and now - known[0] < (KEYS_INTERVAL if is_unknown else METADATA_AGE):
             return known[1]
-        found = self._fetch(metadata["jwks_uri"])
+        keys = self._fetch(metadata["jwks_uri"])
         with self._lock:
-            self._keys = now, found
-        return found
+            self._keys = now, keys
+        return keys
 
     def _fetch(
         self, address: str, *, form: Mapping[str, str] | None = None, auth: tuple[str, str] | None = None

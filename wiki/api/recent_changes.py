@@ -36,7 +36,7 @@ OVERLAP: Final = timedelta(seconds=120)
 CHANGES_LIMIT: Final = 5_000  # changes of one batch, about
 SEEN_LIMIT: Final = 50_000
 RECENT_DAYS: Final = 90  # MediaWiki's $wgRCMaxAge; a wiki does not tell its own
-_YOUNG: Final = timedelta(hours=12)  # nobody keeps recent changes for less
+_YOUNG: Final = timedelta(hours=12)  # every wiki stores recent changes for longer
 _PROPS: Final = "ids|title|timestamp|loginfo"
 _TYPES: Final = "edit|new|log"  # never categorize: it follows an edit that is there, too
 

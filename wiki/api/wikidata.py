@@ -209,7 +209,7 @@ class WikibaseRepository:
             is_elsewhere = not items_at and host_of(address) != self._api.host
             try:
                 if is_elsewhere and self._api.is_public is not False:
-                    await found.keep_public()  # a wiki on the web leads nobody into a private network
+                    await found.keep_public()  # a public wiki must not lead into a private network
             except BaseException:
                 await found.aclose()
                 raise

@@ -1,7 +1,7 @@
 """Edit of one page: read, repair, verify, record, save, settle.
 
 After a conflict the edit starts over, at most three times. An edit is recorded before it is sent, so that
-after a crash nothing is done twice (`wiki.bot.edit_settlement`).
+after a crash nothing is done twice (`wiki.bot.past_edits`).
 """
 
 import difflib
@@ -137,7 +137,7 @@ class EditDraft:
 
 
 StepCallback = Callable[[str], None]
-"""Told the name of each step as it is reached: tests stop there."""
+"""Called with the name of each step as it is reached: tests stop there."""
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,6 @@ from wiki.api.edit_request import BotAccount, EditingStoppedError, SaveOptions, 
 from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiPage, split_batches
 from wiki.api.page_query import read_heads, read_now, read_text
 from wiki.bot.edit_guard import EditGuard
-from wiki.bot.edit_settlement import recover_edits
-from wiki.bot.edit_watch import EditWatch, check_edit, check_edits
 from wiki.bot.page_edit import (
     EditContext,
     EditTask,
@@ -55,6 +53,7 @@ from wiki.bot.page_edit import (
     task_basis,
 )
 from wiki.bot.page_selection import edit_tasks, pages_named, pages_to_edit, swept_lately
+from wiki.bot.past_edits import EditWatch, check_edit, check_edits, recover_edits
 from wiki.bot.remedies import CopyChecker, CopyPreferences
 from wiki.bot.wikitext_adapter import PageAdapter, account_name
 from wiki.settings import BotSettings, WikiSettings

@@ -146,7 +146,7 @@ def verify_repair(text: str, repaired: RepairedText, before: Sequence[Citation],
     more = Counter(url_key_or_empty(each.url) for each in after)
     more.subtract(url_key_or_empty(each.url) for each in before)
     if any(count and key not in mended for key, count in more.items()):
-        raise UnsafeRepairError("A repaired text has links that nobody asked for.")
+        raise UnsafeRepairError("A repaired text has links that the repair does not account for.")
 
 
 def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> list[int] | None:

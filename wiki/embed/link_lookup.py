@@ -28,7 +28,7 @@ from core.urls import fetch_key, host_of, identity_key
 from core.web_dates import parse_retry_after
 from links.archives.archive_urls import recognise
 
-LONGEST_CITED_URL = 4_096  # of an address: longer ones are nobody's citation
+LONGEST_CITED_URL = 4_096  # of an address: longer ones are not cited
 _REFERENCE = re.compile(r"&(?:#(?:[0-9]{1,9}|[xX][0-9a-fA-F]{1,8});?|([A-Za-z0-9]{1,40};?))(=?)")
 _TAKEN_OUT = re.compile("[\t\n\r]")
 _AROUND = "".join(map(chr, range(0x21)))  # C0 controls and space (WHATWG URL, 4.4)

@@ -373,7 +373,7 @@ def parse_upstream(text: str) -> httpcore.URL:
     return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=port, target="/")
 
 
-_MOST_CONNECTIONS = 1_000  # at once; beyond that readers are told to come back
+_MOST_CONNECTIONS = 1_000  # at once; beyond that the answer is 503
 _HEAD_LIMIT_BYTES = 64 << 10
 
 

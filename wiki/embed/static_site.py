@@ -205,7 +205,7 @@ class StaticSite:
             pass  # it is not there yet
         try:
             if write and target is None and _moment(each.path.stat()) != _moment(each.facts):
-                done.passed_over[self._label(each.name)] = "somebody else wrote it meanwhile; run this again"
+                done.passed_over[self._label(each.name)] = "another program wrote it meanwhile; run this again"
                 return
             if write:
                 # With the mode and modification time of the original page. Servers derive file versions

@@ -57,7 +57,7 @@ SPREAD_TASKS = "spread"
 SWEEP = "sweep"
 SITE = "site"
 TREE = "tree"
-ORDERED_LISTS = "ordered"  # lists of pages that somebody wants read now: `order_lists`
+ORDERED_LISTS = "ordered"  # lists of pages to be read now: `order_lists`
 
 LEASE_LENGTH = timedelta(seconds=90)
 LISTS_MOST = 500

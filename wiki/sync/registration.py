@@ -67,7 +67,7 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
             f"--url {wanted.address}`."
         )
     wiki = there or ensure_wiki(connection, name, day=day)
-    forget_feed(connection, wiki.id, SITE)  # whoever adds a wiki again says that it is the same
+    forget_feed(connection, wiki.id, SITE)  # a wiki that is added again counts as the same
     settings = WikiSettings.parse(wiki.settings)
     feed = replace_settings(settings.feed, "feed", **(wanted.feed or {}))
     if feed.account and not feed.password_file:  # it would never log in
@@ -106,7 +106,7 @@ def farm_for(host: str, farms: Iterable[WikiFarm]) -> str:
         try:
             if each.internal and OwnHosts(each.internal).has(host):
                 return each.name
-        except InputError:  # an expression that cannot be run is nobody's
+        except InputError:  # an invalid expression matches no wiki
             continue
     plain = _FARM_OTHERS.sub("-", host).strip("-._")
     if len(plain) > FARM_CHARS:  # what tells hosts of one domain apart stands at the left

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from links.check_history import day_of
-from links.feedback import page_requests
-from links.feedback.page_requests import RequestedPage
+from links.feedback.reports import RequestedPage, finish_page_requests, waiting_pages
 from links.registry.archive_backlog import ArchivePriority, due_links, next_due
 from links.registry.link_import import sorted_links
 from links.registry.pages import find_pages, find_titled, next_stale
@@ -149,7 +148,7 @@ async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
 
     def requested() -> list[RequestedPage]:
         with desk.store.reading() as connection:
-            return page_requests.waiting_pages(connection, desk.wiki.id, limit=STALE_AT_ONCE)
+            return waiting_pages(connection, desk.wiki.id, limit=STALE_AT_ONCE)
 
     rows = await asyncio.to_thread(requested)
     outcome, pages = await desk.import_pages(
@@ -237,7 +236,7 @@ def _finish_requested(desk: FeedContext, rows: Sequence[RequestedPage], pages: S
                 links = sorted_links(page_urls(page, desk.facts.interwikis), rules)
                 keys[row] = [key_of(link.identity) for link in links if link.is_watched]
         day = day_of(desk.now())
-        page_requests.finish_page_requests(connection, desk.wiki.id, rows, day=day, keys=keys)
+        finish_page_requests(connection, desk.wiki.id, rows, day=day, keys=keys)
 
 
 SECOND_READS = 200  # pages in one round
@@ -289,7 +288,7 @@ class WikiFeed:
         is_sweeping = sweeps and sweep is not None and not sweep.is_done
         later = stale.plus(spread_to).plus(swept)
         is_busy = followed.is_more or is_more_due or is_more_stale or is_more_spread or is_sweeping
-        is_busy = is_busy or bool(later.added)  # which nobody has handed on yet
+        is_busy = is_busy or bool(later.added)  # which are not handed over yet
         return FeedRound(followed, pages.plus(stale).plus(spread_to), handed, swept, sweep, is_busy=is_busy)
 
     async def rest_s(self) -> float:

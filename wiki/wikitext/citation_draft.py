@@ -95,7 +95,7 @@ def _date(year: int, month: int, day: int) -> date | None:
     return date(year, month, day) if 1 <= day <= monthrange(year, month)[1] else None
 
 
-LONGEST_URL: Final = 65_536  # as in core.urls: more is no URL that anybody can fetch
+LONGEST_URL: Final = 65_536  # as in core.urls: longer ones cannot be fetched
 _ENTITY = re.compile(r"&(#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,31});", re.IGNORECASE | re.ASCII)
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.-]+)(?=[/:?#]|\Z)", re.IGNORECASE | re.ASCII)
 _STAMP = re.compile(r"\d{4,14}", re.ASCII)

@@ -150,12 +150,12 @@ class NoRepairReason(StrEnum):
     DOUBLE = "double"  # a parameter is given twice
     COMMENT = "comment"  # a comment or markup is where the edit would be
     SEVERAL = "several"  # the template has several links, and room for one copy
-    OTHER_TEMPLATE = "other-template"  # of which nobody said how it names a copy
+    OTHER_TEMPLATE = "other-template"  # whose parameters for copies are unknown
     PLACE = "place"  # nothing may be put there: a template's parameter, a heading
     UNSAFE = "unsafe"  # the copy's address, or the URL, cannot be written in wikitext
     NO_COPY = "no-copy"  # and the wiki has no tag to say so, or none is wanted
     LATER = "later"  # another change stands in the way: it has its turn when the page is read again
-    PAYWALL = "paywall"  # the page says that it takes a login, and its site refuses us: told by the bot
+    PAYWALL = "paywall"  # the page says that it takes a login, and its site refuses us: reported by the bot
     UNSHOWN = "unshown"  # the address of its copy was fetched, and did not show it; said by who fetched it
     FORBIDDEN = "forbidden"  # the page asks bots to stay away; said by those who have asked it
 

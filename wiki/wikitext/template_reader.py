@@ -12,7 +12,7 @@ from wiki.wikitext.link_parser import is_url
 from wiki.wikitext.parser import HOLE, NodeKind, TemplatePart, WikitextNode, flatten
 from wiki.wikitext.template_map import CitationTemplate, fold_name, words
 
-LONGEST_NAME: Final = 200  # characters of a name that anybody has
+LONGEST_NAME: Final = 200  # characters of a name
 LONGEST_VALUE: Final = 65_536  # characters of a value; nested citations would hold each other's texts
 _folded = lru_cache(maxsize=4_096)(fold_name)
 

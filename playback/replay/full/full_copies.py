@@ -372,7 +372,7 @@ def _is_page_itself(part: _PartRequest) -> bool:
 
 def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
     address = f"/c/{timestamp}{modifier}/{quote(url, safe=_SAFE + '#', errors='replace')}"
-    # 307: it is nobody's place to remember it.
+    # 307: clients must not cache it.
     return FullAnswer(307, headers=(("Location", address),))
 
 

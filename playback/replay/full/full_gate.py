@@ -164,7 +164,7 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
         ("Permissions-Policy", PERMISSIONS_POLICY),
         ("Cross-Origin-Opener-Policy", "same-origin"),
         # An opaque origin is foreign to every origin, its own address included (research 1.6, the
-        # trap); nobody else can know this host's name.
+        # trap); this host's name is unguessable.
         ("Cross-Origin-Resource-Policy", "cross-origin"),
         ("Access-Control-Allow-Origin", "null"),
         ("Access-Control-Allow-Methods", "GET, HEAD"),

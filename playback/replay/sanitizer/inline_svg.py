@@ -53,7 +53,7 @@ class InlineDrawings:
         self._text = text
         self._shared: dict[str, Element] | None = None
         self._count = 0
-        self._endless = 0  # drawings whose end was looked for in vain
+        self._endless = 0  # drawings without an end tag
         self._pixels = 0
         self._known: dict[tuple[str, str], str] = {}
 

@@ -277,7 +277,7 @@ def _drawn(value: str) -> str | None:
         return None
 
 
-# What is handed to whoever asks is no larger than icons are.
+# Pictures that any page may read are no larger than icons.
 _MOST_MASK_PIXELS = 512 * 512
 _MASKS = ("PNG", "GIF", "WEBP", "JPEG")
 

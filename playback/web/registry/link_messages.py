@@ -6,7 +6,7 @@ from core.urls import UrlFault
 from links.archives.archive_services import SERVICES
 from links.check_history import date_of
 from links.check_result import StatusCode
-from links.feedback.page_requests import RequestState
+from links.feedback.reports import RequestState
 from links.states import LinkState
 from playback.web.i18n import day as day_words
 from playback.web.i18n import noop, number, translate

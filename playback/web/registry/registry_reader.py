@@ -14,8 +14,8 @@ from sqlalchemy import Integer, func, select
 from core.errors import InputError
 from links.check_history import HistoryRun, unpack_history
 from links.check_result import StatusCode, public_status
-from links.feedback.page_requests import find_page_requests
 from links.feedback.replacements import shown_replacement
+from links.feedback.reports import find_page_requests
 from links.registry.farm_queries import known_by_key, wikis_having
 from links.registry.link_additions import revisions_of
 from links.registry.lookups import (

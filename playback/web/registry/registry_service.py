@@ -20,9 +20,9 @@ from core.clock import Clock
 from core.errors import TransientError, UnavailableError
 from core.layout import Layout
 from links.check_history import day_of
-from links.feedback import page_requests
 from links.feedback.replacements import ArchiveCopySink
 from links.feedback.reporter_limits import Limits, limits_of
+from links.feedback.reports import are_requested, put_page_requests
 from links.registry.database import RegistryStore, open_registry_store
 from links.registry.link_additions import revisions_of
 from links.registry.pages import ask_for, find_pages, find_titled, mark_stale
@@ -160,7 +160,7 @@ def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None
         news |= late
         ids = [each for each in question.page_ids if each not in known]
         titles = [title for title, two in titled.items() if there.isdisjoint(two)]
-        is_noted = page_requests.are_requested(connection, wiki.id, ids, titles, day=day)
+        is_noted = are_requested(connection, wiki.id, ids, titles, day=day)
     if not news and is_noted:
         return
     with store.writing() as connection:
@@ -170,7 +170,7 @@ def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None
         if late:
             mark_stale(connection, wiki.id, late)
         if not is_noted:
-            page_requests.put_page_requests(connection, wiki.id, ids, titles, day=day)
+            put_page_requests(connection, wiki.id, ids, titles, day=day)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 
 from core.errors import InputError
 from links.check_history import HistoryRun
-from links.feedback.page_requests import RequestState
+from links.feedback.reports import RequestState
 from links.registry import wikis
 from links.registry.link_search import STATES, StateClass
 from links.registry.lookups import CopyFacts, SpamFacts

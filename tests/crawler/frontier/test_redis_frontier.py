@@ -519,7 +519,7 @@ def test_a_server_that_may_forget_is_noticed(tmp_path: Path, connect: Open) -> N
         assert "maxmemory-policy allkeys-lru" in warnings[1]
         with careless.client() as client:
             client.config_set("save", "60 1")
-            assert "loses what it was told last" in connect(careless.url).check()[0]
+            assert "loses its latest writes" in connect(careless.url).check()[0]
             client.flushall()
             assert len(durability_warnings(parse_redis_url(careless.url, RedisUse.FRONTIER))) == 2
             assert client.dbsize() == 0, "a look leaves nothing behind"

@@ -21,10 +21,10 @@ from playback.replay.capture_lookup import CaptureLookup
 from playback.web.page_store import PageStore
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW
-from warc.index import page_choice as module
+from warc.index import queries as module
 from warc.index.database import SqliteDatabase, key_values
-from warc.index.page_choice import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, BestPageQuery, best_pages, other_scheme
 from warc.index.protocol import CAPTURES_DDL
+from warc.index.queries import BEST_FIRST, EXACT_FIRST, OFFERED, WITHHELD, BestPageQuery, best_pages, other_scheme
 
 URL = "https://a.example/page"
 SHOWN = f"{OFFERED} AND NOT {WITHHELD}"

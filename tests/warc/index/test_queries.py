@@ -8,8 +8,7 @@ from core.page_manifest import VisitOutcome
 from core.url_keys import replay_key
 from tests.warc.index.test_database import URLS, Both, both, page  # noqa: F401 a fixture
 from warc.index import queries
-from warc.index.page_choice import OFFERED
-from warc.index.queries import captures_of_pages, page_rows
+from warc.index.queries import OFFERED, captures_of_pages, page_rows
 
 pytestmark = pytest.mark.playback
 

@@ -254,7 +254,7 @@ def test_nobody_without_a_role_comes_in(hostile: HostileProvider, groups: Any) -
     [
         ('issuer = "http://id.example"\nclient_id = "a"\ndefault_role = "reader"', "https address"),
         ('issuer = "https://id.example"\ndefault_role = "reader"', "needs client_id"),
-        ('issuer = "https://id.example"\nclient_id = "a"', "gives nobody a role"),
+        ('issuer = "https://id.example"\nclient_id = "a"', "assigns no role"),
         ('issuer = "https://id.example"\nclient_id = "a"\nroles = { x = "root" }', "line 4.*'root' is not one of"),
         ('isuer = "https://id.example"', "line 2.*isuer is not known"),
         (

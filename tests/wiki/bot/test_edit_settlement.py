@@ -14,8 +14,8 @@ from links.states import LinkState
 from tests.support.bot_shop import Shop
 from tests.support.sites.mediawiki import PASSWORD, Wiki
 from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
-from wiki.bot.edit_settlement import RevertReview, edits_to_review, review_revert
 from wiki.bot.page_edit import PageEditStatus
+from wiki.bot.past_edits import RevertReview, edits_to_review, review_revert
 
 pytestmark = pytest.mark.slow
 URL = "https://gone.example.org/a"

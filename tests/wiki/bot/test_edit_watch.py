@@ -6,8 +6,7 @@ import pytest
 
 from links.registry.bot_edits import BotEdit, EditChange, EditKind, EditState
 from wiki.api.models import Revision
-from wiki.bot.edit_settlement import find_our_revision
-from wiki.bot.edit_watch import EditHistory, find_undone, judge_edit
+from wiki.bot.past_edits import EditHistory, find_our_revision, find_undone, judge_edit
 from wiki.bot.wikitext_adapter import url_key_or_empty
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.template_map import rules_for

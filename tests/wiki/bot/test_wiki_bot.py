@@ -16,8 +16,8 @@ from links.states import LinkState
 from tests.support.bot_shop import Shop
 from tests.support.sites.cache import ROOT
 from wiki.api.models import ThrottledError, WikiAwayError
-from wiki.bot.edit_settlement import SETTLED_S
 from wiki.bot.page_edit import PageEditStatus
+from wiki.bot.past_edits import SETTLED_S
 from wiki.bot.wiki_bot import LEASE_S
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from crawler.capture.page_capture import WIKI_ORDER, wiki_of
 from crawler.frontier.base import ItemState
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from links.check_history import day_of
-from links.feedback.page_requests import find_page_requests, put_page_requests, waiting_pages
+from links.feedback.reports import find_page_requests, put_page_requests, waiting_pages
 from links.registry.archive_backlog import AT_ONCE, ArchivePriority, want_urls
 from links.registry.database import RegistryStore
 from links.registry.farm_queries import missing_targets_on

@@ -1,8 +1,8 @@
 """Sender of webhook deliveries, and emitter of a command's events to them.
 
 A command that has news opens a `WebhookEmitter`: `put` never blocks, and a thread collects equal events for
-`BATCH_S`, at most `BATCH_ITEMS`, into one delivery for each receiver. Deliveries survive the process: whoever works
-on the collection next, or ``weboid webhooks send``, continues. A claimed delivery is due again after `LEASE_S`, so one
+`BATCH_S`, at most `BATCH_ITEMS`, into one delivery for each receiver. Deliveries survive the process: the next command
+on the collection, or ``weboid webhooks send``, continues. A claimed delivery is due again after `LEASE_S`, so one
 may arrive twice, with the same ``webhook-id``. A failure delays all deliveries of its receiver.
 """
 
@@ -105,14 +105,14 @@ class WebhookSender:
         if hook is None:
             self._store.end(delivery, "failed", status=None, reason="the webhook was removed")
             return
-        status, asked = None, None
+        status, retry_after = None, None
         try:
             headers = signed_headers(read_secrets(hook.secret_file), delivery.id, body, now=self._clock.now())
             request = ArchiveRequest(hook.url, "POST", headers, body, is_head_enough=True)
             answer = await self._fetch(request)
             status, reason = answer.status, f"HTTP {answer.status}"
             limit = timedelta(seconds=LONGEST_PAUSE_S)
-            asked = parse_retry_after(answer.headers.get("retry-after", ""), now=self._clock.now(), limit=limit)
+            retry_after = parse_retry_after(answer.headers.get("retry-after", ""), now=self._clock.now(), limit=limit)
         except (NoReplyError, ConfigError) as error:
             reason = str(error)
         now = self._clock.now().timestamp()
@@ -121,7 +121,7 @@ class WebhookSender:
             return
         pauses = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         pause_s = [pauses.next_s() for _ in range(delivery.attempts)][-1]
-        due = now + max(pause_s, asked.total_seconds() if asked else 0.0)
+        due = now + max(pause_s, retry_after.total_seconds() if retry_after else 0.0)
         if status == 410 or due - delivery.made > EXPIRES_S:
             log.warning("webhook.failed url=%s attempts=%d reason=%s", hook.url, delivery.attempts, reason)
             self._store.end(delivery, "failed", status=status, reason=reason)

@@ -30,8 +30,7 @@ from qa.compare.picture_decoder import MOST_BYTES, MOST_PIXELS, decode_picture
 from qa.page_changes import PageChanges, PageDrift, PageSnapshot, changes_as_json, compare_snapshots
 from qa.snapshot_reader import SnapshotReader, open_snapshots
 from warc.index.database import IndexDatabase
-from warc.index.page_choice import OFFERED
-from warc.index.queries import captures_of_pages
+from warc.index.queries import OFFERED, captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict

@@ -149,7 +149,7 @@ class ProcessSupervisor:
             while True:
                 try:
                     line = await process.stdout.readline()
-                except ValueError:  # longer than anybody would read
+                except ValueError:  # too long to be read
                     continue
                 if not line:
                     return await process.wait()

@@ -21,7 +21,7 @@ from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import actor_name
 from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, source_warnings
-from wiki.bot.edit_settlement import RevertReview, edits_to_review, review_revert
+from wiki.bot.past_edits import RevertReview, edits_to_review, review_revert
 from wiki.settings import to_json
 
 _MOST_LINKS: Final = 2  # of an edit in a line; --json has all

@@ -14,7 +14,7 @@ from core.errors import TransientError
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from links.check_history import HistoryRun, pack_history
-from links.feedback.page_requests import RequestedPage, finish_page_requests, waiting_pages
+from links.feedback.reports import RequestedPage, finish_page_requests, waiting_pages
 from links.registry.schema import wanted
 from links.states import LinkState
 from links.url_parts import key_of

@@ -1,15 +1,9 @@
-"""Tests of `links.feedback.page_requests`."""
+"""Tests of `links.feedback.reports`."""
 
 import pytest
 
 from links.check_history import date_of
-from links.feedback.page_requests import (
-    MOST_OF_WIKI,
-    RequestedPage,
-    finish_page_requests,
-    put_page_requests,
-    waiting_pages,
-)
+from links.feedback.reports import MOST_OF_WIKI, RequestedPage, finish_page_requests, put_page_requests, waiting_pages
 from links.url_parts import key_of
 from tests.support.registry_shelf import DEAD, TODAY, Front, Shelf
 

@@ -12,7 +12,7 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from core.layout import Layout
-from links.feedback.page_requests import RequestState
+from links.feedback.reports import RequestState
 from links.states import LinkState
 from playback.web.cached_links.cached_answer import CopyState
 from playback.web.cached_links.cached_request import MOST_URLS

@@ -1,10 +1,13 @@
-"""Watch on past edits, for a month: detection of reverts, and their consequences.
+"""Past edits of the bot: recovery of unknown outcomes, watch for reverts, review of reverts (docs/how-to/bot.md).
 
-A change counts as undone when the link is still on the page without what the bot added. A link that was
-removed with its citation does not: that is a rewrite of the page, not an objection; nor does a revision that
-goes back behind the bot's edit and removes edits of others as well (`EditState.SWEPT`). An undone change
-counts as a report by that account that the link works: the link is checked again on the same day, and left
-alone on that page until a review (`wiki.bot.edit_settlement`).
+A revision is the bot's edit when its account made it after the base revision, and its summary names the job or its text
+is the one that was sent. A recent record without a matching revision stays open: the wiki may still be processing it.
+
+Edits are watched for a month. A change counts as undone when the link is still on the page without what the bot added.
+A link that was removed with its citation does not: that is a rewrite of the page, not an objection; nor does a revision
+that goes back behind the bot's edit and removes edits of others as well (`EditState.SWEPT`). An undone change counts as
+a report by that account that the link works: the link is checked again on the same day, and left alone on that page
+until a review (`review_revert`).
 """
 
 import logging
@@ -18,7 +21,7 @@ from typing import Final
 from core.errors import InputError, WeboidError
 from links.check_history import day_of
 from links.feedback.reporter_limits import ActLimit, LimitedAct, Limits, ReporterDigests
-from links.feedback.reports import NeedlessReportError, add_report
+from links.feedback.reports import NeedlessReportError, add_report, withdraw_reports
 from links.registry.bot_edits import (
     PARTLY,
     STANDING,
@@ -26,21 +29,109 @@ from links.registry.bot_edits import (
     EditChange,
     EditKind,
     EditState,
+    edits_by_id,
     edits_in,
     edits_of_page,
     edits_to_watch,
     make_urls_due,
     move_edit,
+    newest_edits,
     set_checked,
     set_reported,
 )
 from links.registry.database import RegistryStore
 from links.registry.lookups import url_facts
+from links.registry.urls import urls_by_id
 from wiki.api.client import WikiApi
 from wiki.api.models import Revision, WikiPage
 from wiki.api.page_query import earlier_digests, history_after, read_heads, read_now, read_revision_text
 from wiki.bot.wikitext_adapter import PageAdapter, url_key_or_empty
 from wiki.wikitext.citation_model import Citation, RepairKind
+
+SETTLED_S: Final = 600  # no request to a wiki lasts longer
+
+
+async def recover_edits(
+    store: RegistryStore, api: WikiApi, wiki_id: int, *, me: str, now: int
+) -> tuple[list[BotEdit], frozenset[int]]:
+    """Settle open edits; return them and the pages to skip for now. Raises WikiAwayError."""
+    with store.reading() as rows:
+        there = edits_in(rows, wiki_id, [EditState.INTENDED])
+    settled, waiting = [], set()
+    for edit in there:
+        made = None
+        if edit.kind is EditKind.PAGE:
+            history = await history_after(api, edit.page_id, edit.base_rev)
+            made = find_our_revision(edit, history, me=me)
+        if made is None and edit.kind is EditKind.PAGE and now - edit.moment < SETTLED_S:
+            waiting.add(edit.page_id)
+            continue
+        # A message that may not have been left is not left twice: a month passes until the next.
+        is_made = made is not None or edit.kind is EditKind.TALK
+        state = EditState.MADE if is_made else EditState.ABANDONED
+        with store.writing() as rows:
+            settled.append(move_edit(rows, edit, state, moment=now, rev=made and made.rev_id))
+    return settled, frozenset(waiting)
+
+
+def find_our_revision(edit: BotEdit, history: Sequence[Revision], *, me: str) -> Revision | None:
+    """Find the revision that the edit made; None when there is none."""
+    for each in history:
+        is_sent = (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment
+        if each.rev_id > edit.base_rev and each.user == me and is_sent:
+            return each
+    return None
+
+
+MOST_TEXT: Final = 1_000
+NOBODY: Final = bytes(16)  # the digest of a reviewer: reviews have no limits
+_LIMITS: Final[Limits] = dict.fromkeys((LimitedAct.REPORT, LimitedAct.WITHDRAW), ActLimit(0, None))
+
+
+def edits_to_review(store: RegistryStore, wiki_id: int, *, limit: int) -> list[BotEdit]:
+    """Return reverted edits without a review, newest first."""
+    with store.reading() as rows:
+        return newest_edits(rows, wiki_id, [EditState.REVERTED], limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class RevertReview:
+    """Review of a revert by a person."""
+
+    is_right: bool  # the revert was right
+    by: str  # name of the reviewer
+    why: str = ""  # reason, in a few words
+
+
+def review_revert(store: RegistryStore, wiki_id: int, edit_id: int, verdict: RevertReview, *, now: datetime) -> BotEdit:
+    """Store a review of a revert; return the updated edit. Raises InputError unless it was reverted."""
+    with store.writing() as rows:
+        edit = edits_by_id(rows, [edit_id]).get(edit_id)
+        if edit is None or edit.wiki_id != wiki_id:
+            raise InputError(f"There is no edit {edit_id} on that wiki: `weboid wiki bot ls` lists them.")
+        state = EditState.ACCEPTED if verdict.is_right else EditState.DECLINED
+        if edit.state is state:
+            return edit
+        if edit.state not in (EditState.REVERTED, EditState.ACCEPTED, EditState.DECLINED):
+            raise InputError(f"Edit {edit_id} is {edit.state.name.lower()}: there is nothing to review.")
+        if not verdict.is_right:
+            # Take back what the revert was understood as: that its links work.
+            links = {change.url_id for change in edit.changes if change.is_undone}
+            names = [each.url for each in urls_by_id(rows, links).values()]
+            for name in names:
+                with suppress(NeedlessReportError):
+                    withdraw_reports(rows, [name], NOBODY, now, limits=_LIMITS)
+        moment = int(now.timestamp())
+        return move_edit(
+            rows,
+            edit,
+            state,
+            moment=moment,
+            reviewed=moment,
+            reviewed_by=verdict.by[:200],
+            note=verdict.why[:MOST_TEXT] or edit.note,
+        )
+
 
 WATCHED_KINDS: Final = frozenset(RepairKind) - {RepairKind.TIDIED}
 _COPY: Final = frozenset({RepairKind.CONVERTED, RepairKind.ARCHIVED, RepairKind.MOVED, RepairKind.REPLACED})
@@ -51,7 +142,7 @@ UNDO_TAGS: Final = frozenset({"mw-undo", "mw-rollback", "mw-manual-revert"})
 class EditJudgement:
     """Result of checking a past edit."""
 
-    # MADE: it stands. ACCEPTED: undone with our own account, by whoever runs the bot. SWEPT: it went with
+    # MADE: it stands. ACCEPTED: undone with our own account, by the operator. SWEPT: it went with
     # edits of others.
     state: EditState
     undone: frozenset[int] = frozenset()  # indexes of the changes that were undone
@@ -147,8 +238,7 @@ WATCHED_DAYS: Final = 30
 RECHECK_S: Final = 1_800  # between two looks at one edit
 EDITS_AT_ONCE: Final = 500  # edits in one look
 _DAY_S: Final = 86_400
-# Whoever is known to the wiki speaks as often as our edits are undone.
-_LIMITS: Final[Limits] = {LimitedAct.REPORT: ActLimit(0, None)}
+# Registered users report as often as our edits are undone.
 _WATCHED: Final = (*STANDING, *PARTLY, EditState.SWEPT, EditState.GONE)
 _REVIEWED: Final = (EditState.ACCEPTED, EditState.DECLINED)
 
@@ -236,7 +326,7 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) 
     if not undone:
         if is_standing or edit.state in _REVIEWED:
             return _mark_checked(watching, edit)
-        # Whoever undid it has taken that back, or the page was restored.
+        # The revert was undone, or the page was restored.
         return _with_state(watching, edit, EditState.MADE, undone=frozenset(), note="")
     known = frozenset(place for place, change in enumerate(edit.changes) if change.is_undone)
     if edit.state in PARTLY and undone - known:
@@ -308,7 +398,7 @@ async def _first_without(
         middle = (low + high) // 2
         text = await read_revision_text(watching.api, later[middle].rev_id)
         if text is None or not (_undone_places(watching, edit, text) & undone):
-            low = middle + 1  # it stands there still, or nobody can see
+            low = middle + 1  # it is still there, or its text is hidden
         else:
             high = middle
     return later[low] if low < len(later) else None
