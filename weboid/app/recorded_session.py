@@ -37,6 +37,7 @@ from warc.index.database import is_complete
 from warc.local_storage import ScratchKind, scratch_folder
 from warc.rebuild import complete_index
 
+FAILURES_SHOWN = 5
 COUNT_S = 1.0  # interval of the live counts
 # A session may last for hours: limits of a visit that are for one page are raised to these.
 SESSION_REQUESTS = 1_000_000
@@ -105,6 +106,7 @@ class SessionResult:
     counts: SessionCounts = SessionCounts()
     records: int = 0
     stored_bytes: int = 0
+    failures: Sequence[str] = ()  # URL and reason of the first requests without a response
 
 
 # Runs the clients of a session; returns the pages that they have shown, none where that is not known.
@@ -162,7 +164,8 @@ async def _record(
         async with _counting(session, on_counts):
             shown = await clients(access)
         ledger = await session.seal(grace_s=settings.proxy.seal_grace_s)
-        result = SessionResult(counts=counts_of(ledger))
+        failures = [f"{each.url} ({each.reason or each.kept})" for each in ledger if each.status is None]
+        result = SessionResult(counts=counts_of(ledger), failures=failures[:FAILURES_SHOWN])
         on_counts(result.counts)
         visits = session_visits(shown, ledger, now=clock.now())
         for number, (seen, entries) in enumerate(visits):

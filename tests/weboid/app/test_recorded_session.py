@@ -259,5 +259,20 @@ def test_without_a_window_the_way_to_the_recorder_is_printed(weboid: Weboid) -> 
     _, errors = process.communicate(timeout=60)
 
     assert process.returncode == 0, errors
-    assert "1 requests to 1 hosts" in errors
+    assert "1 request to 1 host" in errors
     assert "  https://secure.example/data" in errors
+
+
+def test_a_second_signal_ends_a_session_at_once(weboid: Weboid) -> None:
+    """Without a traceback; the first failures are named with their reasons."""
+    refused = weboid.call("record", "--profile", str(weboid.profile), "--", "curl", "-s", "http://10.0.0.1/")
+    process = weboid.start("record", "--no-window", "--profile", str(weboid.profile))
+    assert process.stderr is not None
+    for _ in range(5):
+        process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+
+    assert "  failed: http://10.0.0.1/ (address: " in refused.err
+    assert (process.returncode, "Traceback" in errors) in ((6, False), (1, False))  # 1: it had ended before

@@ -1,11 +1,14 @@
 """`weboid takedown` from end to end: added, listed, proved, lifted, erased."""
 
 import fcntl
+import io
 import json
 import re
 import sqlite3
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing
+from gzip import decompress
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,9 @@ from core.timestamps import timestamp14, warc_date
 from crawler import collection
 from qa.check_store import find_checks, store_checks
 from qa.check_table import CheckedPage
-from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, png, serving
+from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, png, serving
 from tests.support.services.registries import open_registry
+from tests.weboid.cli.test_search import run as call
 from warc.checksums import add_missing_sums
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.rebuild import rebuild_index
@@ -239,3 +243,61 @@ def test_erase_waits_for_nobody_who_writes(layout: Layout, monkeypatch: pytest.M
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(CollectionInUseError):
             run(layout, "erase", "1", "--yes")
+
+
+SITE = "https://foreign.example"
+FOREIGN, OTHER = f"{SITE}/recipe", f"{SITE}/other"
+SECRETS = ("uncles", "Recipe of")  # in text and title of the page
+MOMENT = timestamp14(NOW)
+REPLAYED = f"/c/{MOMENT}mp_/{FOREIGN}"
+
+
+def _answers(served: Served) -> dict[str, str]:
+    """What each address of the front and of replay answers."""
+    asked = [
+        "/", "/?q=foreign.example", "/?q=aunts&in=text", f"/url/{FOREIGN}", "/api/pages", f"/api/pages?url={FOREIGN}",
+        "/api/pages?q=aunts&in=text", "/feed.atom", "/feed.atom?host=foreign.example", f"/timemap/link/{FOREIGN}",
+        f"/timemap/json/{FOREIGN}", f"/timegate/{FOREIGN}", f"/latest/{FOREIGN}", f"/cdx?url={FOREIGN}&output=json",
+        f"/cdx?url={SITE}/&matchType=prefix", f"/screenshot/{MOMENT}/{FOREIGN}", f"/text/{MOMENT}/{FOREIGN}",
+    ]  # fmt: skip
+    replayed = [f"/c/{MOMENT}{modifier}/{FOREIGN}" for modifier in ("mp_", "id_", "im_", "js_")]
+    return {path: served.get(path).text for path in asked} | {
+        path: fetch(served.replay, path).text for path in replayed
+    }
+
+
+def _exported(root: Path, out: Path) -> str:
+    """All that a WACZ file of the collection holds, uncompressed."""
+    call(root, "export", str(out))
+    with zipfile.ZipFile(io.BytesIO(out.read_bytes())) as archive:
+        data = [archive.read(name) for name in archive.namelist()]
+    return b"\n".join(decompress(each) if each.startswith(b"\x1f\x8b") else each for each in data).decode("latin-1")
+
+
+def test_nothing_of_an_imported_page_that_is_taken_down_shows(tmp_path: Path) -> None:
+    """Pages, search, feed, TimeMap, CDX, replay, export; hidden, its address is in no list either."""
+    with closing(CollectionBuilder(tmp_path / "theirs")) as theirs:
+        body = "<html lang=en><title>Recipe of cakes</title><p>The secret of my aunts &amp; uncles<img src=/cake.png>"
+        theirs.response(FOREIGN, body.encode())
+        theirs.response(f"{SITE}/cake.png", png(), mime="image/png")
+        theirs.response(OTHER, b"<html lang=en><title>Other</title><p>Words of my nieces")
+        file = next(theirs.layout.archive.glob("*.warc.gz"))
+    root = tmp_path / "ours"
+    with closing(CollectionBuilder(root)) as ours:
+        ours.layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
+    call(root, "import", str(file))
+    with closing(CollectionBuilder(root, is_there=True)) as ours, serving(ours) as served:
+        shown = _answers(served)
+        telling = {path for path, text in shown.items() if any(each in text for each in SECRETS)}
+        assert {"/", "/?q=aunts&in=text", "/api/pages", "/feed.atom", f"/url/{FOREIGN}", REPLAYED} <= telling
+        call(root, "takedown", "add", FOREIGN, "--reason", "Order 7")
+        taken = _answers(served)
+        call(root, "takedown", "add", FOREIGN, "--hide")
+        hidden = _answers(served)
+        assert [(path, each) for path, text in (taken | hidden).items() for each in SECRETS if each in text] == []
+        assert "Order 7" in taken[REPLAYED]
+        assert [path for path, text in hidden.items() if FOREIGN in text and FOREIGN not in path] == []
+        assert OTHER in hidden["/"]
+    exported = _exported(root, tmp_path / "out.wacz")
+    assert [each for each in (*SECRETS, FOREIGN) if each in exported] == []
+    assert OTHER in exported

@@ -18,6 +18,7 @@ from core.page_manifest import VisitOutcome
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.crawl_run import RunConfig, archive_urls
 from weboid.app.operator_identity import collection_settings
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
 from weboid.cli.support.options import (
     COLLECTION,
@@ -158,7 +159,7 @@ def record_command(
     has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     ended = 0
 
-    async def record() -> "SessionResult":
+    async def record() -> "SessionResult | None":
         with StopSignals(lambda: None) as stop, session_progress(quiet=is_quiet()) as show:
 
             async def clients(access: "SessionAccess") -> "Sequence[ShownPage]":
@@ -185,11 +186,17 @@ def record_command(
                     clock=SystemClock(),
                 )
 
-            return await record_session(
-                collection, settings, clients, clock=SystemClock(), on_counts=lambda each: show(_counts_text(each))
-            )
+            result: SessionResult | None = None
+            with stop.cut_short():
+                result = await record_session(
+                    collection, settings, clients, clock=SystemClock(), on_counts=lambda each: show(_counts_text(each))
+                )
+            return result  # noqa: RET504 the block may end early
 
     result = asyncio.run(record())
+    if result is None:  # by a second signal
+        click.echo("Stopped at once: what was recorded is in the WARCs, but in no page.", err=True)
+        return ExitCode.STOPPED
     pages = [
         {
             "url": each.url,
@@ -208,7 +215,9 @@ def record_command(
         "stored_bytes": result.stored_bytes,
         "exit_status": ended,
     }
-    listed = [f"  {each.url}" for each in result.pages]
+    listed = [f"  {each.url}" for each in result.pages] + [f"  failed: {clean(each)}" for each in result.failures]
+    if not result.counts.requests:
+        listed.append("  No request came by the proxy: see docs/how-to/record.md for what clients need.")
     text = f"Recorded {_counts_text(result.counts)}, {result.stored_bytes / 1e6:.1f} MB; pages: {len(pages)}"
     if not output.json(facts):
         click.echo("\n".join((text, *listed)), err=True)  # standard output is the command's
@@ -219,7 +228,7 @@ def record_command(
 
 
 def _counts_text(counts: "SessionCounts") -> str:
-    text = f"{counts.requests} requests to {counts.hosts} hosts"
+    text = f"{counts.requests} request{'s' * (counts.requests != 1)} to {counts.hosts} host{'s' * (counts.hosts != 1)}"
     text += f", {counts.failed} failed" if counts.failed else ""
     return text + (f", {counts.in_flight} in progress" if counts.in_flight else "")
 
