@@ -130,7 +130,7 @@ def test_who_is_too_late_is_told(store: RegistryStore) -> None:
     with store.writing() as rows:
         move_edit(rows, edit, EditState.KEPT, moment=5)
 
-    with pytest.raises(InputError, match="look again"), store.writing() as rows:
+    with pytest.raises(InputError, match="reload it"), store.writing() as rows:
         move_edit(rows, edit, EditState.REVERTED, moment=6, undone=frozenset({0}))
     with store.reading() as rows:
         assert not edits_by_id(rows, [edit.id])[edit.id].changes[0].is_undone
