@@ -1,5 +1,6 @@
 """Background tasks of the console."""
 
+import fcntl
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -97,3 +98,22 @@ def test_old_tasks_go_with_their_files(layout: Layout) -> None:
         wait_until(lambda: tasks.task(old) is None, limit_s=60)
 
         wait_until(lambda: not (layout.root / "cache" / "tasks" / str(old)).exists(), limit_s=60)
+
+
+def test_runs_leave_the_collection_for_an_import(layout: Layout, tmp_path: Path) -> None:
+    """They are stopped, and the command gets the collection."""
+    layout.marker.write_text('version = 1\nname = "Library"\n')
+    (tmp_path / "bad.warc").write_bytes(b"WARC/1.0\r\n")
+    lock = layout.lock.open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    stopped: list[bool] = []
+
+    def stop_runs() -> None:
+        stopped.append(True)
+        lock.close()
+
+    with closing(BackgroundTasks(layout, SystemClock(), {}, stop_runs)) as tasks:
+        words = ["import", "--json", "--", str(tmp_path / "bad.warc")]
+        done = ended(tasks, tasks.queue("import", "ada", lambda _: words, stops_runs=True)["id"])
+
+    assert (stopped, done["state"], done["code"]) == ([True], "done", 1), done
