@@ -195,9 +195,14 @@ class BackgroundTasks:
                 if following is None:
                     self._closed.wait(_POLL_S)
                 else:
-                    self._run(
-                        following["id"], json.loads(following["command"]), stops_runs=bool(following["stops_runs"])
-                    )
+                    stops_runs = bool(following["stops_runs"])
+                    try:
+                        self._run(following["id"], json.loads(following["command"]), stops_runs=stops_runs)
+                    except (OSError, ValueError) as error:  # too many words, a NUL in one, no process or space
+                        self._running = None
+                        query = "UPDATE tasks SET state = 'failed', ended = ?, error = ? WHERE id = ?"
+                        with self._rows() as rows:
+                            rows.execute(query, (self._now, f"The command cannot run: {error}.", following["id"]))
                     self._remove_old()
 
     def _run(self, number: int, words: Sequence[str], *, stops_runs: bool) -> None:

@@ -234,7 +234,7 @@ def remove_incoming_file(context: OperationContext, fields: IncomingQuery) -> di
 
 
 class QualityFields(OperationFields):
-    """Copies to check, as of `weboid qa run`."""
+    """Copies to check, as of `weboid qa`."""
 
     urls: _Urls = Field(default=[])
     sample: Annotated[int, Field(ge=1, le=100_000)] = 100
@@ -250,7 +250,7 @@ def start_quality_run(context: OperationContext, fields: QualityFields) -> dict[
     texts = (("host", fields.host), ("since", fields.since))
     options = [f"--{name}={value}" for name, value in texts if value] + ["--again"] * fields.again
     options += [f"--sample={fields.sample}", "--repair" if fields.repair else "--no-repair"]
-    return _queue(context, "quality", lambda _folder: ["qa run", "--json", *options, "--", *fields.urls])
+    return _queue(context, "quality", lambda _folder: ["qa", "--json", *options, "--", *fields.urls])
 
 
 @resource("/quality")

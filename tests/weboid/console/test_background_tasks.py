@@ -54,9 +54,12 @@ def test_a_task_has_its_commands_result_or_error(tasks: BackgroundTasks) -> None
     good = tasks.queue("list", "ada", lambda _: ["login ls", "--json"])
     bad = tasks.queue("list", "ada", lambda _: ["login rm", "--", "none"])
 
+    odd = tasks.queue("list", "ada", lambda _: ["login rm", "--", "a\0b"])
+
+    assert "cannot run" in ended(tasks, odd["id"])["error"]
     assert ended(tasks, good["id"])["result"] == {"logins": []}
     assert "none" in ended(tasks, bad["id"])["error"]
-    assert [each["state"] for each in tasks.tasks()] == ["failed", "done"]
+    assert [each["state"] for each in tasks.tasks()] == ["failed", "failed", "done"]
 
 
 def test_one_of_two_consoles_runs_the_tasks(tasks: BackgroundTasks, layout: Layout) -> None:
