@@ -24,18 +24,22 @@ from core.clock import Clock
 from core.errors import OverloadedError
 from core.layout import Layout
 from core.timestamps import warc_date
+from crawler.status.collection_status import is_in_use
 
 KEPT = timedelta(days=7)  # after its end
 QUEUED_LIMIT = 20
 RUN_LIMIT = timedelta(days=2)
 _POLL_S = 1.0
+_IN_USE = 5  # exit code of a command whose collection is written by another process
+_ATTEMPTS = 30  # at a collection that runs have to leave; each waits for ten seconds
 _ENDING_S = 10.0  # after SIGINT, before SIGKILL
 _TAIL_BYTES = 1 << 16
 _OUTPUT, _ERRORS, _FILES = "output.jsonl", "errors.txt", "files"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tasks (
     id INTEGER PRIMARY KEY, kind TEXT NOT NULL, actor TEXT NOT NULL, command TEXT NOT NULL, state TEXT NOT NULL,
-    added INTEGER NOT NULL, began INTEGER, ended INTEGER, code INTEGER, result TEXT, error TEXT NOT NULL DEFAULT '');
+    added INTEGER NOT NULL, began INTEGER, ended INTEGER, code INTEGER, result TEXT, error TEXT NOT NULL DEFAULT '',
+    stops_runs INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS tasks_state ON tasks (state, id);
 """
 
@@ -53,9 +57,19 @@ class TaskState(StrEnum):
 class BackgroundTasks:
     """Tasks of a collection. Thread-safe; a thread of its own runs them, from the first one on."""
 
-    def __init__(self, layout: Layout, clock: Clock, environment: Mapping[str, str]) -> None:
-        """Open the file; `environment` is added to that of the commands."""
-        self._root, self._folder, self._clock = layout.root, layout.root / "cache" / "tasks", clock
+    def __init__(
+        self,
+        layout: Layout,
+        clock: Clock,
+        environment: Mapping[str, str],
+        stop_runs: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Open the file; `environment` is added to that of the commands.
+
+        `stop_runs` asks the runs that write the collection to end after their pages in progress.
+        """
+        self._layout, self._folder, self._clock = layout, layout.root / "cache" / "tasks", clock
+        self._stop_runs = stop_runs
         self._environment = {**os.environ, **environment}
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(layout.console_db, timeout=30, isolation_level=None, check_same_thread=False)
@@ -85,14 +99,19 @@ class BackgroundTasks:
     def _now(self) -> int:
         return int(self._clock.now().timestamp())
 
-    def queue(self, kind: str, actor: str, command: Callable[[Path], Sequence[str]]) -> dict[str, Any]:
-        """Queue the command that is made for the task's folder of files. Raises OverloadedError."""
+    def queue(
+        self, kind: str, actor: str, command: Callable[[Path], Sequence[str]], *, stops_runs: bool = False
+    ) -> dict[str, Any]:
+        """Queue the command that is made for the task's folder of files. Raises OverloadedError.
+
+        With `stops_runs` it is repeated until the runs that write the collection have left it.
+        """
         with self._rows() as rows:
             waiting = rows.execute("SELECT count(*) FROM tasks WHERE state = 'queued'").fetchone()[0]
             if waiting >= QUEUED_LIMIT:
                 raise OverloadedError(f"{waiting} tasks wait already: try again later.", retry_after_s=60)
-            values = (kind, actor, "[]", TaskState.STOPPED, self._now)
-            query = "INSERT INTO tasks (kind, actor, command, state, added) VALUES (?, ?, ?, ?, ?)"
+            values = (kind, actor, "[]", TaskState.STOPPED, self._now, stops_runs)
+            query = "INSERT INTO tasks (kind, actor, command, state, added, stops_runs) VALUES (?, ?, ?, ?, ?, ?)"
             number = rows.execute(query, values).lastrowid or 0
         files = self._folder / str(number) / _FILES
         files.mkdir(parents=True, exist_ok=True)
@@ -168,7 +187,7 @@ class BackgroundTasks:
                 rows.execute(query, (self._now, error))
             while not self._closed.is_set():
                 with self._rows() as rows:
-                    query = "SELECT id, command FROM tasks WHERE state = 'queued' ORDER BY id LIMIT 1"
+                    query = "SELECT id, command, stops_runs FROM tasks WHERE state = 'queued' ORDER BY id LIMIT 1"
                     following = rows.execute(query).fetchone()
                     if following is not None:
                         values = (self._now, following["id"])
@@ -176,8 +195,9 @@ class BackgroundTasks:
                 if following is None:
                     self._closed.wait(_POLL_S)
                 else:
+                    stops_runs = bool(following["stops_runs"])
                     try:
-                        self._run(following["id"], json.loads(following["command"]))
+                        self._run(following["id"], json.loads(following["command"]), stops_runs=stops_runs)
                     except (OSError, ValueError) as error:  # too many words, a NUL in one, no process or space
                         self._running = None
                         query = "UPDATE tasks SET state = 'failed', ended = ?, error = ? WHERE id = ?"
@@ -185,14 +205,37 @@ class BackgroundTasks:
                             rows.execute(query, (self._now, f"The command cannot run: {error}.", following["id"]))
                     self._remove_old()
 
-    def _run(self, number: int, words: Sequence[str]) -> None:
+    def _run(self, number: int, words: Sequence[str], *, stops_runs: bool) -> None:
         """Run a task's command to its end, and store its result."""
         folder = self._folder / str(number)
         self._stopping.clear()
         self._running = number
         first, *rest = words  # `--` and what follows it stay at the end
         command = ("setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "weboid", *first.split())
-        command = (*command, f"--collection={self._root}", *rest)
+        command = (*command, f"--collection={self._layout.root}", *rest)
+        code = _IN_USE
+        for _ in range(_ATTEMPTS if stops_runs else 1):
+            if was_in_use := stops_runs and is_in_use(self._layout):
+                self._stop_runs()
+            code = self._perform(command, folder)
+            if code != _IN_USE or self._is_ending() or not was_in_use:
+                break
+        self._running = None
+        is_stopped = self._is_ending()
+        state = TaskState.DONE if code in (0, 1) else TaskState.FAILED
+        lines = _tail(folder / _OUTPUT).splitlines()
+        try:
+            result = json.dumps(json.loads(lines[-1])) if lines else None
+        except ValueError:
+            result = None
+        error = "" if state is TaskState.DONE else _tail(folder / _ERRORS).strip()[-2_000:]
+        with self._rows() as rows:
+            query = "UPDATE tasks SET state = ?, ended = ?, code = ?, result = ?, error = ? WHERE id = ?"
+            last = TaskState.STOPPED if is_stopped and state is not TaskState.DONE else state
+            rows.execute(query, (last, self._now, code, result, error, number))
+
+    def _perform(self, command: Sequence[str], folder: Path) -> int:
+        """Run a command once, until its end or that of the task; return its exit code."""
         began, asked = self._clock.monotonic(), None
         with (folder / _OUTPUT).open("wb") as output, (folder / _ERRORS).open("wb") as errors:
             process = subprocess.Popen(
@@ -209,19 +252,7 @@ class BackgroundTasks:
                 elif asked is None and (self._is_ending() or now - began > RUN_LIMIT.total_seconds()):
                     process.send_signal(signal.SIGINT)
                     asked = now
-        self._running = None
-        is_stopped = self._is_ending()
-        state = TaskState.DONE if process.returncode in (0, 1) else TaskState.FAILED
-        lines = _tail(folder / _OUTPUT).splitlines()
-        try:
-            result = json.dumps(json.loads(lines[-1])) if lines else None
-        except ValueError:
-            result = None
-        error = "" if state is TaskState.DONE else _tail(folder / _ERRORS).strip()[-2_000:]
-        with self._rows() as rows:
-            query = "UPDATE tasks SET state = ?, ended = ?, code = ?, result = ?, error = ? WHERE id = ?"
-            last = TaskState.STOPPED if is_stopped and state is not TaskState.DONE else state
-            rows.execute(query, (last, self._now, process.returncode, result, error, number))
+        return process.returncode
 
     def _is_ending(self) -> bool:
         return self._stopping.is_set() or self._closed.is_set()

@@ -27,6 +27,7 @@ from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import ConfigError, InputError, WeboidError
 from core.layout import Layout
+from crawler.frontier.base import STOP_ORDER
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import StatusReader
 from net.http_server import ConnectionLimits, HttpServer, connection_limit, open_listener
@@ -87,7 +88,9 @@ def open_stores(
         status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
         shared = {"WEBOID_DATABASE": database_url, "WEBOID_FRONTIER": settings.frontier.url}
         environment = {name: value for name, value in shared.items() if value}  # command lines expose passwords
-        tasks = stack.enter_context(closing(BackgroundTasks(layout, clock, environment)))
+        tasks = stack.enter_context(
+            closing(BackgroundTasks(layout, clock, environment, lambda: frontier.give_order(STOP_ORDER, "", "")))
+        )
         holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
         yield (
             ConsoleStores(

@@ -96,10 +96,12 @@ def stop_task(context: OperationContext, fields: TaskFields) -> dict[str, Any]:
     return {"task": fields.task, "message": f"Task {fields.task} is stopped."}
 
 
-def _queue(context: OperationContext, kind: str, command: Callable[[Path], Sequence[str]]) -> dict[str, Any]:
+def _queue(
+    context: OperationContext, kind: str, command: Callable[[Path], Sequence[str]], *, stops_runs: bool = False
+) -> dict[str, Any]:
     layout = context.stores.layout
     DiskReserve(layout.root, context.stores.settings.proxy.disk_reserve_bytes).require_reserve()
-    task = context.stores.tasks.queue(kind, context.user.name, command)
+    task = context.stores.tasks.queue(kind, context.user.name, command, stops_runs=stops_runs)
     return {**task, "location": f"/api/v1/tasks/task?task={task['id']}", "message": f"Task {task['id']} is queued."}
 
 
@@ -147,6 +149,11 @@ class ImportFields(OperationFields):
     names: _Names = Field(default=[], description="Files and folders below `incoming/` of the collection.")
     urls: _Urls = Field(default=[], description="Files on the web.")
     dry_run: bool = False
+    stop_runs: bool = Field(
+        default=True,
+        description="Stop runs that write the collection after their pages in progress, also those of a terminal; "
+        "the console's worker and services go on after the import.",
+    )
 
 
 @operation("/imports", ConsoleRole.OPERATOR, status=202)
@@ -166,7 +173,7 @@ def start_import(context: OperationContext, fields: ImportFields) -> dict[str, A
         if not url.startswith(("http://", "https://")):
             raise InputError(f"{url[:200]!r} is no http or https URL.")
     command = ["import", "--json", *["--dry-run"] * fields.dry_run, "--", *paths, *fields.urls]
-    return _queue(context, "import", lambda _folder: command)
+    return _queue(context, "import", lambda _folder: command, stops_runs=fields.stop_runs and not fields.dry_run)
 
 
 @resource("/imports/files", ConsoleRole.OPERATOR)
@@ -227,7 +234,7 @@ def remove_incoming_file(context: OperationContext, fields: IncomingQuery) -> di
 
 
 class QualityFields(OperationFields):
-    """Copies to check, as of `weboid qa run`."""
+    """Copies to check, as of `weboid qa`."""
 
     urls: _Urls = Field(default=[])
     sample: Annotated[int, Field(ge=1, le=100_000)] = 100
@@ -243,7 +250,7 @@ def start_quality_run(context: OperationContext, fields: QualityFields) -> dict[
     texts = (("host", fields.host), ("since", fields.since))
     options = [f"--{name}={value}" for name, value in texts if value] + ["--again"] * fields.again
     options += [f"--sample={fields.sample}", "--repair" if fields.repair else "--no-repair"]
-    return _queue(context, "quality", lambda _folder: ["qa run", "--json", *options, "--", *fields.urls])
+    return _queue(context, "quality", lambda _folder: ["qa", "--json", *options, "--", *fields.urls])
 
 
 @resource("/quality")

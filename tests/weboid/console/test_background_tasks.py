@@ -1,5 +1,6 @@
 """Background tasks of the console."""
 
+import fcntl
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -53,9 +54,12 @@ def test_a_task_has_its_commands_result_or_error(tasks: BackgroundTasks) -> None
     good = tasks.queue("list", "ada", lambda _: ["login ls", "--json"])
     bad = tasks.queue("list", "ada", lambda _: ["login rm", "--", "none"])
 
+    odd = tasks.queue("list", "ada", lambda _: ["login rm", "--", "a\0b"])
+
+    assert "cannot run" in ended(tasks, odd["id"])["error"]
     assert ended(tasks, good["id"])["result"] == {"logins": []}
     assert "none" in ended(tasks, bad["id"])["error"]
-    assert [each["state"] for each in tasks.tasks()] == ["failed", "done"]
+    assert [each["state"] for each in tasks.tasks()] == ["failed", "failed", "done"]
 
 
 def test_one_of_two_consoles_runs_the_tasks(tasks: BackgroundTasks, layout: Layout) -> None:
@@ -97,3 +101,22 @@ def test_old_tasks_go_with_their_files(layout: Layout) -> None:
         wait_until(lambda: tasks.task(old) is None, limit_s=60)
 
         wait_until(lambda: not (layout.root / "cache" / "tasks" / str(old)).exists(), limit_s=60)
+
+
+def test_runs_leave_the_collection_for_an_import(layout: Layout, tmp_path: Path) -> None:
+    """They are stopped, and the command gets the collection."""
+    layout.marker.write_text('version = 1\nname = "Library"\n')
+    (tmp_path / "bad.warc").write_bytes(b"WARC/1.0\r\n")
+    lock = layout.lock.open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    stopped: list[bool] = []
+
+    def stop_runs() -> None:
+        stopped.append(True)
+        lock.close()
+
+    with closing(BackgroundTasks(layout, SystemClock(), {}, stop_runs)) as tasks:
+        words = ["import", "--json", "--", str(tmp_path / "bad.warc")]
+        done = ended(tasks, tasks.queue("import", "ada", lambda _: words, stops_runs=True)["id"])
+
+    assert (stopped, done["state"], done["code"]) == ([True], "done", 1), done
