@@ -35,7 +35,7 @@ from playback.url_paths import page_path
 from playback.web.copy_lookup import UrlSpellings
 from playback.web.page_store import CapturedPage, PageStore
 from warc.index.database import open_database
-from weboid.app.wiki_clients import open_wiki_api
+from weboid.app.wiki.wiki_clients import open_wiki_api
 from wiki.sync.page_import import find_cited_day
 
 _CLOCK = SystemClock()

@@ -12,9 +12,9 @@ from links.registry.lookups import pages_by_title
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
-from weboid.app.bot_run import BotRun, change_bot, edit_facts, outcome_facts, switch_parts
 from weboid.app.link_facts import moment_text
-from weboid.app.wiki_clients import settings_of_wiki
+from weboid.app.wiki.bot_run import BotRun, change_bot, edit_facts, outcome_facts, switch_parts
+from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
     ListFields,

@@ -13,7 +13,7 @@ from links.registry.bot_edits import EditKind, EditState, count_edits
 from links.registry.wikis import all_wikis
 from playback.web.i18n import noop, translate
 from playback.web.text_diff import compare_texts
-from weboid.app.wiki_clients import settings_of_wiki
+from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import AccountStore
 from weboid.console.bot_operations import (
     RepairsQuery,

@@ -16,7 +16,7 @@ from links.registry.sync_state import feeds_of
 from links.registry.wikis import all_wikis
 from warc.local_storage import DiskReserve
 from weboid.app.settings_facts import list_presets, login_facts, setting_rows
-from weboid.app.wiki_clients import settings_of_wiki
+from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
 from weboid.console.crawl_pages import days_left
 from weboid.console.operations import NoFields, OperationContext, OperationFields, UnknownThingError, resource

@@ -32,7 +32,7 @@ from links.states import LinkState
 from links.url_parts import key_of
 from tests.wiki.sync.conftest import Keeping, Ticking, opened
 from tests.wiki.sync.model import FACTS, START, ModelWiki
-from weboid.app.wiki_intake import FrontierArchive
+from weboid.app.wiki.wiki_intake import FrontierArchive
 from wiki.sync.feed_context import SyncServices, WikiRenamedError, order_lists
 from wiki.sync.wiki_feed import FeedRound, WikiFeed
 

@@ -13,9 +13,9 @@ from links.registry.database import RegistryStore
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki
-from weboid.app.bot_run import edit_facts
 from weboid.app.text_table import clean, table, width
-from weboid.app.wiki_clients import settings_of_wiki
+from weboid.app.wiki.bot_run import edit_facts
+from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput

@@ -14,9 +14,9 @@ from links.registry.bot_edits import BotEdit
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki
 from net.stop_signals import StopSignals
-from weboid.app.bot_run import BotRun, edit_facts, outcome_facts, tally_facts
 from weboid.app.copy_sources import OwnCaptures
 from weboid.app.text_table import clean
+from weboid.app.wiki.bot_run import BotRun, edit_facts, outcome_facts, tally_facts
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput

@@ -16,9 +16,9 @@ from links.registry.database import RegistryStore
 from links.registry.lookups import links_of_wiki
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
-from weboid.app.bot_run import change_bot, switch_parts
 from weboid.app.copy_sources import open_own_captures
-from weboid.app.wiki_clients import bot_api, settings_of_wiki
+from weboid.app.wiki.bot_run import change_bot, switch_parts
+from weboid.app.wiki.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict
 from weboid.cli.support.options import OUTPUT, CommandOutput

@@ -21,8 +21,8 @@ from links.registry.database import RegistryStore
 from links.registry.wikis import DEFAULT_FARM, Wiki, all_wikis
 from weboid.app.operator_identity import OperatorIdentity, check_operator, read_operator, write_operator
 from weboid.app.text_table import clean
-from weboid.app.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
-from weboid.app.wiki_intake import stored_level_of_wiki
+from weboid.app.wiki.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
+from weboid.app.wiki.wiki_intake import stored_level_of_wiki
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, WIKI_PROFILE, CommandOutput, warn_missing_contact
 from weboid.cli.support.run_options import STORED_LEVELS

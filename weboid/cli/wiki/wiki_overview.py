@@ -37,8 +37,8 @@ from playback.web.registry.registry_service import RegistrySource
 from playback.web.registry.registry_values import Group
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.app.text_table import clean, table, width
-from weboid.app.wiki_clients import settings_of_wiki
-from weboid.app.wiki_intake import read_note
+from weboid.app.wiki.wiki_clients import settings_of_wiki
+from weboid.app.wiki.wiki_intake import read_note
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
@@ -240,7 +240,7 @@ def check_command(
     `weboid wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
     """
     from weboid.app.setup_check import SetupHealth  # with the clients of all that is checked: a second
-    from weboid.app.wiki_setup_check import WikiSetupCheck
+    from weboid.app.wiki.wiki_setup_check import WikiSetupCheck
     from weboid.cli.maintenance import finding_line
 
     note = read_note(where.layout).changed(front, replay, webhook, secret_file)

@@ -25,8 +25,8 @@ from links.registry.wikis import Wiki, parse_wiki
 from net.stop_signals import StopSignals, first_error
 from weboid.app.malware_scanner import find_clamd
 from weboid.app.text_table import clean
-from weboid.app.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
-from weboid.app.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
+from weboid.app.wiki.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
+from weboid.app.wiki.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
 from weboid.cli.serve import SERVE_OPTIONS, replay_port_for, serve_words
 from weboid.cli.support.child_commands import (
     CHILD_NAMES,

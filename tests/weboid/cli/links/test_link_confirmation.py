@@ -31,7 +31,7 @@ from tests.support.commands import Ran, Weboid
 from tests.support.linked_site import LinkedSite, file, page, weboid_for
 from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
-from weboid.app.wiki_intake import FrontierArchive
+from weboid.app.wiki.wiki_intake import FrontierArchive
 from weboid.cli.support.commands import ExitCode
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]

@@ -22,8 +22,8 @@ from links.registry.wikis import Wiki
 from playback.access.levels import LevelRight
 from weboid.app.copy_sources import open_archives
 from weboid.app.setup_check import SetupFinding, SetupHealth, bad, good, unset, warn
-from weboid.app.wiki_clients import bot_api, open_wiki_api, settings_of_wiki
-from weboid.app.wiki_intake import WatchNote
+from weboid.app.wiki.wiki_clients import bot_api, open_wiki_api, settings_of_wiki
+from weboid.app.wiki.wiki_intake import WatchNote
 from wiki.api.credentials import read_secret
 from wiki.api.edit_request import read_bot_account
 from wiki.api.models import parse_moment, query_result, text_field

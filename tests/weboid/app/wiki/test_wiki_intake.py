@@ -15,7 +15,7 @@ from links.registry.wikis import WikiName
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, LevelActor, LevelRight, LevelScope, target_of
-from weboid.app.wiki_intake import open_level_setter
+from weboid.app.wiki.wiki_intake import open_level_setter
 from wiki.sync.webhook import LevelRequest, RefusedRequestError, SetLevel, SetWikiLevels, WikiLevelsRequest
 
 LINK = "https://site.org/a"

@@ -19,7 +19,7 @@ from links.registry.database import RegistryStore
 from links.registry.lookups import pages_by_title
 from links.registry.wikis import Wiki, change_wiki, wiki_of
 from weboid.app.copy_sources import OwnCaptures, open_archives, open_own_captures
-from weboid.app.wiki_clients import bot_api, settings_of_wiki
+from weboid.app.wiki.wiki_clients import bot_api, settings_of_wiki
 from wiki.api.client import ApiTiming
 from wiki.api.page_query import read_heads
 from wiki.bot.page_edit import PageEditResult, task_basis
