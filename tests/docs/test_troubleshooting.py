@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from weboid.app import setup_check
-from weboid.app.wiki import wiki_setup_check
 from weboid.app.setup_check import SetupHealth, bad, good, unset, warn
+from weboid.app.wiki import wiki_setup_check
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
 MAKERS = {"_check_store", "good", "warn", "bad", "unset", "SetupFinding"}
