@@ -112,6 +112,10 @@ CONNECTION_STATUSES = (421, 426, 505)
 REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
 # The same of the browser's own connections; TLS that it will not speak, the recorder may.
 _REFUSED_BROWSERS = ("net::ERR_SSL", "net::ERR_CERT", "net::ERR_HTTP2", "net::ERR_EMPTY", "net::ERR_CONNECTION_CLOSED")
+# Certificates that do not verify where they must: the browser's connections do not take them either.
+_UNVERIFIED = tuple(
+    f"tls: {fault}:" for fault in ("expired", "not-yet-valid", "wrong-host", "self-signed", "unknown-issuer")
+)
 _SILENCES = ("timeout", "deadline: navigate")
 # Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
@@ -346,6 +350,7 @@ def host_refusing_recorder(page: PageInfo, *, is_silence_refusal: bool = False) 
     """
     reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *(_SILENCES if is_silence_refusal else ()))
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
+    failed = failed and not page.reason.startswith(_UNVERIFIED)
     refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES
     url = page.final_url or page.url
     return host_of(url) if (failed or refused) and url.startswith("https:") else ""
