@@ -111,7 +111,8 @@ class AccountStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
-        self._lock, self._answering = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._answering = [threading.Lock() for _ in range(256)]  # by the first byte of a key's digest
         self._verifying = threading.Semaphore(VERIFIED_AT_ONCE)
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
@@ -369,7 +370,9 @@ class AccountStore:
         Raises InputError if the key was used for another request.
         """
         digests = (_digest(key), _digest(f"{key} {request}"))  # a request may have a password, which is easily guessed
-        with self._answering:  # a repetition that comes while the first is carried out waits for its answer
+        with self._answering[
+            digests[0][0]
+        ]:  # a repetition that comes while the first is carried out waits for its answer
             with self._rows() as rows:
                 rows.execute("DELETE FROM answers WHERE moment < ?", (self._now - int(KEY_AGE.total_seconds()),))
                 row = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()

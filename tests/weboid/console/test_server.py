@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -198,6 +199,16 @@ def test_an_account_has_a_bounded_number_of_tokens(console: Served) -> None:
     console.clock.ahead = timedelta(minutes=6)
     console.accounts.add_token("t", owner, ConsoleRole.READER)
     console.accounts.remove_user("maker")
+
+
+def test_requests_with_other_idempotency_keys_do_not_wait(console: Served) -> None:
+    """One is answered while another is carried out."""
+
+    def slow() -> dict[str, Any]:
+        return {"inner": console.accounts.answer_once("b", "y", lambda: {"n": 1})}
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(console.accounts.answer_once, "a", "x", slow).result(timeout=10) == {"inner": {"n": 1}}
 
 
 def test_forms_of_other_sites_change_nothing(console: Served) -> None:
