@@ -22,6 +22,7 @@ from pathlib import Path
 
 import certifi
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
@@ -37,6 +38,11 @@ from net.upstream_proxy import shut_socket
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _DER = serialization.Encoding.DER
 SESSIONS_KEPT = 2048
+# Of cryptography, for what it cannot read in a certificate, such as a key of an unknown kind.
+_CERTIFICATE_ERRORS = (
+    *(x509.ExtensionNotFound, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType),
+    UnsupportedAlgorithm,
+)
 RSA_BITS = 2048  # as OpenSSL's default level of security
 SESSION_S = 3600.0  # after so long the certificate is looked at again
 # Chromium's own list (BoringSSL's default) for TLS 1.2, in its order; the suites of TLS 1.3 come
@@ -322,7 +328,7 @@ class CertificateVerifier:
             except verification.VerificationError as error:
                 fault = TlsFault.SELF_SIGNED if leaf.issuer == leaf.subject else TlsFault.UNKNOWN_ISSUER
                 return f"{fault}: {str(error).splitlines()[0]}"
-        except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+        except (ValueError, TypeError, *_CERTIFICATE_ERRORS) as error:
             return f"{TlsFault.OTHER}: {type(error).__name__}"
         return ""
 

@@ -144,6 +144,12 @@ def test_a_good_certificate_verifies_and_the_facts_are_kept(
     verifier = CertificateVerifier(str(tmp_path / "known.pem"))
     assert verifier.fault([der], f"{HOST}.", now=NOW) == ""
     assert verifier.fault([b"no certificate"], HOST, now=NOW).startswith("other: ")
+    for part, odd in (
+        (b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x05"),
+        (b"\x86\x48\xce\x3d\x02\x01", b"\x86\x48\xce\x3d\x02\x63"),
+    ):
+        assert part in der  # its version, and the kind of its key
+        assert verifier.fault([der.replace(part, odd)], HOST, now=NOW).startswith("other: ")
     forged = write(tmp_path / "forged.pem", HOST, Issuer(*_as_issuer(tmp_path / "leaf.pem")))
     assert verifier.fault([forged, der], HOST, now=NOW)  # a leaf signs nothing
 

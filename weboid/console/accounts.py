@@ -30,6 +30,7 @@ FAILURES, PEER_FAILURES = 5, 20  # failed sign-ins of a name from one address, a
 FAILURE_WINDOW = timedelta(hours=1)
 FIRST_WAIT_S, LONGEST_WAIT_S = 2, 900  # doubled with each further failure
 VERIFIED_AT_ONCE = 2  # passwords; each takes 64 MiB and some 50 ms
+TOKENS_LIMIT = 100  # of an account
 KEY_AGE = timedelta(days=1)  # of an idempotency key
 _NAME_LENGTH = 100
 _SCHEMA = """
@@ -110,7 +111,8 @@ class AccountStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
-        self._lock, self._answering = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._answering = [threading.Lock() for _ in range(256)]  # by the first byte of a key's digest
         self._verifying = threading.Semaphore(VERIFIED_AT_ONCE)
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
@@ -175,12 +177,16 @@ class AccountStore:
             rows.execute("DELETE FROM sessions WHERE name = ?", (name,))
 
     def remove_user(self, name: str) -> None:
-        """Remove an account with its sessions and tokens. Raises InputError if it is unknown, or the last admin."""
+        """Remove an account with its sessions, tokens and sign-in links.
+
+        Raises InputError if it is unknown, or the last administrator.
+        """
         with self._rows() as rows:
             _keep_admin(rows, name)
             if not rows.execute("DELETE FROM users WHERE name = ?", (name,)).rowcount:
                 raise InputError(f"There is no account {name[:_NAME_LENGTH]!r}.")
-            rows.execute("DELETE FROM tokens WHERE owner = ?", (name,))
+            for query in ("DELETE FROM tokens WHERE owner = ?", "DELETE FROM links WHERE name = ?"):
+                rows.execute(query, (name,))
 
     def sign_in(self, name: str, password: str, *, peer: str) -> str:
         """Return the secret of a new session. Raises SignInError.
@@ -287,12 +293,16 @@ class AccountStore:
         scopes: tuple[str, ...] = (),
         age: timedelta | None = None,
     ) -> str:
-        """Return a new API token, which is not shown again. Raises InputError if the owner lacks the role."""
+        """Return a new API token, which is not shown again. Raises InputError: the role is too high, or too many."""
         if not owner.may(role):
             raise InputError(f"A token cannot have a higher role than its owner, who is {owner.role}.")
         secret = f"weboid_{secrets.token_urlsafe(32)}"
         expires = None if age is None else self._now + int(age.total_seconds())
         with self._rows() as rows:
+            rows.execute("DELETE FROM tokens WHERE expires < ?", (self._now,))
+            count = rows.execute("SELECT count(*) FROM tokens WHERE owner = ?", (owner.name,)).fetchone()[0]
+            if count >= TOKENS_LIMIT:
+                raise InputError(f"You have {count} tokens: remove one first.")
             rows.execute(
                 "INSERT INTO tokens (digest, name, owner, role, scopes, added, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (_digest(secret), name[:_NAME_LENGTH], owner.name, role, " ".join(scopes), self._now, expires),
@@ -359,8 +369,10 @@ class AccountStore:
 
         Raises InputError if the key was used for another request.
         """
-        digests = (_digest(key), _digest(request))
-        with self._answering:  # a repetition that comes while the first is carried out waits for its answer
+        digests = (_digest(key), _digest(f"{key} {request}"))  # a request may have a password, which is easily guessed
+        with self._answering[
+            digests[0][0]
+        ]:  # a repetition that comes while the first is carried out waits for its answer
             with self._rows() as rows:
                 rows.execute("DELETE FROM answers WHERE moment < ?", (self._now - int(KEY_AGE.total_seconds()),))
                 row = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()

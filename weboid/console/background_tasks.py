@@ -49,6 +49,7 @@ class TaskState(StrEnum):
 
     QUEUED = "queued"
     RUNNING = "running"
+    STOPPING = "stopping"  # runs, and was asked to end: also by another console than the one that runs it
     DONE = "done"  # `code` 1: something of it failed
     FAILED = "failed"
     STOPPED = "stopped"
@@ -75,11 +76,12 @@ class BackgroundTasks:
         self._connection = sqlite3.connect(layout.console_db, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
         self._connection.executescript(f"PRAGMA journal_mode=WAL; {_SCHEMA}")
-        self._closed, self._stopping = threading.Event(), threading.Event()
-        self._running: int | None = None
+        self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         with self._rows() as rows:
-            is_unfinished = rows.execute("SELECT 1 FROM tasks WHERE state IN ('queued', 'running')").fetchone()
+            is_unfinished = rows.execute(
+                "SELECT 1 FROM tasks WHERE state IN ('queued', 'running', 'stopping')"
+            ).fetchone()
         if is_unfinished:
             self._begin()
 
@@ -146,13 +148,16 @@ class BackgroundTasks:
         with self._rows() as rows:
             values = (self._now, number)
             rows.execute("UPDATE tasks SET state = 'stopped', ended = ? WHERE id = ? AND state = 'queued'", values)
-        if self._running == number:
-            self._stopping.set()
+            rows.execute("UPDATE tasks SET state = 'stopping' WHERE id = ? AND state = 'running'", (number,))
 
     def _facts(self, row: sqlite3.Row) -> dict[str, Any]:
         names = ("id", "kind", "actor", "state", "code", "error")
         folder = self._folder / str(row["id"]) / _FILES
-        files = sorted(each for each in folder.glob("*") if each.is_file())
+        files = []
+        for each in sorted(folder.glob("*")):
+            with suppress(FileNotFoundError):  # a file of the command's own, which it has removed or renamed
+                if each.is_file():
+                    files.append({"name": each.name, "bytes": each.stat().st_size})
         moments = {
             name: None if row[name] is None else warc_date(datetime.fromtimestamp(row[name], UTC))
             for name in ("added", "began", "ended")
@@ -161,12 +166,12 @@ class BackgroundTasks:
             **{name: row[name] for name in names},
             **moments,
             "result": None if row["result"] is None else json.loads(row["result"]),
-            "files": [{"name": each.name, "bytes": each.stat().st_size} for each in files],
+            "files": files,
         }
 
     def _begin(self) -> None:
         with self._lock:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():  # it ends when the file cannot be written
                 self._thread = threading.Thread(target=self._work, name="background tasks", daemon=True)
                 self._thread.start()
 
@@ -183,23 +188,24 @@ class BackgroundTasks:
                 return
             with self._rows() as rows:
                 error = "The console ended while the task ran: start it again."
-                query = "UPDATE tasks SET state = 'failed', ended = ?, error = ? WHERE state = 'running'"
+                query = "UPDATE tasks SET state = 'failed', ended = ?, error = ? WHERE state IN ('running', 'stopping')"
                 rows.execute(query, (self._now, error))
             while not self._closed.is_set():
                 with self._rows() as rows:
                     query = "SELECT id, command, stops_runs FROM tasks WHERE state = 'queued' ORDER BY id LIMIT 1"
                     following = rows.execute(query).fetchone()
+                    is_stopped = False
                     if following is not None:
                         values = (self._now, following["id"])
-                        rows.execute("UPDATE tasks SET state = 'running', began = ? WHERE id = ?", values)
+                        query = "UPDATE tasks SET state = 'running', began = ? WHERE id = ? AND state = 'queued'"
+                        is_stopped = not rows.execute(query, values).rowcount  # by another console, just now
                 if following is None:
                     self._closed.wait(_POLL_S)
-                else:
+                elif not is_stopped:
                     stops_runs = bool(following["stops_runs"])
                     try:
                         self._run(following["id"], json.loads(following["command"]), stops_runs=stops_runs)
                     except (OSError, ValueError) as error:  # too many words, a NUL in one, no process or space
-                        self._running = None
                         query = "UPDATE tasks SET state = 'failed', ended = ?, error = ? WHERE id = ?"
                         with self._rows() as rows:
                             rows.execute(query, (self._now, f"The command cannot run: {error}.", following["id"]))
@@ -208,8 +214,6 @@ class BackgroundTasks:
     def _run(self, number: int, words: Sequence[str], *, stops_runs: bool) -> None:
         """Run a task's command to its end, and store its result."""
         folder = self._folder / str(number)
-        self._stopping.clear()
-        self._running = number
         first, *rest = words  # `--` and what follows it stay at the end
         command = ("setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "weboid", *first.split())
         command = (*command, f"--collection={self._layout.root}", *rest)
@@ -217,11 +221,10 @@ class BackgroundTasks:
         for _ in range(_ATTEMPTS if stops_runs else 1):
             if was_in_use := stops_runs and is_in_use(self._layout):
                 self._stop_runs()
-            code = self._perform(command, folder)
-            if code != _IN_USE or self._is_ending() or not was_in_use:
+            code = self._perform(command, folder, number)
+            if code != _IN_USE or self._is_ending(number) or not was_in_use:
                 break
-        self._running = None
-        is_stopped = self._is_ending()
+        is_stopped = self._is_ending(number)
         state = TaskState.DONE if code in (0, 1) else TaskState.FAILED
         lines = _tail(folder / _OUTPUT).splitlines()
         try:
@@ -234,7 +237,7 @@ class BackgroundTasks:
             last = TaskState.STOPPED if is_stopped and state is not TaskState.DONE else state
             rows.execute(query, (last, self._now, code, result, error, number))
 
-    def _perform(self, command: Sequence[str], folder: Path) -> int:
+    def _perform(self, command: Sequence[str], folder: Path, number: int) -> int:
         """Run a command once, until its end or that of the task; return its exit code."""
         began, asked = self._clock.monotonic(), None
         with (folder / _OUTPUT).open("wb") as output, (folder / _ERRORS).open("wb") as errors:
@@ -249,13 +252,15 @@ class BackgroundTasks:
                 now = self._clock.monotonic()
                 if asked is not None and now - asked > _ENDING_S:
                     os.killpg(process.pid, signal.SIGKILL)
-                elif asked is None and (self._is_ending() or now - began > RUN_LIMIT.total_seconds()):
+                elif asked is None and (self._is_ending(number) or now - began > RUN_LIMIT.total_seconds()):
                     process.send_signal(signal.SIGINT)
                     asked = now
         return process.returncode
 
-    def _is_ending(self) -> bool:
-        return self._stopping.is_set() or self._closed.is_set()
+    def _is_ending(self, number: int) -> bool:
+        with self._rows() as rows:
+            state = rows.execute("SELECT state FROM tasks WHERE id = ?", (number,)).fetchone()["state"]
+        return state == TaskState.STOPPING or self._closed.is_set()
 
     def _remove_old(self) -> None:
         with self._rows() as rows:

@@ -3,6 +3,7 @@
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -166,7 +167,10 @@ def start_import(context: OperationContext, fields: ImportFields) -> dict[str, A
     for name in fields.names:
         parts = PurePosixPath(name)
         path = incoming / parts
-        if parts.is_absolute() or ".." in parts.parts or "\0" in name or not path.exists():
+        is_there = False
+        with suppress(OSError, RuntimeError, ValueError):  # too long a name, a loop of links, a NUL
+            is_there = path.resolve(strict=True).is_relative_to(incoming.resolve())  # also at the end of links
+        if parts.is_absolute() or ".." in parts.parts or not is_there:
             raise InputError(f"There is no file {name[:200]!r} in the collection's folder incoming/.")
         paths.append(str(path))
     for url in fields.urls:
@@ -179,8 +183,11 @@ def start_import(context: OperationContext, fields: ImportFields) -> dict[str, A
 @resource("/imports/files", ConsoleRole.OPERATOR)
 def list_incoming_files(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Return the files and folders in `incoming/`, which can be imported."""
-    found = sorted(context.stores.layout.incoming.glob("[!.]*"))[:1_000]
-    return {"files": [{"name": each.name, "bytes": None if each.is_dir() else each.stat().st_size} for each in found]}
+    files = []
+    for each in sorted(context.stores.layout.incoming.glob("[!.]*"))[:1_000]:
+        with suppress(OSError):  # a link to nothing, or removed by now
+            files.append({"name": each.name, "bytes": None if each.is_dir() else each.stat().st_size})
+    return {"files": files}
 
 
 def upload_endpoint(
@@ -291,7 +298,7 @@ def list_quality_checks(context: OperationContext, query: ChecksQuery) -> dict[s
     }
 
 
-@operation("/quality/reports", ConsoleRole.CURATOR, status=202)
+@operation("/quality/reports", ConsoleRole.OPERATOR, status=202)
 def start_quality_report(context: OperationContext, fields: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Write the results of checks into one HTML file, in the background; `/tasks/file` sends it."""
     return _queue(context, "quality report", lambda folder: ["qa report", f"--out={folder / 'report.html'}"])

@@ -1,6 +1,7 @@
 """Background tasks of the console."""
 
 import fcntl
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -120,3 +121,24 @@ def test_runs_leave_the_collection_for_an_import(layout: Layout, tmp_path: Path)
         done = ended(tasks, tasks.queue("import", "ada", lambda _: words, stops_runs=True)["id"])
 
     assert (stopped, done["state"], done["code"]) == ([True], "done", 1), done
+
+
+def test_a_task_is_stopped_by_another_console_than_runs_it(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command ends, and the next task is run."""
+    monkeypatch.setattr("weboid.console.background_tasks._ENDING_S", 0.5)
+    layout.marker.write_text('version = 1\nname = "Library"\n')
+    os.mkfifo(tmp_path / "endless.warc")
+    with (
+        closing(BackgroundTasks(layout, SystemClock(), {})) as tasks,
+        closing(BackgroundTasks(layout, SystemClock(), {})) as other,
+        os.fdopen(os.open(tmp_path / "endless.warc", os.O_RDWR)),  # without an end
+    ):
+        slow = tasks.queue("import", "ada", lambda _: ["import", "--", str(tmp_path / "endless.warc")])["id"]
+        wait_until(lambda: (tasks.task(slow) or {})["state"] == "running", limit_s=60)
+        other.stop(slow)
+
+        assert (other.task(slow) or {})["state"] in ("stopping", "stopped")
+        assert ended(tasks, slow)["state"] == "stopped"
+        assert ended(tasks, tasks.queue("list", "ada", lambda _: ["login ls", "--json"])["id"])["state"] == "done"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 
 from core.clock import SystemClock
 from core.config.settings import Settings
+from core.errors import InputError
 from core.layout import Layout
 from links.registry.database import open_registry_store
 from playback.web.rate_limits import TokenRate
 from tests.support.console_server import serving
-from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
+from weboid.console.accounts import TOKENS_LIMIT, AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
 from weboid.console.operations import OPERATIONS
 from weboid.console.server import COOKIE, create_app, open_stores
 
@@ -170,6 +172,43 @@ def test_a_link_signs_in_once(console: Served) -> None:
         assert [client.post("/enter", data={"key": key}).status_code for _ in range(2)] == [303, 401]
         console.clock.ahead = timedelta(minutes=31)
         assert client.post("/enter", data={"key": late}).status_code == 401
+
+
+def test_sign_in_links_go_with_a_removed_account(console: Served) -> None:
+    """Its sign-in link is refused, also when another account gets its name."""
+    console.accounts.set_user("leaver", ConsoleRole.ADMIN)
+    keys = [console.accounts.make_link("leaver") for _ in range(2)]
+    console.accounts.remove_user("leaver")
+    with console.client() as client:
+        first = client.post("/enter", data={"key": keys[0]}).status_code
+        console.accounts.set_user("leaver", ConsoleRole.READER)
+        second = client.post("/enter", data={"key": keys[1]}).status_code
+    console.accounts.remove_user("leaver")
+
+    assert (first, second) == (401, 401)
+
+
+def test_an_account_has_a_bounded_number_of_tokens(console: Served) -> None:
+    """Tokens that are over do not count."""
+    owner = SignedInUser("maker", ConsoleRole.READER)
+    console.accounts.set_user("maker", ConsoleRole.READER)
+    for _ in range(TOKENS_LIMIT):
+        console.accounts.add_token("t", owner, ConsoleRole.READER, age=timedelta(minutes=5))
+    with pytest.raises(InputError, match="remove one first"):
+        console.accounts.add_token("t", owner, ConsoleRole.READER)
+    console.clock.ahead = timedelta(minutes=6)
+    console.accounts.add_token("t", owner, ConsoleRole.READER)
+    console.accounts.remove_user("maker")
+
+
+def test_requests_with_other_idempotency_keys_do_not_wait(console: Served) -> None:
+    """One is answered while another is carried out."""
+
+    def slow() -> dict[str, Any]:
+        return {"inner": console.accounts.answer_once("b", "y", lambda: {"n": 1})}
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(console.accounts.answer_once, "a", "x", slow).result(timeout=10) == {"inner": {"n": 1}}
 
 
 def test_forms_of_other_sites_change_nothing(console: Served) -> None:

@@ -51,7 +51,7 @@ def ended(client: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
 
     def is_over() -> bool:
         found.update(client.get(answer.headers["location"].removeprefix("/api/v1")).json())
-        return found["state"] not in ("queued", "running")
+        return found["state"] not in ("queued", "running", "stopping")
 
     wait_until(is_over, limit_s=60)
     return found
@@ -92,12 +92,18 @@ def test_an_export_is_downloaded_and_imported(client: httpx.Client, served: Cons
 
 
 def test_only_files_of_the_folder_are_imported(client: httpx.Client, served: Console, tmp_path: Path) -> None:
-    """No path of the machine, no option, no other scheme."""
+    """No path of the machine, also not by a link, no option, no other scheme; the list has what can be imported."""
+    outside, incoming = tmp_path / "out.warc", served.layout.incoming
+    outside.touch()
+    incoming.mkdir(exist_ok=True)
+    for name, target in (("out.warc", outside), ("loop", incoming / "loop"), ("gone.warc", tmp_path / "gone")):
+        (incoming / name).symlink_to(target)
+    assert client.get("/imports/files").json() == {"files": [{"name": "out.warc", "bytes": 0}]}
     answers = [
         client.post("/imports", json=fields)
         for fields in (
             {"names": ["/etc/passwd"]}, {"names": ["../weboid.toml"]}, {"names": ["none.warc.gz"]},
-            {"urls": ["file:///etc/passwd"]}, {},
+            {"urls": ["file:///etc/passwd"]}, {}, {"names": ["a" * 300]}, {"names": ["loop"]}, {"names": ["out.warc"]},
         )
     ]  # fmt: skip
     uploads = [client.post("/imports/files", params={"name": name}, content=b"x") for name in ("../a.warc", "a.sh")]
@@ -119,7 +125,7 @@ def test_a_failed_task_tells_why_and_too_many_are_refused(client: httpx.Client) 
     assert failed["state"] == "failed"
     assert "has archived a page" in str(failed["error"])
     assert (answers[-1].status_code, answers[-1].headers["retry-after"]) == (429, "60")
-    assert client.get("/tasks", params={"limit": 100}).json()["tasks"][0]["state"] in ("stopped", "running", "failed")
+    assert client.get("/tasks", params={"limit": 100}).json()["tasks"][0]["state"] in ("stopped", "stopping", "failed")
 
 
 def test_a_command_that_cannot_start_fails_and_the_next_runs(client: httpx.Client) -> None:
