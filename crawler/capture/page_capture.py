@@ -11,6 +11,7 @@ address, and frontier orders hold each wiki's address format, so that every work
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -113,9 +114,7 @@ REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
 # The same of the browser's own connections; TLS that it will not speak, the recorder may.
 _REFUSED_BROWSERS = ("net::ERR_SSL", "net::ERR_CERT", "net::ERR_HTTP2", "net::ERR_EMPTY", "net::ERR_CONNECTION_CLOSED")
 # Certificates that do not verify where they must: the browser's connections do not take them either.
-_UNVERIFIED = tuple(
-    f"tls: {fault}:" for fault in ("expired", "not-yet-valid", "wrong-host", "self-signed", "unknown-issuer")
-)
+_UNVERIFIED = re.compile("tls: (expired|not-yet-valid|wrong-host|self-signed|unknown-issuer):")
 _SILENCES = ("timeout", "deadline: navigate")
 # Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
@@ -350,7 +349,7 @@ def host_refusing_recorder(page: PageInfo, *, is_silence_refusal: bool = False) 
     """
     reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *(_SILENCES if is_silence_refusal else ()))
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
-    failed = failed and not page.reason.startswith(_UNVERIFIED)
+    failed = failed and not _UNVERIFIED.match(page.reason)
     refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES
     url = page.final_url or page.url
     return host_of(url) if (failed or refused) and url.startswith("https:") else ""

@@ -14,11 +14,13 @@ from typing import Any
 
 from core.config.profile import parse_settings
 from core.config.settings import ScopeSettings, Settings
+from core.config.sheets import parse_sheet
 from core.errors import BadUrlError, ConfigError
 from core.layout import check_name
 from core.timestamps import parse_warc_date, warc_date
 from core.urls import fetch_key, host_of, identity_key
-from crawler.frontier.base import Lane
+from crawler.frontier.base import Frontier, Lane
+from crawler.jobs.job_settings import SHEET_ORDER, parse_live_sheet
 
 JOB_VERSION = 1
 JOB_GROUPS = ("visit", "politeness", "scope", "policy", "recrawl")
@@ -143,3 +145,19 @@ def toml_value(value: object) -> str:
         pairs = (f"{toml_value(str(key))} = {toml_value(each)}" for key, each in value.items())
         return f"{{{', '.join(pairs)}}}"
     return repr(value)
+
+
+def change_sheet(
+    frontier: Frontier, prefix: str, changes: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Add changes to the sheet of a SURT prefix, which workers follow within a second; return all its changes.
+
+    Raises ConfigError for unknown or unsuitable settings, or a stored sheet that cannot be read.
+    """
+    text = frontier.orders(SHEET_ORDER).get(prefix)
+    before = parse_live_sheet(prefix, text).changes() if text else {}
+    groups = {*before, *changes}
+    document = {name: {**before.get(name, {}), **changes.get(name, {})} for name in sorted(groups)}
+    whole = {name: dict(keys) for name, keys in parse_sheet(prefix, document).changes().items()}
+    frontier.give_order(SHEET_ORDER, prefix, json.dumps(whole))
+    return whole

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.clock import Clock
 from core.config.settings import Settings
@@ -287,24 +287,6 @@ def live_sheets(frontier: Frontier) -> list[Sheet]:
         except ConfigError as error:
             log.warning("sheet.unreadable error=%s", error)
     return sheets
-
-
-def change_sheet(
-    frontier: Frontier, prefix: str, changes: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Add changes to the sheet of a SURT prefix, which workers follow within a second; return all its changes.
-
-    Raises ConfigError for unknown or unsuitable settings, or a stored sheet that cannot be read.
-    """
-    from core.config.sheets import parse_sheet
-
-    text = frontier.orders(SHEET_ORDER).get(prefix)
-    before = parse_live_sheet(prefix, text).changes() if text else {}
-    groups = {*before, *changes}
-    document = {name: {**before.get(name, {}), **changes.get(name, {})} for name in sorted(groups)}
-    whole = {name: dict(keys) for name, keys in parse_sheet(prefix, document).changes().items()}
-    frontier.give_order(SHEET_ORDER, prefix, json.dumps(whole))
-    return whole
 
 
 def parse_live_sheet(prefix: str, text: str) -> Sheet:

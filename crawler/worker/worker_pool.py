@@ -12,7 +12,6 @@ from core.errors import InputError, InvariantError, WeboidError
 from core.timestamps import parse_warc_date
 from crawler.frontier.base import STOP_ORDER, FrontierItem
 from crawler.worker.crawl_events import SnapshotMade
-from crawler.worker.live_view import store_pictures
 from crawler.worker.page_task import (
     MAX_INTERNAL_ERRORS,
     RUN_ERRORS,
@@ -86,7 +85,10 @@ class WorkerPool:
         while True:
             try:
                 await self._apply_orders()
-                await store_pictures(context.frontier, context.supervisor.browsers, context.patience, context.clock)
+                if context.supervisor.browsers.pages():
+                    from crawler.worker.live_view import store_pictures
+
+                    await store_pictures(context.frontier, context.supervisor.browsers, context.patience, context.clock)
             except Exception:
                 log.exception("orders.unread")
                 await asyncio.sleep(backoff.next_s())
