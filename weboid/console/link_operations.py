@@ -1,6 +1,7 @@
 """Links in the console's API: by state, host, pattern and page, with history; checks, marks, reports, replacements."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -8,7 +9,8 @@ from pydantic import Field
 from core.errors import InputError
 from core.timestamps import parse_duration
 from core.urls import fetch_key
-from links.check_history import day_of
+from links.check_history import day_of, day_of_date
+from links.checker.check_schedule import STATE_DAYS, states_by_day
 from links.checker.due_urls import make_urgent
 from links.feedback import replacements
 from links.feedback.marks import (
@@ -41,6 +43,7 @@ from weboid.app.link_facts import (
     moment_text,
     proposal_context,
     replacement_json,
+    states_json,
     url_json,
     watched_urls,
 )
@@ -72,6 +75,7 @@ StateName = Literal[
 ]
 _UNLIMITED = {each: ActLimit(0, None) for each in LimitedAct}  # of people with an account
 _USES_SHOWN = 100
+_STATE_DAYS_LIMIT = 3_660
 _Names = list[Url] | Url
 
 
@@ -116,6 +120,21 @@ def read_link(context: OperationContext, query: UrlFields) -> dict[str, Any]:
         document = link_document(facts, uses, latest_observations(rows, row.id), names)
         mark = MarkSet(active_marks(rows), context.stores.clock).first(fetch_key(query.url))
     return {**document, "number": row.id, "mark": mark and mark_json(mark)}
+
+
+class StatesQuery(OperationFields):
+    """Days to read."""
+
+    since: date | None = Field(default=None, description="The first day; without one the last 90 days.")
+
+
+@resource("/links/states")
+def read_link_states(context: OperationContext, query: StatesQuery) -> dict[str, Any]:
+    """Return the links by state for each day on which a check run ended; ten years at most."""
+    today = day_of(context.now)
+    since = today - STATE_DAYS if query.since is None else max(day_of_date(query.since), today - _STATE_DAYS_LIMIT)
+    with context.registry.reading() as rows:
+        return {"days": states_json(states_by_day(rows, since=since))}
 
 
 class WikiPageFields(OperationFields):
