@@ -80,6 +80,11 @@ def test_a_link_is_read_with_its_mark_and_checked_before_others(client: httpx.Cl
     assert gone.json()["removed"] == made.json()["numbers"]
     assert (checks.status_code, checks.json()["queued"]) == (202, 2)
     assert client.get("/links/link", params={"url": URL}).json()["due"] < "2020"
+    of_host = client.post("/links/checks", json={"host": "Council.example"})
+    assert (of_host.status_code, of_host.json()["queued"]) == (202, 12)
+    assert client.post("/links/checks", json={"host": "unknown.example"}).status_code == 404
+    assert client.post("/links/checks", json={"host": "council.example", "url": URL}).status_code == 422
+    assert client.post("/links/checks", json={}).status_code == 422
     assert client.post("/links/checks", json={"url": "https://unknown.example/"}).status_code == 422
     assert client.get("/links/link", params={"url": "https://unknown.example/"}).status_code == 404
 
