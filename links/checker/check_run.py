@@ -32,6 +32,8 @@ from links.checker.timetable_feed import CheckCandidate, Table, TimetableFeed, w
 from links.feedback.marks import LiveMarks
 from links.registry.database import RegistryThread
 from links.registry.quirks import hosts_that_limit
+from links.registry.schema import state_counts
+from links.registry.statements import insert_missing
 from links.states import LinkState
 
 
@@ -180,6 +182,10 @@ class CheckRun:
             await self._means.desk.write(
                 lambda rows: check_schedule.end_run(rows, made.id, now=self._means.clock.now())
             )
+            if not self._is_named:
+                ended = day_of(self._means.clock.now())
+                counts = await self._means.desk.read_aside(lambda rows: check_schedule.count_states(rows, day=ended))
+                await self._means.desk.write(lambda rows: insert_missing(rows, state_counts, counts))
         return self.tally
 
     async def _watch(self, stop: asyncio.Event) -> None:

@@ -1,4 +1,4 @@
-"""Check schedule: next due day of a link, log of check runs, and forecast.
+"""Check schedule: next due day of a link, log of check runs, links by state for each day, and forecast.
 
 Due days are spread by the URL's key and the day only, so that equal checks give equal days. A run of a share
 ends when everything that was due at its beginning was checked; an interrupted run is resumed.
@@ -19,9 +19,10 @@ from links.checker import due_urls
 from links.checker.check_leases import HostShare
 from links.checker.timetable import HostGaps
 from links.feedback.marks import MarkSet, active_marks
-from links.registry.schema import hosts, passes, urls
+from links.registry.schema import hosts, passes, state_counts, urls
 from links.states import CheckPreset, LinkHealth, LinkState, preset_of
 
+STATE_DAYS = 90  # days of links by state that are shown
 _DAY_S = 86_400
 _RETRY_LIMIT_DAYS = 30  # hosts that ask for more are checked nevertheless
 _NEVER = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED})
@@ -183,6 +184,24 @@ def begin_named_run(connection: Connection, count: int, *, now: datetime) -> Che
 def end_run(connection: Connection, pass_id: int, *, now: datetime) -> None:
     """Mark the run as complete."""
     connection.execute(update(passes).where(passes.c.id == pass_id).values(ended=int(now.timestamp())))
+
+
+def count_states(connection: Connection, *, day: int) -> list[dict[str, int]]:
+    """Return the rows of `state_counts` for that day, from all URLs (seconds for millions); none when it has some."""
+    if connection.execute(select(state_counts.c.day).where(state_counts.c.day == day).limit(1)).first() is not None:
+        return []
+    found = connection.execute(select(urls.c.state, func.count()).group_by(urls.c.state))
+    return [{"day": day, "state": state, "links": links} for state, links in found]
+
+
+def states_by_day(connection: Connection, *, since: int) -> dict[int, dict[LinkState, int]]:
+    """Return the counted links by day from `since` on and by state, the oldest day first."""
+    table = state_counts
+    found: dict[int, dict[LinkState, int]] = {}
+    query = select(table).where(table.c.day >= since).order_by(table.c.day, table.c.state)
+    for day, state, links in connection.execute(query):
+        found.setdefault(day, {})[LinkState(state)] = links
+    return found
 
 
 def latest_runs(connection: Connection, *, limit: int) -> list[CheckRunRow]:

@@ -43,7 +43,7 @@ from core.layout import Layout, is_frozen, read_only_uri
 from links.registry.schema import metadata
 from links.registry.statements import DatabaseSnapshot
 
-HEAD = "0012"  # the newest step's number; a test compares it with the folder
+HEAD = "0013"  # the newest step's number; a test compares it with the folder
 _version = table("link_version", column("version_num"))
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 0x6C696E6B73  # "links": of PostgreSQL's advisory locks, held while tables are made

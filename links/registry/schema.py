@@ -388,6 +388,15 @@ passes = _table(
     Index("link_passes_part", "part", "started"),
 )
 
+# Links by state, counted once a day when a check run ends.
+state_counts = _table(
+    "link_state_counts",
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("state", SmallInteger, primary_key=True, autoincrement=False),  # links.states.LinkState
+    Column("links", BigInteger, nullable=False),
+    rowid=False,
+)
+
 leases = _table(
     "link_leases",
     Column("part", Text, primary_key=True),

@@ -1,6 +1,6 @@
 """Links of the registry as JSON values, for commands and the HTTP API; and what proposals and checks need of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from links.registry.link_search import FoundLink
 from links.registry.lookups import LinkUse, QuirkFacts, UrlFacts
 from links.registry.quirks import HostQuirk, UrlQuirk
 from links.registry.urls import UrlObservation, UrlRow
+from links.states import LinkState
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean
 
@@ -43,6 +44,14 @@ def url_json(row: UrlRow) -> dict[str, Any]:
 def day_text(day: int | None) -> str | None:
     """Return the day's date; None for none."""
     return None if day is None else str(date_of(day))
+
+
+def states_json(days: Mapping[int, Mapping[LinkState, int]]) -> list[dict[str, Any]]:
+    """Return links by state of each day as JSON values."""
+    return [
+        {"day": day_text(day), "links": {state.name.lower(): links for state, links in states.items()}}
+        for day, states in days.items()
+    ]
 
 
 def link_document(

@@ -21,6 +21,7 @@ from typing import Any
 
 from core.clock import Clock
 from core.errors import InputError
+from playback.web.i18n import noop
 
 SESSION_AGE = timedelta(days=14)
 SESSION_IDLE = timedelta(hours=12)
@@ -74,7 +75,7 @@ class SignInDelayError(SignInError):
     """The sign-in was refused unseen, because of failed ones before."""
 
     def __init__(self, retry_after_s: int) -> None:
-        super().__init__("Too many failed attempts: wait a little, then try again.")
+        super().__init__(noop("Too many failed attempts: wait a little, then try again."))
         self.retry_after_s = retry_after_s
 
 
@@ -220,7 +221,7 @@ class AccountStore:
             else:
                 rows.execute("DELETE FROM failures WHERE who = ?", (f"{peer} {name}",))
                 return self._begin(rows, name)
-        raise SignInError("Name or password is wrong.")
+        raise SignInError(noop("Name or password is wrong."))
 
     def sign_in_subject(self, subject: str, name: str, role: ConsoleRole) -> str:
         """Return a session of the account with that subject of an identity provider, which gets `role`."""
@@ -282,7 +283,7 @@ class AccountStore:
             ).fetchone()
             if row is not None and row["expires"] >= self._now:
                 return self._begin(rows, row["name"])
-        raise SignInError("This link was used, or is over. `weboid console user NAME --link` makes another one.")
+        raise SignInError(noop("This link was used, or is over. `weboid console user NAME --link` makes another one."))
 
     def add_token(
         self,

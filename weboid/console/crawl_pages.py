@@ -32,7 +32,8 @@ from links.states import LinkState
 from playback.web.i18n import noop, translate
 from playback.web.page_store import COLUMNS, CapturedPage
 from playback.web.registry.registry_forms import read_body
-from weboid.console.link_pages import LINK_STATES, EditLine, edit_lines
+from playback.web.registry.registry_service import NoRegistryError
+from weboid.console.link_pages import LINK_STATES, STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
 from weboid.console.page_frame import (
     CONSOLE_PATH,
     PICTURE_HEADERS,
@@ -161,6 +162,9 @@ class CrawlPages:
         """Return the overview."""
         status, frontier = self._status(request), self._stores.frontier()
         view, holdings = status.frontier, status.holdings
+        trend: StateChart | None = None
+        with suppress(NoRegistryError, TransientError):
+            trend = read_state_chart(self._stores)
         return self._frame(
             "overview.html",
             request,
@@ -171,6 +175,8 @@ class CrawlPages:
             trouble=hosts_in_trouble(view, frontier) if view and frontier else (),
             links=self._links.read() if self._stores.registry.is_there() else None,
             link_parts=link_parts,
+            trend=trend,
+            groups=[translate(name) for name in STATE_GROUPS.values()],
             edits=self._edits(),
             latest=self._latest(request),
         )

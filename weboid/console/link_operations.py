@@ -1,6 +1,7 @@
 """Links in the console's API: by state, host, pattern and page, with history; checks, marks, reports, replacements."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -8,8 +9,10 @@ from pydantic import Field
 from core.errors import InputError
 from core.timestamps import parse_duration
 from core.urls import fetch_key
-from links.check_history import day_of
+from links.check_history import day_of, day_of_date
+from links.checker.check_schedule import STATE_DAYS, states_by_day
 from links.checker.due_urls import make_urgent
+from links.checker.result_store import SETTLED
 from links.feedback import replacements
 from links.feedback.marks import (
     LinkMark,
@@ -41,6 +44,7 @@ from weboid.app.link_facts import (
     moment_text,
     proposal_context,
     replacement_json,
+    states_json,
     url_json,
     watched_urls,
 )
@@ -72,6 +76,8 @@ StateName = Literal[
 ]
 _UNLIMITED = {each: ActLimit(0, None) for each in LimitedAct}  # of people with an account
 _USES_SHOWN = 100
+_STATE_DAYS_LIMIT = 3_660
+_CHECKED_STATES = [int(each) for each in LinkState if each not in SETTLED]
 _Names = list[Url] | Url
 
 
@@ -118,6 +124,21 @@ def read_link(context: OperationContext, query: UrlFields) -> dict[str, Any]:
     return {**document, "number": row.id, "mark": mark and mark_json(mark)}
 
 
+class StatesQuery(OperationFields):
+    """Days to read."""
+
+    since: date | None = Field(default=None, description="The first day; without one the last 90 days.")
+
+
+@resource("/links/states")
+def read_link_states(context: OperationContext, query: StatesQuery) -> dict[str, Any]:
+    """Return the links by state for each day on which a check run ended; ten years at most."""
+    today = day_of(context.now)
+    since = today - STATE_DAYS if query.since is None else max(day_of_date(query.since), today - _STATE_DAYS_LIMIT)
+    with context.registry.reading() as rows:
+        return {"days": states_json(states_by_day(rows, since=since))}
+
+
 class WikiPageFields(OperationFields):
     """Page of a wiki."""
 
@@ -141,7 +162,8 @@ def read_page_links(context: OperationContext, query: WikiPageFields) -> dict[st
 class ChecksFields(OperationFields):
     """Links to check."""
 
-    url: _Names
+    url: _Names = Field(default=[], description="URLs.")
+    host: str = Field(default="", max_length=300, description="All links of that host, instead of URLs.")
 
 
 def _of_url(context: OperationContext, fields: Any) -> Any:
@@ -152,10 +174,19 @@ def _of_url(context: OperationContext, fields: Any) -> Any:
 @operation("/links/checks", ConsoleRole.REVIEWER, status=202, state=_of_url)
 def check_links(context: OperationContext, fields: ChecksFields) -> dict[str, Any]:
     """Check links before all others that are due; `weboid links check --watch` makes the checks."""
-    found = watched_urls(context.registry, _names(fields.url))
+    if fields.host:
+        if fields.url:
+            raise InputError("Name URLs or a host.")
+        with context.registry.reading() as rows:
+            listed = list_urls(rows, limit=URLS_LIMIT, host=fields.host.lower(), states=_CHECKED_STATES)
+        if not listed:
+            raise UnknownThingError("The registry checks no link of that host.")
+        numbers = [each.id for each in listed]
+    else:
+        numbers = [each.id for each in watched_urls(context.registry, _names(fields.url))]
     with context.registry.writing() as rows:
-        make_urgent(rows, [each.id for each in found])
-    return {"queued": len(found), "message": f"{len(found)} are checked next."}
+        make_urgent(rows, numbers)
+    return {"queued": len(numbers), "message": f"{len(numbers)} are checked next."}
 
 
 def _names(given: _Names) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """Console pages of cited links: by state, host and citing page, one link with its history, reports, proposals."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from core.errors import BadUrlError, InputError
 from core.urls import fetch_key, identity_key
 from links.check_history import date_of, day_of, unpack_history
 from links.check_result import words_of
+from links.checker.check_schedule import STATE_DAYS, states_by_day
 from links.feedback.marks import LinkMark, MarkKind, active_marks
 from links.feedback.replacements import ProposalStage
 from links.feedback.reports import list_reports
@@ -48,6 +49,12 @@ LINK_STATES = {
     LinkState.UNKNOWN: ("unknown", noop("Not checked yet")),
     LinkState.INVALID: ("unknown", noop("Invalid")),
     LinkState.EXCLUDED: ("unknown", noop("Excluded")),
+}
+STATE_GROUPS = {
+    "good": noop("Works"),
+    "fair": noop("Failing, blocked or changed"),
+    "bad": noop("Dead or usurped"),
+    "unknown": noop("Not checked"),
 }
 EDIT_STATES = {
     EditState.INTENDED: ("", noop("being sent")),
@@ -84,6 +91,41 @@ class LinkLine:
     says: str  # result of the last check
     checked: str  # day; empty: never
     failing_since: str  # day; empty: it does not fail
+
+
+@dataclass(frozen=True, slots=True)
+class StateChart:
+    """Links by state over the last days: areas of a chart of 600 by 100 units, stacked from the bottom."""
+
+    areas: Sequence[tuple[str, str]]  # class of the states and the points of their area
+    most: int  # links on one day
+    days: Sequence[tuple[str, Sequence[int]]]  # date and counts of each group, the newest first
+
+
+def state_chart(days: Mapping[int, Mapping[LinkState, int]]) -> StateChart | None:
+    """Lay out the chart of counts by day, at their distance in time; None for less than two days."""
+    if len(days) < 2:
+        return None
+    counts = {
+        day: [
+            sum(states.get(state, 0) for state, (kind, _) in LINK_STATES.items() if kind == group)
+            for group in STATE_GROUPS
+        ]
+        for day, states in days.items()
+    }
+    first, last = min(counts), max(counts)
+    most = max(map(sum, counts.values())) or 1
+    areas = []
+    for place, kind in enumerate(STATE_GROUPS):
+        upper, lower = (
+            [
+                f"{600 * (day - first) / (last - first):.1f},{100 - 100 * sum(parts[:end]) / most:.2f}"
+                for day, parts in counts.items()
+            ]
+            for end in (place + 1, place)
+        )
+        areas.append((kind, " ".join([*upper, *reversed(lower)])))
+    return StateChart(areas, most, [(str(date_of(day)), counts[day]) for day in sorted(counts, reverse=True)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +173,13 @@ def edit_lines(
     return sorted(lines, key=lambda line: line.edit.moment, reverse=True)[:limit]
 
 
+def read_state_chart(stores: ConsoleStores) -> StateChart | None:
+    """Return the chart of the last days; None for less than two. Raises NoRegistryError, TransientError."""
+    since = day_of(stores.clock.now()) - STATE_DAYS
+    with stores.registry.store().reading() as rows:
+        return state_chart(states_by_day(rows, since=since))
+
+
 class LinkPages:
     """Pages of links. Plain functions, run by Starlette in threads."""
 
@@ -172,6 +221,8 @@ class LinkPages:
             proposals=[] if is_search else self._proposals(),
             reports=[] if is_search else self._reports(),
             marks=[] if is_search else self._marks(),
+            trend=None if is_search else read_state_chart(self._stores),
+            groups=[translate(name) for name in STATE_GROUPS.values()],
         )
 
     def link(self, request: Request) -> Response:

@@ -29,6 +29,7 @@ from starlette.routing import BaseRoute, Route
 
 from core.clock import Clock
 from core.errors import ConfigError, InputError, UnavailableError
+from playback.web.i18n import noop
 from weboid.app.collection_config import CollectionConfig, is_secure_address
 from weboid.console.accounts import ConsoleRole
 
@@ -133,12 +134,14 @@ class IdentityProvider:
             attempt = self._attempts.pop(query.get("state", ""), None)
         is_ours = attempt is not None and hmac.compare_digest(attempt.binding, _digest(cookie))
         if attempt is None or not is_ours or self._clock.now() - attempt.began > ATTEMPT_AGE:
-            raise ProviderRefusalError("This sign-in was not begun in this browser, or is too old. Sign in again.")
+            raise ProviderRefusalError(
+                noop("This sign-in was not begun in this browser, or is too old. Sign in again.")
+            )
         metadata = self._discover()
         issuer = query.get("iss")  # RFC 9207: the answer of another provider is refused before its code is sent
         is_required = metadata.get("authorization_response_iss_parameter_supported") is True
         if (issuer is None and is_required) or (issuer is not None and issuer != self._settings.issuer):
-            raise ProviderRefusalError("The answer comes from another identity provider. Sign in again.")
+            raise ProviderRefusalError(noop("The answer comes from another identity provider. Sign in again."))
         if "error" in query or not query.get("code"):
             reason = "".join(each for each in query.get("error", "no code")[:100] if each.isprintable())
             raise ProviderRefusalError(f"The identity provider refused the sign-in ({reason}).")
@@ -169,7 +172,7 @@ class IdentityProvider:
         from joserfc.jwk import KeySet
 
         if not isinstance(token, str):
-            raise ProviderRefusalError("The identity provider sent no ID token.")
+            raise ProviderRefusalError(noop("The identity provider sent no ID token."))
         client = self._settings.client_id
         offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
         algorithms = [each for each in ALGORITHMS if each in offered]
@@ -193,19 +196,19 @@ class IdentityProvider:
         except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise ProviderRefusalError(f"The identity provider's token is not valid ({error}).") from error
         if claims.get("azp", client) != client or claims["aud"] not in (client, [client]):
-            raise ProviderRefusalError("The identity provider's token is for another program.")
+            raise ProviderRefusalError(noop("The identity provider's token is for another program."))
         return dict(claims)
 
     def _identity(self, claims: Mapping[str, Any]) -> ProviderIdentity:
         subject = claims["sub"]
         if not subject or len(subject) > 255 or not subject.isascii():
-            raise ProviderRefusalError("The identity provider's token has no valid subject.")
+            raise ProviderRefusalError(noop("The identity provider's token has no valid subject."))
         values = claims.get(self._settings.role_claim, ())
         held = values if isinstance(values, list) else [values]
         granted = [ConsoleRole(role) for value, role in self._settings.roles.items() if value in held]
         role = max(granted, key=_ROLES.index, default=self._settings.default_role)
         if not role:
-            raise ProviderRefusalError("Your account has no role in this archive. Ask an administrator for one.")
+            raise ProviderRefusalError(noop("Your account has no role in this archive. Ask an administrator for one."))
         names = (claims.get(key) for key in ("preferred_username", "name", "email", "sub"))
         name = next(each for each in names if isinstance(each, str) and each.strip())
         shown = "".join(each for each in name if each.isprintable() and each != ":").strip()[:100] or "user"
@@ -265,7 +268,7 @@ class IdentityProvider:
         except (ValueError, RecursionError):
             value = None
         if form is not None and status in (400, 401):
-            raise ProviderRefusalError("The identity provider did not accept the sign-in. Sign in again.")
+            raise ProviderRefusalError(noop("The identity provider did not accept the sign-in. Sign in again."))
         if not isinstance(value, dict):
             raise UnavailableError(f"The identity provider {host} answered with HTTP {status}, without a JSON object.")
         return value

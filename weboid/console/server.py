@@ -281,7 +281,12 @@ class ConsoleForms:
         if not user.may(operation.role):
             return self._frame.problem(request, 403, translate("Your role does not allow this."), back)
         try:
-            document = {key: values if len(values) > 1 else values[0] for key, values in fields.items()}
+            only = request.query_params.getlist("only")  # of a form whose buttons call several operations
+            document = {
+                key: values if len(values) > 1 else values[0]
+                for key, values in fields.items()
+                if not only or key in only
+            }
             given = operation.fields.model_validate(document)
             answer = await run_in_threadpool(perform, operation, self._stores, self._accounts, user, given)
         except ValidationError as error:

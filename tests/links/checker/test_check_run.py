@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import InvariantError
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
-from links.checker import check_worker, result_writer
+from links.checker import check_schedule, check_worker, result_writer
 from links.checker.check_run import CheckRun, CheckTally
 from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
@@ -49,6 +49,27 @@ async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm
     assert all(row.checked_day == days.day and row.due_day > days.day for row in rows)
     assert row_of(store, later["http://h0.example/later"]).checked_day is None
     assert {f"http://{each.host}{each.path}" for each in farm.asked} == set(urls)
+
+
+async def test_links_are_counted_by_state_once_a_day(store: RegistryStore, farm: Farm) -> None:
+    """When a pass ends: a second pass of the day leaves the counts, the next day's has its own."""
+    days = Days()
+    farm.hosts["b.example"] = gone
+    watch(store, ["http://a.example/1", "http://b.example/1"], day=days.day)
+    first = days.day
+
+    async with checking(store, farm, ["a.example", "b.example"], days=days) as checker:
+        await checker.check()
+        watch(store, ["http://a.example/2"], day=days.day)
+        await checker.check()
+        days.day += 1
+        await checker.check()
+
+    with store.reading() as rows:
+        found = check_schedule.states_by_day(rows, since=first)
+        assert check_schedule.states_by_day(rows, since=first + 1) == {first + 1: found[first + 1]}
+    assert found[first] == {LinkState.ALIVE: 1, LinkState.DYING: 1}
+    assert found[first + 1][LinkState.ALIVE] == 2
 
 
 async def test_no_host_is_asked_closer_than_its_gap(sqlite_store: RegistryStore, farm: Farm) -> None:

@@ -17,8 +17,11 @@ from core.timestamps import warc_date
 from crawler.frontier.base import JOB_ORDER, Frontier, Lane, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.jobs.crawl_job import Job
+from links.check_history import day_of
 from links.registry.bot_edits import EditChange, EditState, IntendedEdit, edits_by_id, move_edit, record_intended_edit
 from links.registry.database import open_registry_store
+from links.registry.schema import state_counts
+from links.registry.statements import insert_missing
 from links.states import LinkState
 from tests.support import drawing
 from tests.support.playback_fixtures import CollectionBuilder
@@ -26,6 +29,7 @@ from tests.support.registry_shelf import Shelf
 from warc.text_index.indexer import rebuild_texts
 
 NOW = datetime.now(UTC).replace(microsecond=0)
+DAYS_COUNTED = 60  # days that have links by state
 MINUTE = timedelta(minutes=1)
 STORY = "https://library.example/news/reading-room"
 HOSTILE = '<img src=x onerror="window.pwned=1">&"quoted"'
@@ -164,6 +168,12 @@ def fill_registry(layout: Layout) -> None:
         states = (LinkState.ALIVE,) * 7 + (LinkState.DEAD, LinkState.DYING, LinkState.BLOCKED, LinkState.UNKNOWN)
         ids = [shelf.state(url, states[place % len(states)]) for place, url in enumerate(urls)]
         wiki_id = shelf.wiki()
+        counts = []
+        for ago in range(DAYS_COUNTED):
+            day = {LinkState.ALIVE: 30 + ago // 9, LinkState.DEAD: 9 - ago // 12, LinkState.BLOCKED: 3 + ago % 3 // 2}
+            counts += [{"day": day_of(NOW) - ago, "state": state, "links": links} for state, links in day.items()]
+        with store.writing() as rows:
+            insert_missing(rows, state_counts, counts)
         for place, state in enumerate((EditState.MADE, EditState.MADE, EditState.REVERTED, EditState.FAILED)):
             moment = int((NOW - timedelta(hours=5 - place)).timestamp())
             change = EditChange(

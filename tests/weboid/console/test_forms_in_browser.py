@@ -6,8 +6,10 @@ import pytest
 
 from crawler.frontier.base import JOB_ORDER, POLICY_ORDER, STOP_ORDER, ItemState, Lane
 from crawler.policy.policy_entries import read_entries
+from links.checker.due_urls import URGENT_DAY
 from links.feedback.marks import read_marks
 from links.registry.bot_edits import EditState
+from links.registry.lookups import list_urls
 from playback.access.takedowns import list_takedowns
 from tests.support.browser_screen import Screen
 from tests.support.console_server import Console
@@ -167,6 +169,30 @@ async def test_many_links_are_marked_at_once(console: Console, screen: Screen) -
     await console.show(screen, "/links")
     assert await screen.value("document.querySelectorAll('[aria-labelledby=marks] tbody tr').length") == 12
     assert await screen.findings() == []
+
+
+async def test_many_links_are_checked_next(console: Console, screen: Screen) -> None:
+    """Those whose boxes are ticked, without a reason; or all of the host."""
+
+    def urgent(host: str) -> int:
+        with console.stores.registry.store().reading() as rows:
+            return sum(row.due_day == URGENT_DAY for row in list_urls(rows, limit=100, host=host))
+
+    console.role = "reviewer"
+    await console.show(screen, "/links?q=library.example")
+    await screen.value("[...document.querySelectorAll('[name=url]')].slice(0, 3).forEach(each => each.click())")
+    chosen = await press(screen, ".bulk button[formaction]")
+    first = urgent("library.example")
+    console.role = "curator"
+    await console.show(screen, "/links?q=museum.example")
+    await screen.value("[...document.querySelectorAll('[name=url]')].slice(0, 2).forEach(each => each.click())")
+    await press(screen, ".bulk button[formaction]")
+    second = urgent("museum.example")
+    whole = await press(screen, act("check_links"))
+
+    assert chosen == whole == "The links are checked next."
+    assert (first, second) == (3, 2)
+    assert urgent("museum.example") == 12
 
 
 async def test_a_reverted_edit_is_reviewed(console: Console, screen: Screen) -> None:

@@ -9,6 +9,7 @@ from links.feedback.replacements import ProposalStage
 from links.states import LinkState
 from tests.support.console_server import Console
 from tests.support.registry_shelf import WIKI, Shelf
+from tests.weboid.console.sample_collection import DAYS_COUNTED
 from weboid.console.server import COOKIE
 
 URL = "https://viaduct.org/arches"
@@ -52,6 +53,19 @@ def test_links_are_listed_by_state_host_pattern_and_page(client: httpx.Client, s
     assert client.get("/links", params={"cursor": "x"}).status_code == 422
 
 
+def test_links_by_state_are_read_by_day(client: httpx.Client, console: Console) -> None:
+    """Of the last 90 days, or from a day on."""
+    days = client.get("/links/states").json()["days"]
+    newest = client.get("/links/states", params={"since": days[-1]["day"]}).json()["days"]
+
+    assert len(days) == DAYS_COUNTED
+    assert [each["day"] for each in days] == sorted(each["day"] for each in days)
+    assert newest == days[-1:]
+    assert newest[0]["links"]["dead"] > days[0]["links"]["dead"]
+    assert client.get("/links/states", params={"since": "0001-01-01"}).json()["days"] == days
+    assert client.get("/links/states", params={"since": "yesterday"}).status_code == 422
+
+
 def test_a_link_is_read_with_its_mark_and_checked_before_others(client: httpx.Client, shelf: Shelf) -> None:
     """Marked and checked by a request each; the marks are listed, and removed."""
     assert shelf.wiki()
@@ -66,6 +80,11 @@ def test_a_link_is_read_with_its_mark_and_checked_before_others(client: httpx.Cl
     assert gone.json()["removed"] == made.json()["numbers"]
     assert (checks.status_code, checks.json()["queued"]) == (202, 2)
     assert client.get("/links/link", params={"url": URL}).json()["due"] < "2020"
+    of_host = client.post("/links/checks", json={"host": "Council.example"})
+    assert (of_host.status_code, of_host.json()["queued"]) == (202, 12)
+    assert client.post("/links/checks", json={"host": "unknown.example"}).status_code == 404
+    assert client.post("/links/checks", json={"host": "council.example", "url": URL}).status_code == 422
+    assert client.post("/links/checks", json={}).status_code == 422
     assert client.post("/links/checks", json={"url": "https://unknown.example/"}).status_code == 422
     assert client.get("/links/link", params={"url": "https://unknown.example/"}).status_code == 404
 

@@ -1,7 +1,11 @@
 """Links and bot edits in the console."""
 
+from datetime import UTC, datetime
+
+from links.states import LinkState
 from tests.support.console_server import Console
 from tests.support.registry_shelf import DEAD, WIKI
+from weboid.console.link_pages import state_chart
 
 
 def test_links_are_found_by_host_state_and_address(console: Console) -> None:
@@ -16,6 +20,22 @@ def test_links_are_found_by_host_state_and_address(console: Console) -> None:
     assert "https://library.example/cited/0<" not in dead
     assert one.count('name="url" value=') == 1
     assert "No link matches" in console.get("/links", q="none.example").text
+
+
+def test_links_by_state_are_drawn_over_time(console: Console) -> None:
+    """On both pages, with the numbers as a table; none in a search, none before a second day."""
+    links, overview = console.get("/links").text, console.get().text
+    chart = state_chart({10: {LinkState.ALIVE: 6, LinkState.DEAD: 2}, 12: {LinkState.ALIVE: 6, LinkState.DEAD: 4}})
+
+    assert links.count("<polygon") == overview.count("<polygon") == 4
+    assert "the numbers are in the table below" in links
+    assert f'<th scope="row">{datetime.now(UTC):%Y-}' in overview
+    assert "<polygon" not in console.get("/links", q="museum.example").text
+    assert chart is not None
+    assert chart.areas[0] == ("good", "0.0,40.00 600.0,40.00 600.0,100.00 0.0,100.00")
+    assert chart.areas[2] == ("bad", "0.0,20.00 600.0,0.00 600.0,40.00 0.0,40.00")
+    assert [list(counts) for _, counts in chart.days] == [[6, 0, 4, 0], [6, 0, 2, 0]]
+    assert state_chart({10: {LinkState.ALIVE: 6}}) is None
 
 
 def test_a_link_has_its_history(console: Console) -> None:

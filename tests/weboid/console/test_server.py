@@ -129,6 +129,7 @@ def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
         console.clock.ahead = timedelta(seconds=3)
         again = client.post("/sign-in", data={"name": "admin", "password": "wrong"})
         right = client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
+        german = client.post("/de/sign-in", data={"name": "admin", "password": PASSWORD})
         console.clock.ahead = timedelta(seconds=10)
         later = client.post("/sign-in", data={"name": "admin", "password": PASSWORD})
 
@@ -136,6 +137,7 @@ def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
     assert {each[5] for each in waits} <= {"1", "2"}
     assert "Name or password is wrong" in again.text
     assert ("Too many failed attempts" in right.text, right.status_code) == (True, 429)
+    assert "Zu viele fehlgeschlagene Versuche" in german.text
     assert later.status_code == 303
 
 

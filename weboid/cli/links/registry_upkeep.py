@@ -11,9 +11,10 @@ from core.timestamps import format_duration, warc_date
 from crawler.profiles import load_profile
 from links.check_history import day_of
 from links.checker import due_urls
-from links.checker.check_schedule import CheckRunRow, latest_runs, longest_due, run_forecast
+from links.checker.check_schedule import STATE_DAYS, CheckRunRow, latest_runs, longest_due, run_forecast, states_by_day
 from links.registry.retention import purge, to_purge
 from weboid.app.copy_sources import count_without_copy, no_archives_notice
+from weboid.app.link_facts import states_json
 from weboid.app.text_table import table, width
 from weboid.cli.links.link_check import open_existing_registry
 from weboid.cli.support.commands import cli_command, option
@@ -31,7 +32,7 @@ def passes_command(
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the latest passes, and whether all links are checked in time.
+    """Show the latest passes, links by state, and whether all links are checked in time.
 
     A pass over all URLs should not take longer than [links] pass_days. This counts all URLs, which
     takes a while when there are many millions.
@@ -45,6 +46,7 @@ def passes_command(
             seen = run_forecast(rows, settings.links, now=now)
             late = longest_due(rows, day=day_of(now))
             awaiting = due_urls.count_awaiting(rows)
+            states = states_json(states_by_day(rows, since=day_of(now) - STATE_DAYS))
         lacking = 0 if settings.links.archives else count_without_copy(store, layout, settings)
     document = {
         "passes": [
@@ -60,6 +62,7 @@ def passes_command(
         "outlook": None
         if seen is None
         else {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence},
+        "states": states,
         "longest_due_days": late,
         "awaiting_opinion": awaiting,
         "unasked": lacking,
@@ -68,6 +71,10 @@ def passes_command(
         return
     for line in _lines(passes, int(now.timestamp())):
         click.echo(line)
+    if states:
+        first, last = states[0], states[-1]
+        parts = [f"{name} {first['links'].get(name, 0):,} → {links:,}" for name, links in last["links"].items()]
+        click.echo(f"Links by state, {first['day']} → {last['day']}: {', '.join(parts)}.")
     if seen is not None:
         click.echo(seen.sentence if seen.fits else f"Warning: {seen.sentence}")
     elif passes:

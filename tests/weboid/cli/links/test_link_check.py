@@ -223,6 +223,9 @@ def test_passes_are_shown(store: RegistryStore, farm: Farm, tmp_path: Path, prof
     assert plain.stdout.splitlines()[0].split() == ["began", "part", "due", "done", "a", "second", "took"]
     assert [(each["due"], each["done"]) for each in facts["passes"]] == [(12, 12)]
     assert facts["passes"][0]["ended"] is not None
+    assert [each["links"] for each in facts["states"]] == [{"alive": 12}]
+    assert f"Links by state, {facts['states'][0]['day']}" in plain.stdout
+    assert "alive 12 → 12" in plain.stdout
 
 
 def test_urls_that_wait_too_long_are_told(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
