@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from core.config.database_urls import IndexAddress, RedisAddress, RedisUse, parse_index_url, parse_redis_url
 from core.config.settings import IndexSettings, ProxySettings
 from core.errors import CollectionVersionError, ConfigError
 from core.layout import Layout, is_frozen, read_only_uri
@@ -22,6 +21,9 @@ from core.page_manifest import VisitOutcome
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
 from warc.index.database import SCHEMA_VERSION
 from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, ROW_TYPES, CaptureIndex, columns
+
+if TYPE_CHECKING:
+    from core.config.database_urls import IndexAddress, RedisAddress
 
 BUSY_TIMEOUT_MS = 60_000
 
@@ -186,13 +188,14 @@ class SqlitePayloadIndex(PayloadIndex):
 def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
     """Open the configured index; raises ConfigError, CollectionVersionError or IndexUnavailableError."""
     if settings.url:
+        from core.config.database_urls import parse_index_url
         from warc.index.postgres import PostgresCaptureIndex  # a sixth of a run's start
 
         return PostgresCaptureIndex(parse_index_url(settings.url))
     return SqliteCaptureIndex(layout.captures_db)
 
 
-def check_index(address: IndexAddress) -> None:
+def check_index(address: "IndexAddress") -> None:
     """Check that the index at the address answers, or raise IndexUnavailableError."""
     from net.postgres_client import PostgresConnection
 
@@ -204,12 +207,13 @@ def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
     """Open several machines' dedup index, or None; ConfigError: another address, DedupUnavailableError."""
     if not settings.dedup_url:
         return None
+    from core.config.database_urls import RedisUse, parse_redis_url
     from warc.dedup.redis_payloads import RedisPayloadIndex  # loads the Redis client
 
     return RedisPayloadIndex(parse_redis_url(settings.dedup_url, RedisUse.DEDUP), layout.owners)
 
 
-def check_shared(address: RedisAddress) -> None:
+def check_shared(address: "RedisAddress") -> None:
     """Check that the dedup index at the address answers, or raise DedupUnavailableError."""
     from warc.dedup.redis_payloads import dedup_server
 
