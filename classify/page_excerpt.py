@@ -15,10 +15,9 @@ import string
 from dataclasses import dataclass
 from hashlib import blake2b
 from html import unescape
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from classify.evidence import entries, expression
-from classify.redirect_target import is_root
 
 LOOKED_AT = 65_536  # bytes of a page
 SIMHASH_BITS = 64
@@ -42,6 +41,12 @@ _STANDS_IN = re.compile(expression("excerpt", "stands_in"), re.IGNORECASE)
 _PARKERS = entries("excerpt", "parkers")
 _FOR_SALE = re.compile(expression("excerpt", "for_sale"))
 _VENDED = re.compile(expression("excerpt", "vended"))
+_ROOTS = re.compile(
+    r"/*(?:[a-z]{2}(?:[-_][a-z]{2,4})?/?)?"  # a language
+    r"(?:(?:index|home|default|main|startseite|welcome)(?:\.[a-z]{2,5})?/?)?",
+    re.IGNORECASE,
+)
+_TRACKING = frozenset(("lang", "language", "hl", "locale", "utm_source", "utm_medium", "ref", "from"))
 _PARKED_TEXT = 20_000  # characters of a parked page's text at most; an article about parking has more
 
 
@@ -235,3 +240,12 @@ def _visible(source: str) -> str:
 
 def _spoken(markup: str) -> str:
     return _SPACE.sub(" ", unescape(_TAG.sub(" ", markup))).strip()
+
+
+def is_root(url: str) -> bool:
+    """Return True for a site's root page, in any language."""
+    parts = urlsplit(url)
+    if url.partition("#!")[2]:
+        return False
+    names = {name for name, _ in parse_qsl(parts.query[:2048], keep_blank_values=True)}
+    return _ROOTS.fullmatch(parts.path) is not None and names <= _TRACKING

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
 from classify.evidence import entries, expression
 from classify.missing_page import PARKERS
+from classify.page_excerpt import is_root
 from core.errors import BadUrlError
 from core.hosts import registrable
 from core.urls import fetch_key, host_of
@@ -35,11 +36,6 @@ class BadLocationError(Exception):
     """Location that cannot be followed; `args[0]` gives the reason, a constant first."""
 
 
-_ROOTS = re.compile(
-    r"/*(?:[a-z]{2}(?:[-_][a-z]{2,4})?/?)?"  # a language
-    r"(?:(?:index|home|default|main|startseite|welcome)(?:\.[a-z]{2,5})?/?)?",
-    re.IGNORECASE,
-)
 _ERROR_SEGMENT = re.compile(expression("redirect", "error_segment"), re.IGNORECASE)
 _LOGIN_SEGMENT = re.compile(expression("redirect", "login_segment"), re.IGNORECASE)
 _CONSENT_SEGMENT = re.compile(expression("redirect", "consent_segment"), re.IGNORECASE)
@@ -129,18 +125,6 @@ class _RedirectPlace:
 
 
 _ERROR_VALUES = frozenset(("404", "410", "notfound"))
-
-
-def is_root(url: str) -> bool:
-    """Return True for a site's root page, in any language."""
-    parts = urlsplit(url)
-    if url.partition("#!")[2]:
-        return False
-    names = {name for name, _ in parse_qsl(parts.query[:2048], keep_blank_values=True)}
-    return _ROOTS.fullmatch(parts.path) is not None and names <= _TRACKING
-
-
-_TRACKING = frozenset(("lang", "language", "hl", "locale", "utm_source", "utm_medium", "ref", "from"))
 
 
 def _bare(url: str) -> str:

@@ -264,7 +264,7 @@ class PageTask:
                 raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
 
         login, key = None if context.logins is None else context.logins.of(item.url), None
-        own = await self._own_connections(settings.visit.connections)
+        own, is_auto = await self._own_connections(settings.visit.connections), settings.visit.connections == "auto"
         if own:
             plain = None  # a fetch without a browser would be refused
         # The proxy can tell requests of one visit from another's by its own connections only.
@@ -285,9 +285,7 @@ class PageTask:
             context=key,
             browser_hosts=own,
             # A link that is confirmed as dead by one attempt must not owe it to the recorder's connections.
-            browser_follows=(only_attempt or settings.frontier.attempts == 1)
-            and not own
-            and settings.visit.connections == "auto",
+            browser_follows=is_auto and not own and (only_attempt or settings.frontier.attempts == 1),
         )
 
         visit = partial(
@@ -303,7 +301,7 @@ class PageTask:
         if helped:
             captured = await visit(replace(request, plain=None, browser_hosts=("*",), browser_follows=False))
         page = captured.page
-        refusing = host_refusing_recorder(page) if settings.visit.connections == "auto" else ""
+        refusing = host_refusing_recorder(page) if is_auto else ""
         own, refusing = (*own, helped) if refusing else own, refusing or helped
         if refusing and (plain is None or helped) and (refusing in own or refusing not in context.ways):
             way, kept = ("recorder", UNHELPED_FOR) if refusing in own else ("browser", HELPED_FOR)
@@ -314,8 +312,7 @@ class PageTask:
             context.ways[refusing] = way
         if captured.again:
             await self._carry_out(captured)
-            is_withheld = page.page_class in WITHHELD
-            reason = str(page.page_class) if is_withheld else f"status {page.status}"
+            reason = str(page.page_class) if page.page_class in WITHHELD else f"status {page.status}"
             await self._retry(page.reason or reason, page)
         elif page.outcome is VisitOutcome.FAILED:
             await self._fail(page.reason, page=page, delay=self._follow_up.delay)
@@ -325,8 +322,7 @@ class PageTask:
             # A stored refusal, such as an archived 503, has blocked the host for longer than any
             # delay; as an answer it would reset the failures that set the next block's length.
             refused = any(each.host == item.host for each in self._follow_up.back_offs)
-            delay = NO_REST if refused else self._follow_up.delay
-            await self._complete(page.outcome, page, delay=delay)
+            await self._complete(page.outcome, page, delay=NO_REST if refused else self._follow_up.delay)
 
     async def _carry_out(self, captured: CaptureResult) -> None:
         """Collect the rules' follow-up, and apply all of it but the item's own end."""

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from classify.page_excerpt import hamming_distance, invent_sibling, parse_page_excerpt, simhash
-from classify.redirect_target import is_root
+from classify.page_excerpt import hamming_distance, invent_sibling, is_root, parse_page_excerpt, simhash
 from links.check_result import CheckVerdict
 from tests.support.behaviour_servers import (
     PAGE,
