@@ -8,7 +8,6 @@ from pydantic import Field
 
 from core.errors import ConfigError, InputError, TransientError
 from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, edits_by_id, last_edits, newest_edits
-from links.registry.lookups import pages_by_title
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
@@ -16,6 +15,7 @@ from weboid.app.link_facts import moment_text
 from weboid.app.wiki.bot_run import BotRun, change_bot, edit_facts, outcome_facts, switch_parts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
+from weboid.console.link_operations import WikiFields, WikiPageFields, known_page
 from weboid.console.operations import (
     ListFields,
     NoFields,
@@ -40,31 +40,9 @@ StateName = Literal[
 ]
 
 
-class WikiFields(OperationFields):
-    """A wiki of the registry."""
-
-    wiki: str = Field(max_length=200, description="As dewiki@WMF.")
-
-
-class WikiPageFields(WikiFields):
-    """Page of a wiki."""
-
-    title: str = Field(min_length=1, max_length=1_000)
-
-
 def _wiki(context: OperationContext, name: str) -> Wiki:
     with context.registry.reading() as rows:
         return known_wiki(rows, parse_wiki(name))
-
-
-def _page(context: OperationContext, fields: WikiPageFields) -> tuple[Wiki, int]:
-    """Return the wiki, and the page's number there. Raises UnknownThingError."""
-    wiki = _wiki(context, fields.wiki)
-    with context.registry.reading() as rows:
-        page = pages_by_title(rows, wiki.id, [fields.title]).get(fields.title)
-    if page is None:
-        raise UnknownThingError(f"The registry does not know a page {fields.title[:200]!r} of {wiki.name}.")
-    return wiki, page.page_id
 
 
 # ------------------------------------------------------------------------------------------------------------ switches
@@ -182,7 +160,7 @@ def preview_repair(context: OperationContext, query: WikiPageFields) -> dict[str
 
     `digest` names this very change: an approval carries it.
     """
-    wiki, _ = _page(context, query)
+    wiki, _ = known_page(context, query)
     is_off = settings_of_wiki(wiki).bot.is_off_for(title=query.title)
     return _run(context, wiki, BotOptions((query.title,), is_dry=True)) or {
         "page": query.title,
@@ -223,7 +201,7 @@ class ApprovalFields(WikiPageFields):
 @operation("/bot/repairs", ConsoleRole.CURATOR)
 def approve_repair(context: OperationContext, fields: ApprovalFields) -> dict[str, Any]:
     """Make the edit that the preview showed, also where the bot is off; 409 when it would be another one by now."""
-    wiki, _ = _page(context, fields)
+    wiki, _ = known_page(context, fields)
     done = _run(context, wiki, BotOptions((fields.title,), limit=1, approved=fields.digest))
     if done.get("did") == PageEditStatus.EDITED.name.lower():
         return {**done, "message": f"{fields.title} was edited."}
@@ -236,10 +214,10 @@ def approve_repair(context: OperationContext, fields: ApprovalFields) -> dict[st
 @operation("/bot/skips", ConsoleRole.CURATOR)
 def skip_repair(context: OperationContext, fields: WikiPageFields) -> dict[str, Any]:
     """Leave a page alone until its text or what is known of its links changes."""
-    wiki, page_id = _page(context, fields)
+    wiki, page = known_page(context, fields)
     stores = context.stores
     run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, BotOptions())
-    asyncio.run(asyncio.wait_for(run.skip(page_id), RUN_S))
+    asyncio.run(asyncio.wait_for(run.skip(page.page_id), RUN_S))
     return {"page": fields.title, "message": f"{fields.title} is left as it is until it changes."}
 
 

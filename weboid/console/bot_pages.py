@@ -15,14 +15,8 @@ from playback.web.i18n import noop, translate
 from playback.web.text_diff import compare_texts
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import AccountStore
-from weboid.console.bot_operations import (
-    RepairsQuery,
-    WikiFields,
-    WikiPageFields,
-    list_pages_to_repair,
-    preview_repair,
-    read_bot,
-)
+from weboid.console.bot_operations import RepairsQuery, list_pages_to_repair, preview_repair, read_bot
+from weboid.console.link_operations import WikiFields, WikiPageFields
 from weboid.console.link_pages import EDIT_STATES, edit_lines, reading_registry
 from weboid.console.operations import OperationContext
 from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path

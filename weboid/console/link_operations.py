@@ -32,8 +32,9 @@ from links.feedback.reporter_limits import ActLimit, LimitedAct, open_reporter_d
 from links.feedback.reports import add_report, list_reports, withdraw_reports
 from links.registry.link_search import LinkQuery, search_links
 from links.registry.lookups import EVERY_STATE, list_urls, page_facts, pages_by_title, url_facts, uses_anywhere
+from links.registry.pages import WikiPageRow
 from links.registry.urls import find_observed, latest_observations, urls_by_id
-from links.registry.wikis import all_wikis, known_wiki, parse_wiki
+from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_pattern import parse_link_pattern
 from links.states import LinkState
 from weboid.app.link_facts import (
@@ -139,21 +140,33 @@ def read_link_states(context: OperationContext, query: StatesQuery) -> dict[str,
         return {"days": states_json(states_by_day(rows, since=since))}
 
 
-class WikiPageFields(OperationFields):
+class WikiFields(OperationFields):
+    """A wiki of the registry."""
+
+    wiki: str = Field(max_length=200, description="As dewiki@WMF.")
+
+
+class WikiPageFields(WikiFields):
     """Page of a wiki."""
 
-    wiki: str = Field(max_length=200)
     title: str = Field(min_length=1, max_length=1_000)
+
+
+def known_page(context: OperationContext, fields: WikiPageFields) -> tuple[Wiki, WikiPageRow]:
+    """Return the wiki and its page. Raises InputError, or UnknownThingError for the page."""
+    with context.registry.reading() as rows:
+        wiki = known_wiki(rows, parse_wiki(fields.wiki))
+        page = pages_by_title(rows, wiki.id, [fields.title]).get(fields.title)
+    if page is None:
+        raise UnknownThingError(f"The registry does not know a page {fields.title[:200]!r} of {wiki.name}.")
+    return wiki, page
 
 
 @resource("/links/page")
 def read_page_links(context: OperationContext, query: WikiPageFields) -> dict[str, Any]:
     """Return the links of a wiki's page with their states."""
+    wiki, page = known_page(context, query)
     with context.registry.reading() as rows:
-        wiki = known_wiki(rows, parse_wiki(query.wiki))
-        page = pages_by_title(rows, wiki.id, [query.title]).get(query.title)
-        if page is None:
-            raise UnknownThingError(f"The registry does not know a page {query.title[:200]!r} of {wiki.name}.")
         facts = page_facts(rows, wiki.id, [page.page_id], day=day_of(context.now))[page.page_id]
     links = [{**url_json(each.facts.row), "since": day_text(each.first_day)} for each in facts.links]
     return {"wiki": str(wiki.name), "page_id": page.page_id, "title": page.title, "links": links}
