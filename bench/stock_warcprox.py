@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import threading
 import time
+from pathlib import Path
 
 import warcprox
 from warcprox.main import main as warcprox_main
@@ -38,8 +39,8 @@ def main() -> None:
         made: set[str] = set()
         while not {"dedup", "buckets_of_stats"} <= made:
             time.sleep(0.02)
-            for name in ("warcprox.sqlite", "statistics.sqlite"):
-                with contextlib.closing(sqlite3.connect(name)) as database:
+            for path in Path(folder).glob("*.sqlite"):
+                with contextlib.closing(sqlite3.connect(path)) as database:
                     made |= {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
         os.write(answer, line)
 
