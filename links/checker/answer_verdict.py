@@ -38,8 +38,8 @@ class StatusReading:
 # A document of less bytes than this may be a placeholder; a PDF of one line of text has about 900.
 _DOCUMENT_BYTES = 4096
 # Error texts that no browser renders, and pages of failing servers, are smaller than this: the error pages of servers,
-# proxies and frameworks have up to a few KB, those of sites' own design mostly less than 100 KB. Past it somebody sends
-# a page with the wrong status, or with a very large design; the browser tells them apart.
+# proxies and frameworks have up to a few KB, those of sites' own design mostly less than 100 KB. What is larger
+# is a page with the wrong status, or an error page with a very large design; the browser tells them apart.
 _ERROR_PAGE_BYTES = 128 * 1024
 _ERROR_TEXT_BYTES = 64 * 1024
 _DENIALS = range(400, 500)

@@ -42,7 +42,7 @@ class FirefoxWindow:
         await self.send("browsingContext.navigate", context=self.context, url=address, wait="complete")
 
     async def value(self, expression: str) -> Any:
-        """What JavaScript says in the page, a text, number, boolean or nothing."""
+        """Return the value of a JavaScript expression in the page: a text, number, boolean or None."""
         answer = await self.send(
             "script.evaluate", expression=expression, target={"context": self.context}, awaitPromise=True
         )

@@ -193,7 +193,7 @@ class AccountStore:
         """Return the secret of a new session. Raises SignInError.
 
         Failures of a name from an address, or of an address with any names, make the next attempt from there wait,
-        each time longer. Other addresses do not wait: nobody is locked out by somebody else's failures.
+        each time longer. Other addresses do not wait, so failures from one lock no account out elsewhere.
         """
         from argon2.exceptions import Argon2Error, InvalidHashError
 
@@ -371,9 +371,8 @@ class AccountStore:
         Raises InputError if the key was used for another request.
         """
         digests = (_digest(key), _digest(f"{key} {request}"))  # a request may have a password, which is easily guessed
-        with self._answering[
-            digests[0][0]
-        ]:  # a repetition that comes while the first is carried out waits for its answer
+        # A repetition that comes while the first is carried out waits for its answer.
+        with self._answering[digests[0][0]]:
             with self._rows() as rows:
                 rows.execute("DELETE FROM answers WHERE moment < ?", (self._now - int(KEY_AGE.total_seconds()),))
                 row = rows.execute("SELECT * FROM answers WHERE digest = ?", digests[:1]).fetchone()

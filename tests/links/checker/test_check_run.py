@@ -52,7 +52,7 @@ async def test_a_pass_looks_at_everything_that_is_due(store: RegistryStore, farm
 
 
 async def test_links_are_counted_by_state_once_a_day(store: RegistryStore, farm: Farm) -> None:
-    """When a pass ends: a second pass of the day leaves the counts, the next day's has its own."""
+    """Counted when a run ends: a second run of the day leaves the counts, the next day's has its own."""
     days = Days()
     farm.hosts["b.example"] = gone
     watch(store, ["http://a.example/1", "http://b.example/1"], day=days.day)

@@ -35,7 +35,7 @@ URL = "https://cited.example/page"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
-class Saving:
+class SaveFront:
     """A front whose readers may save two pages a day each, and five together, beside a frontier."""
 
     def __init__(self, builder: CollectionBuilder) -> None:
@@ -78,14 +78,14 @@ class Saving:
 
 
 @pytest.fixture
-def saving(collection: CollectionBuilder) -> Iterator[Saving]:
+def saving(collection: CollectionBuilder) -> Iterator[SaveFront]:
     """A front of one test."""
-    it = Saving(collection)
+    it = SaveFront(collection)
     with contextlib.closing(it.status):
         yield it
 
 
-def test_a_saved_page_is_followed_to_its_copy(saving: Saving) -> None:
+def test_a_saved_page_is_followed_to_its_copy(saving: SaveFront) -> None:
     """Queued before all others; the page reloads itself until the copy is there, and then leads to it."""
     with saving.frontier as frontier:
         frontier.add([NewItem("https://other.example/", Lane.HIGH)], now=NOW)
@@ -104,7 +104,7 @@ def test_a_saved_page_is_followed_to_its_copy(saving: Saving) -> None:
     assert done.headers["location"] == f"/page/{timestamp14(NOW + timedelta(seconds=1))}/{URL}"
 
 
-def test_a_page_saved_a_moment_ago_is_not_visited_again(saving: Saving) -> None:
+def test_a_page_saved_a_moment_ago_is_not_visited_again(saving: SaveFront) -> None:
     """Its copy is shown instead; after an hour it is queued once more. Neither costs twice."""
     saving.save()
     with saving.frontier as frontier:
@@ -119,7 +119,7 @@ def test_a_page_saved_a_moment_ago_is_not_visited_again(saving: Saving) -> None:
     assert "refresh" in saving.send("GET", saving.save().headers["location"]).headers
 
 
-def test_a_visit_that_failed_or_shows_nothing_says_so(saving: Saving) -> None:
+def test_a_visit_that_failed_or_shows_nothing_says_so(saving: SaveFront) -> None:
     """The reader gets the reason and the form, not an endless wait."""
     places = [saving.save(url).headers["location"] for url in (URL, "https://empty.example/")]
     with saving.frontier as frontier:
@@ -156,7 +156,7 @@ def test_a_visit_that_failed_or_shows_nothing_says_so(saving: Saving) -> None:
         ('"><script>alert(1)</script>', "&#34;&gt;&lt;script&gt;"),
     ],
 )
-def test_an_address_that_is_not_of_the_web_is_refused(url: str, text: str, saving: Saving) -> None:
+def test_an_address_that_is_not_of_the_web_is_refused(url: str, text: str, saving: SaveFront) -> None:
     """With the reason; nothing is queued, and it costs nothing."""
     egress = replace(Settings().egress, block=("blocked.example",))
     saving.status.settings = replace(saving.status.settings, egress=egress)
@@ -167,19 +167,19 @@ def test_an_address_that_is_not_of_the_web_is_refused(url: str, text: str, savin
     assert saving.queued() == []
 
 
-def test_networks_that_the_operator_allows_may_be_saved(saving: Saving) -> None:
+def test_networks_that_the_operator_allows_may_be_saved(saving: SaveFront) -> None:
     """`[egress] allow` holds for readers as for the crawl, so that an intranet's archive works."""
     egress = replace(Settings().egress, allow=("10.0.0.0/8",), resolve={"wiki.internal": "10.0.0.2"})
     saving.status.settings = replace(saving.status.settings, egress=egress)
     assert [saving.save(url).status_code for url in ("http://10.0.0.1/", "http://wiki.internal/")] == [303, 303]
 
 
-def test_quotas_end_at_an_address_and_at_all_readers(saving: Saving) -> None:
+def test_quotas_end_at_an_address_and_at_all_readers(saving: SaveFront) -> None:
     """429 with the time to wait: two pages an address and five in all; a day later there is room again."""
     codes = [saving.save(f"{URL}/{n}", f"198.51.{n // 2}.1").status_code for n in range(5)]
     assert codes == [303] * 5
     everybody = saving.save(f"{URL}/x", "203.0.113.1")
-    own = Saving(saving.builder)
+    own = SaveFront(saving.builder)
     with contextlib.closing(own.status):
         assert [own.save(f"{URL}/own{n}").status_code for n in range(3)] == [303, 303, 429]
     assert everybody.status_code == 429
@@ -197,7 +197,7 @@ def test_quotas_end_at_an_address_and_at_all_readers(saving: Saving) -> None:
         {"Origin": "null"},
     ],
 )
-def test_a_form_of_another_site_saves_nothing(headers: dict[str, str], saving: Saving) -> None:
+def test_a_form_of_another_site_saves_nothing(headers: dict[str, str], saving: SaveFront) -> None:
     """Whatever it sends; nor does a link, an image or another type of body."""
     refused = saving.save(**headers)
     saving.send("GET", f"/save?url={quote(URL)}")
@@ -210,7 +210,7 @@ def test_a_form_of_another_site_saves_nothing(headers: dict[str, str], saving: S
 
 
 @pytest.mark.parametrize("effect", TakedownEffect)
-def test_what_is_taken_down_is_not_saved(effect: TakedownEffect, saving: Saving) -> None:
+def test_what_is_taken_down_is_not_saved(effect: TakedownEffect, saving: SaveFront) -> None:
     """The answer is that for any excluded address; the form shows no captures of it."""
     saving.builder.page(URL, "<p>x</p>", title="Secret")
     with contextlib.closing(open_decisions(saving.builder.layout)) as decisions:
@@ -222,7 +222,7 @@ def test_what_is_taken_down_is_not_saved(effect: TakedownEffect, saving: Saving)
     assert saving.queued() == []
 
 
-def test_the_form_is_offered_where_there_is_no_copy(saving: Saving) -> None:
+def test_the_form_is_offered_where_there_is_no_copy(saving: SaveFront) -> None:
     """The page of a missing copy, the navigation and addresses as at other archives lead to it, filled in."""
     never = saving.send("GET", f"/page/{URL}?a=b&c=d")
     assert never.status_code == 404

@@ -253,7 +253,7 @@ REPLAYED = f"/c/{MOMENT}mp_/{FOREIGN}"
 
 
 def _answers(served: Served) -> dict[str, str]:
-    """What each address of the front and of replay answers."""
+    """Return the answers of the front and of replay by address."""
     asked = [
         "/", "/?q=foreign.example", "/?q=aunts&in=text", f"/url/{FOREIGN}", "/api/pages", f"/api/pages?url={FOREIGN}",
         "/api/pages?q=aunts&in=text", "/feed.atom", "/feed.atom?host=foreign.example", f"/timemap/link/{FOREIGN}",

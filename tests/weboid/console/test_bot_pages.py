@@ -7,7 +7,7 @@ from tests.support.registry_shelf import DEAD, WIKI
 
 
 def test_the_bots_edits_are_shown_as_differences(console: Console) -> None:
-    """What was reverted, by whom, and what failed."""
+    """The page lists reverted edits with their reverters, and failed ones."""
     text = console.get("/bot").text
     reverted = console.get("/bot", state="REVERTED").text
 

@@ -75,7 +75,7 @@ def test_seeds_of_the_configuration_are_crawled(client: httpx.Client, console: C
 
 
 def test_a_list_is_queued_without_its_faulty_lines(client: httpx.Client, console: Console) -> None:
-    """What was known is not queued again, unless it is wanted."""
+    """Known URLs are queued again only with `again`."""
     lines = "https://list.example/a\nhttps://list.example/b\nno url\n"
     first = client.post("/lists", json={"urls": lines, "lane": "high"}).json()
     again = client.post("/lists", json={"urls": ["https://list.example/a"]}).json()
