@@ -102,7 +102,7 @@ def link_document(
         ],
         "looks": [
             {
-                "moment": warc_date(datetime.fromtimestamp(look.moment, UTC)),
+                "moment": moment_text(look.moment),
                 "how": look.how.name.lower(),
                 "verdict": look.verdict,
                 "code": look.code,

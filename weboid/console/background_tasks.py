@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from typing import Any
 from core.clock import Clock
 from core.errors import OverloadedError
 from core.layout import Layout
-from core.timestamps import warc_date
 from crawler.status.collection_status import is_in_use
+from weboid.app.link_facts import moment_text
 
 KEPT = timedelta(days=7)  # after its end
 QUEUED_LIMIT = 20
@@ -158,10 +158,7 @@ class BackgroundTasks:
             with suppress(FileNotFoundError):  # a file of the command's own, which it has removed or renamed
                 if each.is_file():
                     files.append({"name": each.name, "bytes": each.stat().st_size})
-        moments = {
-            name: None if row[name] is None else warc_date(datetime.fromtimestamp(row[name], UTC))
-            for name in ("added", "began", "ended")
-        }
+        moments = {name: moment_text(row[name]) for name in ("added", "began", "ended")}
         return {
             **{name: row[name] for name in names},
             **moments,

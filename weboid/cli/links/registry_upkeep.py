@@ -7,14 +7,14 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from core.clock import SystemClock
 from core.layout import Layout
-from core.timestamps import format_duration, warc_date
+from core.timestamps import format_duration
 from crawler.profiles import load_profile
 from links.check_history import day_of
 from links.checker import due_urls
 from links.checker.check_schedule import STATE_DAYS, CheckRunRow, latest_runs, longest_due, run_forecast, states_by_day
 from links.registry.retention import purge, to_purge
 from weboid.app.copy_sources import count_without_copy, no_archives_notice
-from weboid.app.link_facts import states_json
+from weboid.app.link_facts import moment_text, states_json
 from weboid.app.text_table import table, width
 from weboid.cli.links.link_check import open_existing_registry
 from weboid.cli.support.commands import cli_command, option
@@ -52,8 +52,8 @@ def passes_command(
         "passes": [
             {
                 "part": row.part,
-                "started": warc_date(datetime.fromtimestamp(row.started, UTC)),
-                "ended": None if row.ended is None else warc_date(datetime.fromtimestamp(row.ended, UTC)),
+                "started": moment_text(row.started),
+                "ended": moment_text(row.ended),
                 "due": row.due,
                 "done": row.done,
             }
