@@ -44,7 +44,12 @@ class Tab:
         await self._attended(self._session)
 
     async def open(self, address: str) -> None:
-        """Go to an address and wait until it and its frames have loaded."""
+        """Go to an address and wait until it and its frames have loaded.
+
+        Frames of the document that is left may live on in the browser: they are no longer of this tab.
+        """
+        for key in [key for key in self._contexts if key[0] != self._session]:
+            del self._contexts[key]
         await self._connection.send("Page.navigate", {"url": address}, self._session)
         await self.until("document.readyState === 'complete'")
 
@@ -141,6 +146,9 @@ class Tab:
             self._contexts.pop((session, told["executionContextId"]), None)
         elif name == "Runtime.executionContextsCleared":
             for key in [key for key in self._contexts if key[0] == session]:
+                del self._contexts[key]
+        elif name == "Target.detachedFromTarget":
+            for key in [key for key in self._contexts if key[0] == told["sessionId"]]:
                 del self._contexts[key]
         elif name == "Target.attachedToTarget":
             self.targets.append(f"{told['targetInfo']['type']} {told['targetInfo']['url']}")

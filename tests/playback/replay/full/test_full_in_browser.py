@@ -261,10 +261,10 @@ async def test_a_capture_reads_nothing_of_another_nor_of_the_front(
         await tab.until("window.seen", within=TS)
         await tab.ask(f"window.open('{full.view(f'{site}/', at=later)}') && 1")
         await tab.open(full.view(f"{site}/", at=later))
-        where = PAGE
+        where = f"{timestamp14(later)}{PAGE}"
         if raw:
+            await tab.ask("location.replace(location.href.replace('mp_/','id_/'))", within=where)
             where = "id_/"
-            await tab.ask("location.replace(location.href.replace('mp_/','id_/'))", within=PAGE)
         found = await tab.until("window.found", within=where)
 
     # To wombat the page's own window is its parent, and the front a site that was not captured.

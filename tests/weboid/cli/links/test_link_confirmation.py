@@ -96,6 +96,7 @@ class Confirmed:
 
     weboid: Weboid
     site: LinkedSite
+    first: Ran  # the archiving of the pages as they were cited
     mirrored: dict[str, Ran]  # `links mirror --dry-run` after the first visits, by setting
     listed: Ran
     ran: Ran
@@ -110,7 +111,7 @@ def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     cited = {url.removeprefix("http://"): html("Cape", ARTICLE) for url in (FINE, SOLD, OTHER_TEXT)}
     with LinkedSite({**cited, "gone.example.net/b": page(), "uncited.example.net/a": page()}) as site:
         weboid = weboid_for(site, web, folder)
-        weboid.archive(FINE, SOLD, OTHER_TEXT, GONE_AT_FIRST, UNCITED)
+        first = weboid.archive(FINE, SOLD, OTHER_TEXT, GONE_AT_FIRST, UNCITED)
         with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
             ensure_urls(rows, [FINE, GONE_AT_FIRST], day=TODAY - 60)
         mirrored = {}
@@ -130,7 +131,7 @@ def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         ran = weboid.run("links", "confirm", "--json", "--profile", str(weboid.profile))
         again = weboid.call("links", "confirm", "--dry-run")
         assert ran.code == 0, ran
-        yield Confirmed(weboid, site, mirrored, listed, ran, again, states(weboid.collection))
+        yield Confirmed(weboid, site, first, mirrored, listed, ran, again, states(weboid.collection))
 
 
 def test_the_browser_decides_what_becomes_of_a_link(confirmed: Confirmed) -> None:
@@ -143,7 +144,7 @@ def test_the_browser_decides_what_becomes_of_a_link(confirmed: Confirmed) -> Non
         LinkState.USURPED,
         LinkState.DEVIATED,
         LinkState.DEAD,
-    ]
+    ], (confirmed.ran, confirmed.first)
     assert verdicts[GONE] == "gone"
     assert confirmed.again.out == ""
 
