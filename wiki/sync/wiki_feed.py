@@ -200,7 +200,8 @@ async def _take(desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], 
         # The wiki has forgotten changes: all of its pages must be read.
         name, last = desk.wiki.name, SweepCursor.parse(desk.cursor(SWEEP))
         log.warning("%s: the wiki has forgotten changes since we asked last; sweeping", name)
-        cursors[SWEEP] = sweep.begin_sweep(last, now=now, day=day_of(now)).text()
+        # A page read earlier today may have left since: `untouched` counts by days, so today's are read again.
+        cursors[SWEEP] = sweep.begin_sweep(last, now=now, day=day_of(now) + 1).text()
     outcome, again = ImportResult(), set[int]()
     read = PageBatch()
     for some_titles in split_batches(sorted(looks.titles)):

@@ -284,6 +284,17 @@ def test_what_was_forgotten_by_the_wiki_is_found_by_a_sweep(fed: Modelled) -> No
     assert (fed.links(first), fed.links(second)) == (["https://b.net/"], ["https://c.net/"])
 
 
+def test_a_page_that_left_unseen_on_the_day_it_was_read_is_found_by_the_sweep(fed: Modelled) -> None:
+    """Once changes are lost no page counts as read because it was read earlier that day."""
+    fed.model.edit("A", "https://a.net/")
+    fed.work()
+    fed.model.move("A", "User:A", redirect=False)
+    fed.model.forget()
+    fed.work()
+
+    assert fed.known() == ["User:A"]  # released; its row is kept for months
+
+
 def test_a_sweep_goes_on_where_it_was_stopped(fed: Modelled) -> None:
     """Its cursor is kept: a list that was gone through is not gone through again."""
     fed.model.at_once = 2
