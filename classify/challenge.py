@@ -159,7 +159,8 @@ def detect_guard(head: LenientHead, body: bytes) -> str:
     if head.status not in _STATUSES:
         return ""
     for name, header, pattern, _, statuses in _HEADERS:
-        if head.status in statuses and re2.fullmatch(pattern, head.first(header).lower()):
+        value = head.first(header) if head.status in statuses else ""
+        if value and re2.fullmatch(pattern, value.lower()):  # seldom there; RE2 looks its cache up at each call
             return name
     small, body = len(body) < _SMALL, body[:LOOKED_AT].lower()
     if head.status in (200, 202):

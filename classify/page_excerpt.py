@@ -158,9 +158,13 @@ def simhash(page: PageExcerpt) -> int:
                 break
         else:
             digits.append(carry)
-    half = len(shingles) / 2
-    counts = (sum((digit >> bit & 1) << at for at, digit in enumerate(digits)) for bit in range(SIMHASH_BITS))
-    return sum(1 << bit for bit, count in enumerate(counts) if count > half)
+    # Those above half of the shingles, compared with it from the highest digit down.
+    half, above, equal = len(shingles) // 2, 0, (1 << SIMHASH_BITS) - 1
+    for at in reversed(range(max(len(digits), half.bit_length()))):
+        digit = digits[at] if at < len(digits) else 0
+        above |= 0 if half >> at & 1 else equal & digit
+        equal &= digit if half >> at & 1 else ~digit
+    return above
 
 
 def hamming_distance(one: int, other: int) -> int:

@@ -144,6 +144,8 @@ class EgressPolicy:
 
 def literal_address(host: str) -> Address | None:
     """Return the address that the host is, IPv6 also in brackets; None for a name."""
+    if ":" not in host and not host[-1:].isdigit():  # most are names, and an exception costs more
+        return None
     try:
         return ipaddress.ip_address(host.strip("[]"))
     except ValueError:

@@ -6,7 +6,7 @@ Lists are padded to lengths in powers of two. `rows` calls the driver itself, so
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from sqlalchemy import BindParameter, ColumnElement, Connection, Dialect, Executable, Table, bindparam
@@ -97,8 +97,7 @@ class SqlStatement:
 
     def each(self, reader: Reader, name: str, values: Iterable[Any], **others: Any) -> Iterator[Any]:
         """Yield the rows for a list of any length, in batches; `name` is the list's."""
-        for batch in batches(values):
-            yield from self.rows(reader, {name: batch, **others})
+        return chain.from_iterable(self.rows(reader, {name: batch, **others}) for batch in batches(values))
 
     def run_each(self, connection: Connection, name: str, values: Iterable[Any], **others: Any) -> int:
         """Run it for a list of any length, in batches; return the number of changed rows."""

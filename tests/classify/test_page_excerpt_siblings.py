@@ -1,6 +1,7 @@
 """Soft 404s by an invented path beside the one that is cited."""
 
 import random
+from hashlib import blake2b
 
 import pytest
 from hypothesis import given, settings
@@ -134,6 +135,16 @@ def test_one_more_word_hardly_moves_the_hash(words: list[str]) -> None:
     one = simhash(parse_page_excerpt(" ".join(words).encode()))
     other = simhash(parse_page_excerpt(" ".join([*words[:100], "lighthouse", *words[100:]]).encode()))
     assert hamming_distance(one, other) <= 20
+
+
+@given(st.lists(st.sampled_from(["stone", "bridge", "river", "mill"]), min_size=1, max_size=40))
+def test_a_bit_of_the_hash_is_that_of_most_shingles(words: list[str]) -> None:
+    """Each bit is set when more than half of the shingles' digests have it."""
+    shingles = [" ".join(words[at : at + 3]) for at in range(max(len(words) - 2, 1))]
+    digests = [int.from_bytes(blake2b(each.encode(), digest_size=8).digest(), "big") for each in shingles]
+    most = [sum(each >> bit & 1 for each in digests) > len(digests) / 2 for bit in range(64)]
+    expected = sum(1 << bit for bit, is_set in enumerate(most) if is_set)
+    assert simhash(parse_page_excerpt(" ".join(words).encode())) == expected
 
 
 def test_other_pages_have_other_hashes() -> None:
