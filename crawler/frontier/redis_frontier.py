@@ -32,7 +32,7 @@ from crawler.frontier.base import (
     MinuteCounts,
     NewItem,
 )
-from crawler.frontier.politeness import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
+from crawler.frontier.host_slots import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
 from crawler.frontier.redis_store import RedisStore, ServerClock, pack_offers, to_text, unpack
 
 # A script keeps everyone else waiting.

@@ -39,7 +39,7 @@ from crawler.frontier.base import (
     Lane,
     NewItem,
 )
-from crawler.frontier.politeness import longest_back_off, longest_rest, longest_wait
+from crawler.frontier.host_slots import longest_back_off, longest_rest, longest_wait
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
 
 # The numbers that common.lua gives the states; LATER is a queued item that waits for its moment.

@@ -33,7 +33,7 @@ from crawler.frontier.base import (
     MinuteCounts,
     NewItem,
 )
-from crawler.frontier.politeness import host_retry_at, longest_back_off, retry_at
+from crawler.frontier.host_slots import host_retry_at, longest_back_off, retry_at
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
 

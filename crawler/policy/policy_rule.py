@@ -235,7 +235,7 @@ def make_policy(  # noqa: PLR0913 dependencies
 
     lists = None
     if policy.lists:
-        from crawler.policy.blocklists import BlocklistCache
+        from crawler.policy.policy_entries import BlocklistCache
 
         lists = BlocklistCache(policy.lists)
     judge = PolicyEvaluator(frontier, book, lists, make_robots, ask=ask)

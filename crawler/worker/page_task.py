@@ -47,7 +47,7 @@ from crawler.capture.page_capture import (
     host_refusing_recorder,
 )
 from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
-from crawler.frontier.politeness import SlotAssigner, retry_at
+from crawler.frontier.host_slots import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey
