@@ -212,9 +212,7 @@ class Browser:
     async def open_context(self, proxy: ProxyEndpoint | None = None) -> BrowserContext:
         """Open a fresh context with all traffic through `proxy`; the caller closes it.
 
-        Raises:
-            BrowserUnavailableError: the browser is gone.
-            CommandError: the browser created no context.
+        Raises BrowserUnavailableError (the browser is gone), CommandError (the browser created no context).
         """
         params: dict[str, Any] = {"disposeOnDetach": True, "proxyServer": "direct://"}
         if proxy is not None:

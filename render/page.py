@@ -132,10 +132,8 @@ class BrowserPage:
     async def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Send a command to the page, or to the frame of `session`; return its result.
 
-        Raises:
-            PageClosedError: the page crashed or closed.
-            CommandError: the browser refused the command.
-            BrowserUnavailableError: the browser is gone.
+        Raises PageClosedError (the page crashed or closed), CommandError (the browser refused the command),
+        BrowserUnavailableError (the browser is gone).
         """
         if self.gone:
             raise PageClosedError(self.gone)
@@ -155,9 +153,8 @@ class BrowserPage:
 
         It is run again, a few times, when the page navigates meanwhile.
 
-        Raises:
-            PageClosedError, BrowserUnavailableError: as `send`.
-            CommandError: the script failed, or the page navigated at every attempt.
+        Raises PageClosedError, BrowserUnavailableError (as `send`), CommandError (the script failed, or the page
+        navigated at every attempt).
         """
         return await self.run(name, load_script(name), *arguments)
 
@@ -188,9 +185,8 @@ class BrowserPage:
     ) -> dict[str, Any]:
         """Return the `Runtime.RemoteObject` of a function expression's result in an execution context.
 
-        Raises:
-            CommandError: the script failed; its method is `name`.
-            PageClosedError, BrowserUnavailableError: as `send`.
+        Raises CommandError (the script failed; its method is `name`), PageClosedError, BrowserUnavailableError (as
+        `send`).
         """
         answer = await self.send(
             "Runtime.callFunctionOn",

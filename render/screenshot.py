@@ -311,9 +311,8 @@ _PRINT = {
 async def print_pdf(page: BrowserPage) -> bytes:
     """Print the page as PDF with its print styles, on its own page size or the default one.
 
-    Raises:
-        CommandError: it cannot be printed, or is larger than `PDF_LIMIT_BYTES`.
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
+    Raises CommandError (it cannot be printed, or is larger than `PDF_LIMIT_BYTES`), PageClosedError,
+    BrowserUnavailableError (as `BrowserPage.send`).
     """
     printed = await page.send("Page.printToPDF", _PRINT)
     handle = printed["stream"]

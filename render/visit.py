@@ -170,9 +170,8 @@ async def visit(
 
     `behaviours` None: those of the default profile.
 
-    Raises:
-        BadUrlError: the URL is not http or https.
-        BrowserUnavailableError: the browser died or hung; the visit may be retried in another.
+    Raises BadUrlError (the URL is not http or https), BrowserUnavailableError (the browser died or hung; the visit
+    may be retried in another).
     """
     if not request.url.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"Only http and https are visited, not {request.url!r}.", reason="scheme")

@@ -172,9 +172,8 @@ async def capture(
     e.g. ``noarchive: …``, or "". With a reason the page is SKIPPED: no artifacts are made, and playback offers none of
     it; what the proxy has already written stays in the WARC, and the manifest names it.
 
-    Raises:
-        BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.
-        DiskFullError: there is no space.
+    Raises BrowserUnavailableError, ProxyUnavailableError (one of them died; try again), DiskFullError (there is no
+    space).
     """
     async with AsyncExitStack() as stack:
         shared = None

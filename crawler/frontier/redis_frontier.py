@@ -53,10 +53,8 @@ class RedisFrontier(Frontier):
     Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
     With `server_time` machines whose clocks differ agree.
 
-    Raises:
-        CollectionVersionError: the data is another program's or another version's.
-        TransientError: the server does not answer.
-        UnavailableError: it cannot be used.
+    Raises CollectionVersionError (the data is another program's or another version's), TransientError (the server
+    does not answer), UnavailableError (it cannot be used).
     """
 
     def __init__(

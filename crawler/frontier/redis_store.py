@@ -278,10 +278,8 @@ class RedisStore:
 
     Every script is atomic: Redis runs one at a time, and keeps or loses its writes as a whole.
 
-    Raises:
-        CollectionVersionError: the data is another program's or another version's.
-        TransientError: the server does not answer.
-        UnavailableError: it cannot be used.
+    Raises CollectionVersionError (the data is another program's or another version's), TransientError (the server
+    does not answer), UnavailableError (it cannot be used).
     """
 
     def __init__(

@@ -199,9 +199,8 @@ class OriginRobots:
         Concurrent calls for one origin share one fetch. `host` is the slot key that is blocked when it fails.
         None only when there is no fetcher and nothing is cached.
 
-        Raises:
-            ProxyUnavailableError, DiskFullError, LimitReachedError: as `FileFetcher.get`.
-            NetworkAwayError: no host can be reached, so the network is down and not this host.
+        Raises ProxyUnavailableError, DiskFullError, LimitReachedError (as `FileFetcher.get`), NetworkAwayError (no
+        host can be reached, so the network is down and not this host).
         """
         async with self._alone(origin_of(url)):
             record = await self.known(url, policy, now=now)

@@ -133,12 +133,9 @@ async def perform_run(
     `started` is called before the first visit with the added URLs and the number of unfinished pages,
     `stopping` when the first signal asked to stop.
 
-    Raises:
-        CollectionInUseError, CollectionVersionError, UnavailableError: the collection.
-        BrowserUnavailableError, ProxyUnavailableError: they do not start.
-        DiskFullError: there was no space for as long as the settings allow, or there is none at all;
-            the next run continues.
-        LimitReachedError: the run has received all that it may.
+    Raises CollectionInUseError, CollectionVersionError, UnavailableError (the collection), BrowserUnavailableError,
+    ProxyUnavailableError (they do not start), DiskFullError (there was no space for as long as the settings allow, or
+    there is none at all; the next run continues), LimitReachedError (the run has received all that it may).
     """
     begun, account, settings = clock.monotonic(), RunSummary(), run.settings
 

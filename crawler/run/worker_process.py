@@ -66,9 +66,7 @@ async def run_worker(
 
     `stopping` is called at the first signal. Returns the number of pages that ended.
 
-    Raises:
-        InputError: the settings cannot be used.
-        CollectionVersionError: a store was made by another version.
+    Raises InputError (the settings cannot be used), CollectionVersionError (a store was made by another version).
     """
     ended = 0
 

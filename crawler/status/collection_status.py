@@ -275,9 +275,8 @@ def read_status(
 ) -> CollectionStatus:
     """Read the status at `now`, of a collection, its own or a shared frontier, or both.
 
-    Raises:
-        CollectionVersionError: a store was made by another version.
-        UnavailableError: the frontier does not answer.
+    Raises CollectionVersionError (a store was made by another version), UnavailableError (the frontier does not
+    answer).
     """
     return CollectionStatus(
         at=now,

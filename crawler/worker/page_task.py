@@ -124,10 +124,8 @@ class PageTask:
     async def run(self) -> None:
         """Process the item, and end its claim; an unexpected error costs the page an attempt.
 
-        Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError: no page can be stored; it was released.
-            ClaimLostError: another worker has it.
-            InvariantError: consecutive pages ended with internal errors.
+        Raises DiskFullError, LimitReachedError, DedupUnavailableError (no page can be stored; it was released),
+        ClaimLostError (another worker has it), InvariantError (consecutive pages ended with internal errors).
         """
         try:
             if self._item.host_down:
