@@ -32,8 +32,7 @@ from proxy.archivist_jobs import IndexBatch
 from tests.support.services.postgres import PostgresServer
 from warc.dedup.payloads import OriginalRecord, PayloadKey
 from warc.index.database import IndexDatabase, SqliteDatabase
-from warc.index.postgres import PostgresCaptureIndex
-from warc.index.postgres_database import PostgresDatabase
+from warc.index.postgres import PostgresCaptureIndex, PostgresDatabase
 from warc.index.protocol import CaptureIndex, CaptureRow
 from warc.index.sqlite import SqliteCaptureIndex
 

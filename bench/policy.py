@@ -16,7 +16,7 @@ if not __package__:  # run as a file: its folder must not hide our packages
 
 from bench import report
 from core.url_patterns import pattern_target
-from crawler.policy.blocklists import read_lists
+from crawler.policy.policy_entries import read_lists
 
 LOOK_UPS = 5_000
 

@@ -20,7 +20,7 @@ import re2
 from classify.evidence import ClassFindings, PageEvidence, entries, expression, expressions, normalize_text
 
 if TYPE_CHECKING:
-    from net.http_head import LenientHead
+    from net.http1 import LenientHead
 
 from urllib.parse import SplitResult
 
@@ -152,7 +152,7 @@ _SMALL = 40_000  # bytes; a guard's page is small, an article that names one is 
 def detect_guard(head: LenientHead, body: bytes) -> str:
     """Return the guard service that sent the answer; empty when none did.
 
-    >>> from net.http_head import LenientHead
+    >>> from net.http1 import LenientHead
     >>> detect_guard(LenientHead(403, (("cf-mitigated", "challenge"),)), b"")
     'cloudflare'
     """

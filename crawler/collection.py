@@ -58,9 +58,7 @@ class Collection:
 def read_collection(root: Path) -> Layout:
     """Return the layout of an existing collection, without locking it.
 
-    Raises:
-        UnavailableError: there is none at `root`.
-        CollectionVersionError: it was made by another version.
+    Raises UnavailableError (there is none at `root`), CollectionVersionError (it was made by another version).
     """
     layout = Layout(root)
     if not layout.marker.exists():
@@ -75,10 +73,8 @@ async def open_collection(root: Path, *, clock: Clock, shared: bool = False) -> 
 
     A cluster's proxies hold a `shared` lock together.
 
-    Raises:
-        CollectionInUseError: another process holds it.
-        CollectionVersionError: it was made by another version.
-        UnavailableError: `root` cannot be made, or holds something else.
+    Raises CollectionInUseError (another process holds it), CollectionVersionError (it was made by another version),
+    UnavailableError (`root` cannot be made, or holds something else).
     """
     layout = Layout(root)
     try:
@@ -123,9 +119,7 @@ def _used_by(lock_fd: int, layout: Layout) -> str:
 def make_collection(layout: Layout, clock: Clock) -> None:
     """Create the missing folders and the marker of a collection.
 
-    Raises:
-        UnavailableError: the folder holds something else.
-        OSError: it cannot be written.
+    Raises UnavailableError (the folder holds something else), OSError (it cannot be written).
     """
     if not layout.marker.exists():
         foreign = layout.root.exists() and any(map(_is_foreign, layout.root.iterdir()))

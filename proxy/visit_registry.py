@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import ClassVar, Protocol
 
-from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, InvariantError, WeboidError
 from net.http1 import Headers
 from proxy.request_log import RequestLogEntry

@@ -34,7 +34,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import MOST_CHARACTERS, PlaybackCheck, PlaybackFault, QaVerdict, VerdictSource, choice_penalty
 from core.urls import fetch_key, identity_key
 from crawler.frontier.base import REPAIR_ORDER, AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
-from crawler.frontier.politeness import SlotAssigner
+from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.job_settings import ORDERS_POLL_S
 from crawler.jobs.repair_orders import (
     REPAIR_PROFILE,

@@ -125,9 +125,8 @@ class CdpConnection:
     async def send(self, method: str, params: Mapping[str, Any] | None = None, session_id: str = "") -> dict[str, Any]:
         """Send a command and return its result.
 
-        Raises:
-            CommandError: the browser refused it, or the session ended before it answered.
-            BrowserUnavailableError: the browser is gone.
+        Raises CommandError (the browser refused it, or the session ended before it answered), BrowserUnavailableError
+        (the browser is gone).
         """
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         identifier = self._submit(method, params, session_id)

@@ -27,7 +27,7 @@ from render.identity import PageOptions
 from render.network_log import NetworkLog
 
 if TYPE_CHECKING:
-    from render.service_workers import ServiceWorkers
+    from render.child_targets import ServiceWorkers
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
@@ -132,10 +132,8 @@ class BrowserPage:
     async def send(self, method: str, params: dict[str, Any] | None = None, session: str = "") -> dict[str, Any]:
         """Send a command to the page, or to the frame of `session`; return its result.
 
-        Raises:
-            PageClosedError: the page crashed or closed.
-            CommandError: the browser refused the command.
-            BrowserUnavailableError: the browser is gone.
+        Raises PageClosedError (the page crashed or closed), CommandError (the browser refused the command),
+        BrowserUnavailableError (the browser is gone).
         """
         if self.gone:
             raise PageClosedError(self.gone)
@@ -155,9 +153,8 @@ class BrowserPage:
 
         It is run again, a few times, when the page navigates meanwhile.
 
-        Raises:
-            PageClosedError, BrowserUnavailableError: as `send`.
-            CommandError: the script failed, or the page navigated at every attempt.
+        Raises PageClosedError, BrowserUnavailableError (as `send`), CommandError (the script failed, or the page
+        navigated at every attempt).
         """
         return await self.run(name, load_script(name), *arguments)
 
@@ -188,9 +185,8 @@ class BrowserPage:
     ) -> dict[str, Any]:
         """Return the `Runtime.RemoteObject` of a function expression's result in an execution context.
 
-        Raises:
-            CommandError: the script failed; its method is `name`.
-            PageClosedError, BrowserUnavailableError: as `send`.
+        Raises CommandError (the script failed; its method is `name`), PageClosedError, BrowserUnavailableError (as
+        `send`).
         """
         answer = await self.send(
             "Runtime.callFunctionOn",
@@ -329,7 +325,7 @@ class BrowserPage:
             return  # a session of a relay (`render.behaviours.flows`)
         if info["type"] in ("shared_worker", "service_worker"):
             if info["type"] == "service_worker":
-                from render.service_workers import BODY_LIMITS
+                from render.child_targets import BODY_LIMITS
 
                 self._made_workers().started(session_id, info["targetId"])
                 self.post("Network.enable", BODY_LIMITS)
@@ -503,7 +499,7 @@ class BrowserPage:
     def _made_workers(self) -> ServiceWorkers:
         """Return the service workers, made with the first."""
         if self.workers is None:
-            from render.service_workers import ServiceWorkers
+            from render.child_targets import ServiceWorkers
 
             self.workers = ServiceWorkers(self._connection, self.changed.set, self._clock)
         return self.workers

@@ -210,9 +210,8 @@ async def run_in(page: BrowserPage, frame: PageFrame, source: str, *arguments: o
 
     A `gesture` of the user is simulated if sound and video may start.
 
-    Raises:
-        CommandError: the script failed, or the frame is gone; `detail` is the browser's message.
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
+    Raises CommandError (the script failed, or the frame is gone; `detail` is the browser's message), PageClosedError,
+    BrowserUnavailableError (as `BrowserPage.send`).
     """
     is_main = frame.id == page.main_id
     context = await (page.world() if is_main else page.isolated_world(*frame))

@@ -169,9 +169,7 @@ class SettleLimits:
 async def settle(page: BrowserPage, limits: SettleLimits, rest: SettleResult, *, clock: Clock) -> None:
     """Wait until the page is at rest or a limit is reached; record the result in `rest`.
 
-    Raises:
-        PageClosedError: it crashed or closed.
-        BrowserUnavailableError: the browser is gone.
+    Raises PageClosedError (it crashed or closed), BrowserUnavailableError (the browser is gone).
     """
     await _SettleWait(page, limits, rest, clock).run()
 

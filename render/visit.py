@@ -33,7 +33,7 @@ from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
 from render.settle import ABORTED, NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 if TYPE_CHECKING:
-    from render.service_workers import SynthesisedResponse
+    from render.child_targets import SynthesisedResponse
     from render.site_session import SiteSession
 
 _LIMIT_S = 3.0
@@ -170,9 +170,8 @@ async def visit(
 
     `behaviours` None: those of the default profile.
 
-    Raises:
-        BadUrlError: the URL is not http or https.
-        BrowserUnavailableError: the browser died or hung; the visit may be retried in another.
+    Raises BadUrlError (the URL is not http or https), BrowserUnavailableError (the browser died or hung; the visit
+    may be retried in another).
     """
     if not request.url.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"Only http and https are visited, not {request.url!r}.", reason="scheme")

@@ -24,9 +24,8 @@ from core.errors import PermanentError, UnavailableError
 from core.layout import Layout
 from warc.checksums import read_sums, replace_sums
 from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
-from warc.local_storage import replace_file, sync_folder
+from warc.local_storage import WarcPath, forget_blocks, replace_file, sync_folder
 from warc.record_builder import Headers, one_line, record_member
-from warc.stored_warcs import WarcPath, forget_blocks
 
 PLAN_NAME = ".erasing.json"
 _NEW_SUFFIX = ".erasing"

@@ -14,7 +14,7 @@ from core.page_manifest import VisitOutcome
 from core.timestamps import parse_warc_date, unix_milliseconds
 from warc.file_reader import REPLAYED, DamagedSpan, FaultKind, FileDigest, Reading, WarcMember, walk_records
 from warc.index.indexer import indexed_page_id
-from warc.stored_warcs import WarcPath
+from warc.local_storage import WarcPath
 
 _RESTORE = "Restore the file from a copy, then run `weboid collection rebuild`."
 _REBUILD = "Run `weboid collection rebuild`."

@@ -22,8 +22,15 @@ from core.captures import CONFIRMED_HEADER
 from core.digests import BASE32_TO_DIGITS, TRUSTED_DIGESTS, Digest, sha256_digest
 from core.errors import InputError
 from core.timestamps import parse_warc_date
-from net.http1 import BodyFraming, BodyParser, MalformedMessageError, ends_chunked, find_head_end, parse_response_head
-from net.http_head import parse_head
+from net.http1 import (
+    BodyFraming,
+    BodyParser,
+    MalformedMessageError,
+    ends_chunked,
+    find_head_end,
+    parse_head,
+    parse_response_head,
+)
 
 _GZIP = 31  # wbits for a gzip member
 _MAGIC = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1: deflate is the only method

@@ -27,9 +27,8 @@ from core.captures import IMPORT_PREFIX
 from core.errors import DiskFullError, InputError, PermanentError
 from core.layout import Layout
 from warc.file_reader import has_member_per_record
-from warc.local_storage import DiskReserve, sync_folder
+from warc.local_storage import OBJECT_SUFFIX, DiskReserve, WarcPath, sync_folder
 from warc.record_builder import RECORD_END, compress_pieces
-from warc.stored_warcs import OBJECT_SUFFIX, WarcPath
 
 PART_PREFIX = ".importing-"  # of files that are not whole yet, in ``archive/``
 KEY_DIGITS, _NAME_DIGITS = 12, 24

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from core.config.settings import StorageSettings
 from core.errors import PermanentError, TransientError, UnavailableError, WeboidError
-from warc.stored_warcs import StoredWarc, blocks_folder, read_settings
+from warc.local_storage import StoredWarc, blocks_folder, read_settings
 
 PART_BYTES = 16 << 20  # of a multipart upload; a longer file has larger parts
 _MOST_PARTS = 9_000  # S3 takes 10,000

@@ -22,9 +22,8 @@ from warc.index.database import SCHEMA_VERSION, covered_by_file, not_covered, sc
 from warc.index.indexer import IndexingResult, index_file
 from warc.index.protocol import CAPTURES_DDL, MARK_LOGINS, CaptureIndex
 from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex, open_index, open_payloads
-from warc.local_storage import closed_warcs, open_warcs, remove_database, sync_folder
+from warc.local_storage import WarcPath, closed_warcs, open_warcs, remove_database, sync_folder
 from warc.recovery import os_error_text, recover_file, recovery_lock
-from warc.stored_warcs import WarcPath
 
 _PREVIOUS_VERSION = 4
 _COLUMNS = """

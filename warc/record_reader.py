@@ -21,7 +21,7 @@ from core.captures import Capture
 from core.digests import TRUSTED_DIGESTS, Digest
 from core.errors import BodyTooLargeError, InputError, PermanentError
 from core.layout import OPEN_SUFFIX, is_warc_name
-from warc.stored_warcs import stored_warc
+from warc.local_storage import stored_warc
 
 LONGEST_HEAD = 256 * 1024  # bytes of a WARC head and an HTTP head together, inflated
 _BLOCK = 256 * 1024

@@ -1,6 +1,6 @@
 """Uploads of closed WARCs to object storage: queue, background thread, removal of local files, state for reports.
 
-The queue is derived from the files: a closed WARC waits until the file beside it (`warc.stored_warcs`) names an object
+The queue is derived from the files: a closed WARC waits until the file beside it (`warc.local_storage`) names an object
 with its checksum in SHA256SUMS. So a crash loses nothing, and a WARC that an erasure rewrote is uploaded again.
 """
 
@@ -23,9 +23,17 @@ from core.layout import Layout, is_warc_name
 from net.backoff import ExponentialBackoff
 from warc.checksums import read_sums
 from warc.erasure import is_interrupted
-from warc.local_storage import CLOSED_SUFFIX, closed_warcs, replace_file, sync_folder
+from warc.local_storage import (
+    CLOSED_SUFFIX,
+    StoredWarc,
+    closed_warcs,
+    object_file,
+    replace_file,
+    storage_file,
+    stored_warc,
+    sync_folder,
+)
 from warc.object_storage import open_storage
-from warc.stored_warcs import StoredWarc, object_file, storage_file, stored_warc
 
 log = logging.getLogger(__name__)
 

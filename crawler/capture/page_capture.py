@@ -22,13 +22,13 @@ from classify.page_classifier import NOT_JUDGED
 from core.captures import ArtifactKind, artifact_uri
 from core.clock import Clock
 from core.config.settings import BehaviourSettings, Settings
-from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
 from core.page_classes import REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import host_of
 from crawler.capture.reconciliation import CompletenessResult, build_page_info, check_completeness
 from crawler.frontier.base import Frontier, FrontierItem
-from crawler.frontier.politeness import RETRY_AFTER_LIMIT
+from crawler.frontier.host_slots import RETRY_AFTER_LIMIT
 from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey, SharedContext
 from proxy.control.client import NewArtifact, ProxyVisit
@@ -172,9 +172,8 @@ async def capture(
     e.g. ``noarchive: …``, or "". With a reason the page is SKIPPED: no artifacts are made, and playback offers none of
     it; what the proxy has already written stays in the WARC, and the manifest names it.
 
-    Raises:
-        BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.
-        DiskFullError: there is no space.
+    Raises BrowserUnavailableError, ProxyUnavailableError (one of them died; try again), DiskFullError (there is no
+    space).
     """
     async with AsyncExitStack() as stack:
         shared = None

@@ -86,9 +86,8 @@ class ProxyFetcher:
 
         `limit_bytes` holds for the body, encoded and decoded; `timeout_s` for the whole fetch.
 
-        Raises:
-            ProxyUnavailableError: the proxy cannot be reached.
-            DiskFullError, LimitReachedError: the proxy may write or receive no more.
+        Raises ProxyUnavailableError (the proxy cannot be reached), DiskFullError, LimitReachedError (the proxy may
+        write or receive no more).
         """
         async with self.visits(str(uuid.uuid4())) as recording:
             fetched = await self.within(recording, url, limit_bytes=limit_bytes, timeout_s=timeout_s)

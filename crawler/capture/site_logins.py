@@ -229,9 +229,8 @@ def open_logins(
     `ask` returns the passphrase, called at most once, and only when a login needs it; `warn` is called
     with a sentence for each login with expired cookies.
 
-    Raises:
-        InputError: one of them is not there, or does not open.
-        ConfigError: there is no key file, or others can read it.
+    Raises InputError (one of them is not there, or does not open), ConfigError (there is no key file, or others can
+    read it).
     """
     keys: dict[str, LoginKey] = {}
     opened = []

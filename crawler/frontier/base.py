@@ -248,11 +248,8 @@ class Frontier(Protocol):
 
     These methods also record how the host was used (`HostUse`).
 
-    Raises:
-        TransientError: the store is busy, or does not answer for the moment; the call may be repeated
-            (it may have taken effect).
-        DiskFullError: the store cannot grow; nothing changed.
-        UnavailableError: the store cannot be used.
+    Raises TransientError: the store is busy, or does not answer for the moment; the call may be repeated (it may have
+    taken effect); DiskFullError: the store cannot grow; nothing changed; UnavailableError: the store cannot be used.
     """
 
     def add(self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None) -> AddResult:

@@ -32,7 +32,7 @@ from crawler.frontier.base import (
     MinuteCounts,
     NewItem,
 )
-from crawler.frontier.politeness import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
+from crawler.frontier.host_slots import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
 from crawler.frontier.redis_store import RedisStore, ServerClock, pack_offers, to_text, unpack
 
 # A script keeps everyone else waiting.
@@ -53,10 +53,8 @@ class RedisFrontier(Frontier):
     Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
     With `server_time` machines whose clocks differ agree.
 
-    Raises:
-        CollectionVersionError: the data is another program's or another version's.
-        TransientError: the server does not answer.
-        UnavailableError: it cannot be used.
+    Raises CollectionVersionError (the data is another program's or another version's), TransientError (the server
+    does not answer), UnavailableError (it cannot be used).
     """
 
     def __init__(

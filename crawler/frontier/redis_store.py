@@ -39,7 +39,7 @@ from crawler.frontier.base import (
     Lane,
     NewItem,
 )
-from crawler.frontier.politeness import longest_back_off, longest_rest, longest_wait
+from crawler.frontier.host_slots import longest_back_off, longest_rest, longest_wait
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
 
 # The numbers that common.lua gives the states; LATER is a queued item that waits for its moment.
@@ -278,10 +278,8 @@ class RedisStore:
 
     Every script is atomic: Redis runs one at a time, and keeps or loses its writes as a whole.
 
-    Raises:
-        CollectionVersionError: the data is another program's or another version's.
-        TransientError: the server does not answer.
-        UnavailableError: it cannot be used.
+    Raises CollectionVersionError (the data is another program's or another version's), TransientError (the server
+    does not answer), UnavailableError (it cannot be used).
     """
 
     def __init__(

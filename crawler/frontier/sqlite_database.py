@@ -29,9 +29,8 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 class FrontierDatabase:
     """Frontier's SQLite file at `path`, created when it is missing. Thread-safe.
 
-    Raises:
-        CollectionVersionError: the file is another program's or another version's.
-        UnavailableError: it cannot be opened or read.
+    Raises CollectionVersionError (the file is another program's or another version's), UnavailableError (it cannot be
+    opened or read).
     """
 
     def __init__(self, path: Path) -> None:

@@ -33,7 +33,7 @@ from crawler.frontier.base import (
     MinuteCounts,
     NewItem,
 )
-from crawler.frontier.politeness import host_retry_at, longest_back_off, retry_at
+from crawler.frontier.host_slots import host_retry_at, longest_back_off, retry_at
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase
 from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
 
@@ -46,9 +46,8 @@ class SqliteFrontier(Frontier):
 
     `new_id` makes page identifiers; `rng` draws places for the order "random".
 
-    Raises:
-        CollectionVersionError: the file is another program's or another version's.
-        UnavailableError: it cannot be opened or read.
+    Raises CollectionVersionError (the file is another program's or another version's), UnavailableError (it cannot be
+    opened or read).
     """
 
     def __init__(
@@ -405,11 +404,8 @@ def open_frontier(
 ) -> Frontier:
     """Open the frontier that `settings.url` names; without one the collection's own.
 
-    Raises:
-        CollectionVersionError: it was made by another version.
-        ConfigError: `url` is not valid.
-        TransientError: it does not answer.
-        UnavailableError: it cannot be opened.
+    Raises CollectionVersionError (it was made by another version), ConfigError (`url` is not valid), TransientError
+    (it does not answer), UnavailableError (it cannot be opened).
     """
     if not settings.url:
         return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)

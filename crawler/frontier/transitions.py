@@ -14,8 +14,15 @@ from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
 from crawler.frontier import host_slots, item_rows
 from crawler.frontier.base import CLOCK_MARGIN, CLOCK_SLACK, FrontierItem, HostUse, ItemState, Lane, NewItem
-from crawler.frontier.host_slots import HostSlot, epoch_of, lane_order
-from crawler.frontier.politeness import host_delay, longest_back_off, longest_rest, longest_wait
+from crawler.frontier.host_slots import (
+    HostSlot,
+    epoch_of,
+    host_delay,
+    lane_order,
+    longest_back_off,
+    longest_rest,
+    longest_wait,
+)
 from crawler.frontier.sqlite_database import CountChanges
 
 # A lease that runs out tells of a dead worker, not of a bad page, so it counts for less than a

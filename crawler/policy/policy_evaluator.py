@@ -26,11 +26,10 @@ from core.urls import host_of, identity_key
 from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, Lane
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from net.address_policy import EgressPolicy
-from net.connect_errors import BlockedError
+from net.connections import BlockedError
 
 if TYPE_CHECKING:
-    from crawler.policy.blocklists import BlocklistCache
-    from crawler.policy.policy_entries import PolicyEntries, PolicyEntry
+    from crawler.policy.policy_entries import BlocklistCache, PolicyEntries, PolicyEntry
     from crawler.policy.robots_cache import OriginRobots, RobotsRecord
 
 

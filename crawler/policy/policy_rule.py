@@ -65,9 +65,8 @@ class PolicyRule(VisitRule):
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Return the first objection of a policy rule.
 
-        Raises:
-            ConfigError: a list cannot be read for the first time.
-            ProxyUnavailableError, DiskFullError, LimitReachedError: a robots.txt cannot be fetched.
+        Raises ConfigError (a list cannot be read for the first time), ProxyUnavailableError, DiskFullError,
+        LimitReachedError (a robots.txt cannot be fetched).
         """
         await self.refresh()
         was_asked = False
@@ -235,7 +234,7 @@ def make_policy(  # noqa: PLR0913 dependencies
 
     lists = None
     if policy.lists:
-        from crawler.policy.blocklists import BlocklistCache
+        from crawler.policy.policy_entries import BlocklistCache
 
         lists = BlocklistCache(policy.lists)
     judge = PolicyEvaluator(frontier, book, lists, make_robots, ask=ask)

@@ -30,7 +30,7 @@ from crawler.capture.page_capture import retry_moment
 from crawler.capture.proxy_fetcher import FetchedFile, FileFetcher
 from crawler.frontier.base import Frontier
 from crawler.policy.robots import ROBOTS_LIMIT_BYTES, ROBOTS_PATH, Robots, parse_robots, robots_from_facts
-from net.connect_errors import UNREACHABLE
+from net.connections import UNREACHABLE
 
 NO_ROBOTS = "robots.txt cannot be fetched:"  # beginning of the reason of a block
 ROBOTS_NOTE = "robots"
@@ -44,7 +44,7 @@ REMEMBERED_CHARS = 32_000_000
 PACKED_CHARS = 2_000  # a longer note is compressed
 UNPACKED_LIMIT_BYTES = 8 << 20
 _TOO_MANY = 429
-# The proxy's constants for refused targets: the visit will get the same (`net.connect_errors`).
+# The proxy's constants for refused targets: the visit will get the same (`net.connections`).
 _REFUSED_BY_US = ("address:", "host:", "port:", "limit:")
 
 
@@ -199,9 +199,8 @@ class OriginRobots:
         Concurrent calls for one origin share one fetch. `host` is the slot key that is blocked when it fails.
         None only when there is no fetcher and nothing is cached.
 
-        Raises:
-            ProxyUnavailableError, DiskFullError, LimitReachedError: as `FileFetcher.get`.
-            NetworkAwayError: no host can be reached, so the network is down and not this host.
+        Raises ProxyUnavailableError, DiskFullError, LimitReachedError (as `FileFetcher.get`), NetworkAwayError (no
+        host can be reached, so the network is down and not this host).
         """
         async with self._alone(origin_of(url)):
             record = await self.known(url, policy, now=now)

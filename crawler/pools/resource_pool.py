@@ -385,9 +385,8 @@ class ResourcePool:
 async def open_resource_pool(proxies: ProxyPool, settings: Settings, *, clock: Clock) -> AsyncIterator[ResourcePool]:
     """Start these proxies and a browser; yield a pool of them until the end of the block.
 
-    Raises:
-        BrowserUnavailableError: no browser is found, or it does not start.
-        ProxyUnavailableError: a proxy does not start.
+    Raises BrowserUnavailableError (no browser is found, or it does not start), ProxyUnavailableError (a proxy does
+    not start).
     """
     executable = find_browser(settings.browser.executable)
     browsers = BrowserPool(settings.browser, executable, clock, needs=lambda: proxies.needs)

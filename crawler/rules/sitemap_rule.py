@@ -29,7 +29,7 @@ from core.urls import authority_of, host_of, identity_key
 from core.web_dates import parse_web_date
 from crawler.capture.proxy_fetcher import FileFetcher
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
-from crawler.frontier.politeness import SlotAssigner
+from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.job_settings import JobSettings
 from crawler.jobs.scope import URL_LIMIT_CHARS, link_key
 from crawler.policy.robots import parse_robots

@@ -38,8 +38,8 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import parse_duration
 from core.urls import host_of
 from crawler.frontier.base import FrontierItem, Lane, NewItem
-from crawler.frontier.politeness import host_delay
-from net.connect_errors import UNREACHABLE
+from crawler.frontier.host_slots import host_delay
+from net.connections import UNREACHABLE
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import CaptureResult

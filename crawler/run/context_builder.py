@@ -20,7 +20,7 @@ from core.config.settings import Settings
 from core.layout import Layout
 from crawler.capture.page_capture import StoredLevelLookup, StoredLevelOf, store_everything
 from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem
-from crawler.frontier.politeness import SlotAssigner
+from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.job_settings import ExclusionRule, JobSettings, RepairRule
 from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import ResourcePool
@@ -171,8 +171,8 @@ def make_slot_assigner(settings: Settings) -> SlotAssigner:
     """Make the slot assigner for these settings."""
     if not settings.politeness.per_address:
         return SlotAssigner()
+    from net.connections import CancellableTimeout
     from net.egress import Egress
-    from net.timeouts import CancellableTimeout
 
     egress = Egress(settings.egress, connect_timeout_s=SLOT_LOOKUP_LIMIT_S)
     return SlotAssigner(lambda host: egress.address_of(host, patience=CancellableTimeout(SLOT_LOOKUP_LIMIT_S)))

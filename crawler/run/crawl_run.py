@@ -25,7 +25,7 @@ from core.page_manifest import VisitOutcome
 from crawler.capture.page_capture import StoredLevelOf
 from crawler.collection import Collection, open_collection
 from crawler.frontier.base import STOP_ORDER, AddResult, Frontier, ItemState, NewItem, pages_per_minute
-from crawler.frontier.politeness import SlotAssigner
+from crawler.frontier.host_slots import SlotAssigner
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.resource_pool import open_local_pool
 from crawler.run.context_builder import RunContext, RunExtension, build_crawl_context, make_slot_assigner
@@ -133,12 +133,9 @@ async def perform_run(
     `started` is called before the first visit with the added URLs and the number of unfinished pages,
     `stopping` when the first signal asked to stop.
 
-    Raises:
-        CollectionInUseError, CollectionVersionError, UnavailableError: the collection.
-        BrowserUnavailableError, ProxyUnavailableError: they do not start.
-        DiskFullError: there was no space for as long as the settings allow, or there is none at all;
-            the next run continues.
-        LimitReachedError: the run has received all that it may.
+    Raises CollectionInUseError, CollectionVersionError, UnavailableError (the collection), BrowserUnavailableError,
+    ProxyUnavailableError (they do not start), DiskFullError (there was no space for as long as the settings allow, or
+    there is none at all; the next run continues), LimitReachedError (the run has received all that it may).
     """
     begun, account, settings = clock.monotonic(), RunSummary(), run.settings
 

@@ -20,7 +20,7 @@ from core.timestamps import format_duration
 from core.urls import identity_key
 from crawler.frontier.base import JOB_ORDER, AddResult, Frontier, FrontierItem, ItemRecord, ItemState, NewItem
 from crawler.frontier.frontier_export import ItemSelection, select_items
-from crawler.frontier.politeness import SlotAssigner
+from crawler.frontier.host_slots import SlotAssigner
 from crawler.jobs.crawl_job import SEEDS_LIMIT, Job, parse_job
 from crawler.jobs.job_settings import JobSettings
 from crawler.rules.scope_rule import BUDGET_REASON, decide_links, seed_target

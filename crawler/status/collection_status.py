@@ -42,8 +42,7 @@ from crawler.frontier.base import (
 from crawler.rules.scope_rule import link_counts
 from warc.index.database import unindexed_warcs
 from warc.index.sqlite import open_index
-from warc.local_storage import closed_warcs, open_warcs
-from warc.stored_warcs import WarcPath
+from warc.local_storage import WarcPath, closed_warcs, open_warcs
 from warc.uploads import UploadState, read_state
 
 _LOG = logging.getLogger(__name__)
@@ -276,9 +275,8 @@ def read_status(
 ) -> CollectionStatus:
     """Read the status at `now`, of a collection, its own or a shared frontier, or both.
 
-    Raises:
-        CollectionVersionError: a store was made by another version.
-        UnavailableError: the frontier does not answer.
+    Raises CollectionVersionError (a store was made by another version), UnavailableError (the frontier does not
+    answer).
     """
     return CollectionStatus(
         at=now,

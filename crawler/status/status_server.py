@@ -268,9 +268,7 @@ async def serve_status(reader: StatusReader, listen: str, *, names: Collection[s
 
     `listen` is HOST:PORT, where port 0 takes a free one; `names` are as for `create_app`.
 
-    Raises:
-        ConfigError: `listen` names no host and port.
-        UnavailableError: the address cannot be bound.
+    Raises ConfigError (`listen` names no host and port), UnavailableError (the address cannot be bound).
     """
     listener = open_listener(*parse_listen_address(listen))
     app = create_app(lambda: asyncio.to_thread(reader.status), names=names)

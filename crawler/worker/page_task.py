@@ -47,7 +47,7 @@ from crawler.capture.page_capture import (
     host_refusing_recorder,
 )
 from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
-from crawler.frontier.politeness import SlotAssigner, retry_at
+from crawler.frontier.host_slots import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey
@@ -124,10 +124,8 @@ class PageTask:
     async def run(self) -> None:
         """Process the item, and end its claim; an unexpected error costs the page an attempt.
 
-        Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError: no page can be stored; it was released.
-            ClaimLostError: another worker has it.
-            InvariantError: consecutive pages ended with internal errors.
+        Raises DiskFullError, LimitReachedError, DedupUnavailableError (no page can be stored; it was released),
+        ClaimLostError (another worker has it), InvariantError (consecutive pages ended with internal errors).
         """
         try:
             if self._item.host_down:

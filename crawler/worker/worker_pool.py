@@ -58,10 +58,9 @@ class WorkerPool:
     async def run(self, workers: int) -> None:
         """Run until nothing is left, or until `stopping` is set and visits under way have ended.
 
-        Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError: no page can be stored; nothing is lost.
-            BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
-            InvariantError: consecutive internal errors, in pages or outside of any page.
+        Raises DiskFullError, LimitReachedError, DedupUnavailableError (no page can be stored; nothing is lost),
+        BrowserUnavailableError, ProxyUnavailableError (they do not start any more), InvariantError (consecutive
+        internal errors, in pages or outside of any page).
         """
         # Delete an old stop order; an endless pool waits for its end.
         context = self.context

@@ -35,7 +35,7 @@ from links.archives.archive_client import (
 from links.archives.archive_client import ArchiveUnavailableError as TroubleError
 from links.archives.archive_services import OTHER, SERVICES, WEBOID
 from links.archives.archive_urls import ArchiveUrl, is_copy_of, is_same_page, recognise
-from net.http_head import LenientHead
+from net.http1 import LenientHead
 
 HOPS: Final = 6
 _GONE = frozenset((404, 410, 451))

@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 from core.config.database_urls import IndexAddress, error_words
 from core.errors import TransientError
 from playback.access.decision_store import TABLES, Values
-from warc.index.postgres_database import PostgresDatabase, storable_values, translate_query
+from warc.index.postgres import PostgresDatabase, storable_values, translate_query
 
 HELD_S = 0.1  # so long a version counts: a decision holds within a second, and this is well below
 _OPTIONS = {"application_name": "weboid-decisions", "connect_timeout": "3"}

@@ -18,24 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from core.captures import check_login_name, dedup_bucket
-from core.config.added_headers import check_headers
-from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel, check_headers
 from core.errors import InputError, LimitReachedError, ProxyUnavailableError, UnavailableError, WeboidError
 from core.timestamps import parse_warc_date
-from net.timeouts import enable_keepalive
+from net.connections import enable_keepalive
 from proxy.archiving_proxy import ArchivingProxy
 from proxy.archivist_jobs import PendingArtifact
 from proxy.control.frames import (
     BODY_LIMIT_BYTES,
     UNTAGGED,
-    DirectionTags,
+    ClusterSecret,
     ForgedFrameError,
     FrameTags,
     Message,
+    admit_worker,
     pack_frame,
     receive_frame,
 )
-from proxy.control.handshake import ClusterSecret, admit_worker
 from proxy.refetch import refetch
 from proxy.request_log import BRIEF_FIELDS, RefetchRequest, to_table
 from proxy.visit_registry import VisitSession
@@ -134,7 +133,9 @@ class _ControlSession(socketserver.BaseRequestHandler):
         if tags is None:
             return
         try:
-            while (frame := self._next(tags.received)) is not None:
+            while (
+                frame := receive_frame(self.request, tags.received, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
+            ) is not None:
                 self.request.sendall(pack_frame(self._answer(*frame), tags=tags.sent))
         except ForgedFrameError as error:
             log.warning("control.forged peer=%s %s", self.client_address[0], error)
@@ -145,10 +146,6 @@ class _ControlSession(socketserver.BaseRequestHandler):
                 self.request.sendall(pack_frame(_error_message(error), tags=tags.sent))
         finally:
             self._end()
-
-    def _next(self, tags: DirectionTags | None) -> tuple[Message, bytes] | None:
-        """Read the next frame. Large bodies (artifacts) are accepted only when a visit is open."""
-        return receive_frame(self.request, tags, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
 
     def _answer(self, message: Message, body: bytes) -> Message:
         verbs = {

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from core.config.settings import EgressSettings
-from net.connect_errors import (
+from net.connections import (
     BlockedAddressError,
     BlockedError,
     BlockedHostError,

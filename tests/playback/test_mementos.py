@@ -26,8 +26,7 @@ from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW
 from tests.support.services.postgres import PostgresServer
 from warc.index.database import IndexDatabase, SqliteDatabase
-from warc.index.postgres import PostgresCaptureIndex
-from warc.index.postgres_database import PostgresDatabase
+from warc.index.postgres import PostgresCaptureIndex, PostgresDatabase
 from warc.index.queries import BEST_FIRST, EXACT_FIRST, CaptureQueries, IndexPosition, KeyRange, TimeRange
 from warc.index.sqlite import SqliteCaptureIndex
 

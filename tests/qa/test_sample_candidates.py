@@ -23,8 +23,7 @@ from qa.sample import CandidateFilter, SampleCandidate, newest_captures, read_ca
 from tests.support.playback_fixtures import NOW
 from tests.support.services.registries import open_registry
 from warc.index.database import IndexDatabase, SqliteDatabase
-from warc.index.postgres import PostgresCaptureIndex
-from warc.index.postgres_database import PostgresDatabase
+from warc.index.postgres import PostgresCaptureIndex, PostgresDatabase
 from warc.index.sqlite import SqliteCaptureIndex
 
 WANTED = CandidateFilter("images", "engine 1")

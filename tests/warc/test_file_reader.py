@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from net.http_head import parse_head
+from net.http1 import parse_head
 from tests.support.warc_damage import resource
 from warc.file_reader import Reading, WarcMember, walk_records
 from warc.record_builder import header_block

@@ -98,7 +98,7 @@ def open_database(layout: Layout, url: str) -> IndexDatabase:
         return SqliteDatabase(layout.captures_db)
     # Imported only when a server is configured.
     from core.config.database_urls import parse_index_url
-    from warc.index.postgres_database import PostgresDatabase
+    from warc.index.postgres import PostgresDatabase
 
     return PostgresDatabase(parse_index_url(url))
 

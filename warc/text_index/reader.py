@@ -211,6 +211,6 @@ def open_text_index(layout: Layout, url: str) -> TextIndex:
     if not url:
         return TextIndex(SqliteDatabase(layout.texts_db, _open_file))
     from core.config.database_urls import parse_index_url
-    from warc.index.postgres_database import PostgresDatabase
+    from warc.index.postgres import PostgresDatabase
 
     return TextIndex(PostgresDatabase(parse_index_url(url)))

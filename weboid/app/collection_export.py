@@ -30,9 +30,8 @@ from warc.checksums import read_chain, sha256_of
 from warc.file_reader import Reading, WarcMember, walk_records
 from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.queries import ALL_KEYS, KeyRange, matching_keys, page_chunks
-from warc.local_storage import replace_file
+from warc.local_storage import WarcPath, replace_file
 from warc.record_builder import warcinfo_member
-from warc.stored_warcs import WarcPath
 from warc.wacz_writer import CombinedWarcWriter, ExportFile, WaczWriter
 
 _CHUNK_BYTES = 1 << 20

@@ -37,9 +37,9 @@ from warc.foreign_archives import ForeignArchive, ForeignFile, ImportStorage
 from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.indexer import IndexingResult, index_file
 from warc.index.protocol import CaptureIndex
+from warc.local_storage import WarcPath
 from warc.record_builder import artifact_member, warcinfo_facts
 from warc.record_reader import decode_blocks, decoded_body, open_record
-from warc.stored_warcs import WarcPath
 from warc.writer import WarcFile
 
 _LINE_LIMIT_BYTES = 16 << 20  # of a list of pages, with their text

@@ -39,8 +39,8 @@ from playback.web.rate_limits import RateLimitPolicy
 from qa.check_run import erase_check_results
 from warc.erasure import ErasedRecord, RecordTombstone, erase_records, finish_erasure, is_interrupted
 from warc.index.database import IndexDatabase
+from warc.local_storage import read_settings, storage_file
 from warc.rebuild import rebuild_index
-from warc.stored_warcs import read_settings, storage_file
 from warc.text_index.indexer import erase_texts
 from warc.uploads import UploadQueue
 from weboid.app.text_table import clean, table, width

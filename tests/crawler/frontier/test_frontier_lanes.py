@@ -8,7 +8,7 @@ import pytest
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.urls import MAX_URL_LENGTH, fetch_key
 from crawler.frontier.base import AFFINITY_HOSTS, Frontier, ItemState, Lane, NewItem
-from crawler.frontier.politeness import longest_back_off, longest_wait
+from crawler.frontier.host_slots import longest_back_off, longest_wait
 from tests.crawler.frontier.conftest import OpenFrontier
 from tests.crawler.frontier.support import (
     A1,

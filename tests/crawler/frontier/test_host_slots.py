@@ -1,12 +1,23 @@
 """The arithmetic of a host's slot."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import InvariantError
 from crawler.frontier.base import Lane
-from crawler.frontier.host_slots import EPOCH_BITS, HostSlot, epoch_of, is_longest_turn, lane_order
+from crawler.frontier.host_slots import (
+    EPOCH_BITS,
+    HostSlot,
+    epoch_of,
+    host_delay,
+    is_longest_turn,
+    lane_order,
+    retry_at,
+)
 
 SLOT = HostSlot(id=1)
 lanes = st.sampled_from(Lane)
@@ -124,3 +135,39 @@ def test_a_queues_size_changes_seldom(waiting: int) -> None:
     size = HostSlot(id=1, waiting=(waiting, 0, 0)).settled(1).size
 
     assert (1 << size) // 2 <= waiting < 1 << size
+
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+SETTINGS = PolitenessSettings(delay_factor=2.0, min_delay_s=1.0, max_delay_s=30.0)
+
+
+@pytest.mark.parametrize(("duration", "delay"), [(0, 1), (0.4, 1), (3, 6), (15, 30), (600, 30), (-5, 1)])
+def test_a_host_rests_in_proportion_within_bounds(duration: float, delay: float) -> None:
+    """A slow host is asked more slowly; none is hammered, none forgotten."""
+    rested = host_delay(timedelta(seconds=duration), SETTINGS)
+
+    assert rested == timedelta(seconds=delay)
+
+
+def test_where_settings_contradict_the_longer_delay_holds() -> None:
+    """A mistake in a profile must not hurt a host."""
+    contradicting = PolitenessSettings(min_delay_s=10.0, max_delay_s=5.0)
+
+    assert host_delay(timedelta(seconds=7), contradicting) == timedelta(seconds=10)
+
+
+@given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=9)))
+def test_a_longer_visit_never_shortens_the_rest(duration: timedelta) -> None:
+    """The rule is monotonic."""
+    longer = host_delay(duration + timedelta(seconds=1), SETTINGS)
+
+    assert longer >= host_delay(duration, SETTINGS)
+
+
+def test_retries_double_up_to_a_week() -> None:
+    """A04: exponential back-off, without end and without overflow."""
+    settings = FrontierSettings(retry_delay_s=30.0)
+    delays = [retry_at(NOW, failures, settings) - NOW for failures in (1, 2, 3, 50, 10_000)]
+
+    assert delays[:3] == [timedelta(seconds=s) for s in (30, 60, 120)]
+    assert delays[3:] == [timedelta(days=7)] * 2

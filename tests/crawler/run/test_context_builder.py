@@ -3,7 +3,7 @@
 from core.config.settings import EgressSettings, PolitenessSettings, Settings
 from core.errors import TransientError
 from crawler.frontier.base import NewItem
-from crawler.frontier.politeness import SlotAssigner
+from crawler.frontier.host_slots import SlotAssigner
 from crawler.run.context_builder import make_slot_assigner
 
 

@@ -23,8 +23,7 @@ from playback.web.copy_lookup import CopyLookup, UrlSpellings
 from playback.web.page_store import CapturedPage, PageStore
 from tests.support.playback_fixtures import NOW
 from warc.index.database import IndexDatabase, SqliteDatabase
-from warc.index.postgres import PostgresCaptureIndex
-from warc.index.postgres_database import PostgresDatabase
+from warc.index.postgres import PostgresCaptureIndex, PostgresDatabase
 from warc.index.protocol import quality_row
 from warc.index.queries import FEW
 from warc.index.sqlite import SqliteCaptureIndex

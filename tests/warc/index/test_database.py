@@ -32,10 +32,9 @@ from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, png, 
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.relay import Relay
 from warc.artifact_reader import manifest_place
-from warc.index import postgres_database as playback_postgres
+from warc.index import postgres as playback_postgres
 from warc.index.database import IndexDatabase, SqliteDatabase, open_database, page_outcome
-from warc.index.postgres import PostgresCaptureIndex
-from warc.index.postgres_database import PostgresDatabase
+from warc.index.postgres import PostgresCaptureIndex, PostgresDatabase
 from warc.index.protocol import CaptureRow, PageIndexRow, columns
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.rebuild import renew_index

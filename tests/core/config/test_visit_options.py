@@ -1,7 +1,7 @@
-"""Tests of `core.config.stored_level`."""
+"""Tests of `core.config.visit_options`."""
 
 from core.config.settings import BehaviourSettings, MediaSettings, Settings, VisitSettings
-from core.config.stored_level import StoredLevel
+from core.config.visit_options import StoredLevel
 from crawler.capture.page_capture import limit_settings
 
 
