@@ -25,17 +25,18 @@ from core.page_manifest import PageBehaviour, PageInfo, PageScreen, VisitOutcome
 from core.playback_check import MOST_CHARACTERS, LostPart, PlaybackCheck, PlaybackFault, QaVerdict
 from core.timestamps import warc_date
 from playback.access.levels import Level
-from qa.compare.picture_comparison import PictureComparison, compare_pictures
-from qa.compare.resource_comparison import (
+from qa.compare.content_comparison import (
     PartRequest,
     ResourceComparison,
+    TextComparison,
     compare_resources,
+    compare_texts,
     describe_losses,
     judge_losses,
     part_at_capture,
     part_at_playback,
 )
-from qa.compare.text_comparison import TextComparison, compare_texts
+from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from qa.copy_view import TALLEST_PX, CopyView, picture_height_limit, screen_at_capture, view_copy
 from qa.local_replay import CollectionReplay, LendBrowser, StoredPage, open_collection_replay, running_replay

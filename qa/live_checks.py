@@ -36,8 +36,7 @@ from crawler.run.context_builder import RunContext, make_slot_assigner
 from crawler.worker.crawl_events import Event, PageChecked, PageDone
 from links.registry.database import RegistryStore
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
-from qa.check_records import record_checks
-from qa.check_run import store_check
+from qa.check_run import record_checks, store_check
 from qa.check_store import find_checks
 from qa.check_table import CheckedPage
 from qa.checker import PlaybackChecker

@@ -29,8 +29,8 @@ from links.checker.browser_check import (
     page_likeness,
     result_of_visit,
 )
+from qa.compare.content_comparison import TextComparison, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_if_readable
-from qa.compare.text_comparison import TextComparison, compare_texts
 
 SAME_TEXT = 0.995  # score of `compare_texts`: a clock in the footer is no news
 SAME_PICTURE = 0.995

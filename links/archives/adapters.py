@@ -37,8 +37,7 @@ from links.archives.archive_client import (
     ArchiveResponse,
     ArchiveUnavailableError,
 )
-from links.archives.archive_services import SERVICES
-from links.archives.archive_urls import is_copy_of, is_same_page, make_archive_url, recognise
+from links.archives.archive_urls import SERVICES, is_copy_of, is_same_page, make_archive_url, recognise
 
 
 class HttpAdapter:

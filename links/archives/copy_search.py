@@ -14,8 +14,7 @@ from typing import Final
 
 from links.archives.archive_answers import ArchiveAdapter, ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
-from links.archives.archive_services import WEBOID
-from links.archives.archive_urls import moment_of
+from links.archives.archive_urls import WEBOID, moment_of
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
 from links.archives.copy_store import (
     DEAD,

@@ -33,9 +33,8 @@ from playback.replay.replay_context import (
     shows_image,
 )
 from playback.replay.sanitizer.media_sniffer import image_type, raster_kind
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 from playback.replay.sanitizer_pool import FontJob, Job, PdfJob, RasterJob, SheetJob
-from playback.url_paths import MementoModifier, is_web_url, parse_pdf_page
+from playback.url_paths import MementoModifier, ReplayUrlRewriter, is_web_url, parse_pdf_page
 
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
 

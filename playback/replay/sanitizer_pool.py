@@ -27,7 +27,7 @@ from playback.replay.sanitizer.css_filter import filter_sheet
 from playback.replay.sanitizer.css_rules import sanitise_font
 from playback.replay.sanitizer.html_document import sanitise_document
 from playback.replay.sanitizer.rasterizer import draw_pdf_page, mask, raster, read_pdf
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.url_paths import ReplayUrlRewriter
 
 _LARGE = 500_000  # bytes or characters of a job from which on it is a large one
 _MOST_WAITING = 48  # jobs, which hold nothing but their connection

@@ -22,8 +22,7 @@ from playback.access.decision_store import DecisionStore
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.mementos import MementoEndpoints
-from playback.web.cached_links.cached_api import CachedLinks, GadgetScript
-from playback.web.cached_links.cached_lookup import LinkEvidenceReader
+from playback.web.cached_links.cached_api import CachedLinks, GadgetScript, LinkEvidenceReader
 from playback.web.copy_lookup import CopyLookup, QueueStatusReader
 from playback.web.copy_notices import CopyWarnings, RepresentationReader
 from playback.web.i18n import SOURCE, localized_path

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.playback_check import PlaybackFault, QaVerdict
+from qa.compare.content_comparison import ResourceComparison, TextComparison
 from qa.compare.damage_regions import SCREEN_SHAPE, DamageRegion, RegionKind
-from qa.compare.resource_comparison import ResourceComparison
-from qa.compare.text_comparison import TextComparison
 
 if TYPE_CHECKING:  # which asks for a judgement of itself
     from qa.compare.picture_comparison import PictureComparison

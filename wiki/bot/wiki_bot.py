@@ -36,10 +36,9 @@ from links.registry.bot_edits import (
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, wiki_of
 from wiki.api.client import ApiTiming, WikiApi
-from wiki.api.edit_request import BotAccount, EditingStoppedError, SaveOptions, add_section
+from wiki.api.edit_request import BotAccount, EditGuard, EditingStoppedError, SaveOptions, add_section
 from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiPage, split_batches
 from wiki.api.page_query import read_heads, read_now, read_text
-from wiki.bot.edit_guard import EditGuard
 from wiki.bot.page_edit import (
     EditContext,
     EditTask,

@@ -10,7 +10,7 @@ import pytest
 from links.archives.adapters import KNOWN_TIMEMAPS, AvailabilityAdapter, TimeMapAdapter
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient
-from links.archives.archive_services import WEBOID
+from links.archives.archive_urls import WEBOID
 from links.archives.copy_search import CopySearchResult, CopySources, SearchStep, search_copies
 from links.archives.copy_store import (
     VISIT_DAYS,

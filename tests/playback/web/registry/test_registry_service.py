@@ -17,8 +17,8 @@ from core.errors import TransientError
 from core.layout import Layout
 from links.check_history import HistoryRun, date_of, pack_history
 from links.feedback.replacements import ProposalStage
+from links.registry.citations import PageRevision, note_additions
 from links.registry.database import RegistryStore
-from links.registry.link_additions import PageRevision, note_additions
 from links.registry.pages import next_stale, number_of
 from links.registry.quirks import HostQuirk, UrlQuirk
 from links.registry.schema import host_quirks, pages, replacements, url_quirks
