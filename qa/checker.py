@@ -66,8 +66,7 @@ class CheckOutcome:
     """Check of a page, with its view and pictures.
 
     Attributes:
-        pictures: available pictures by `core.playback_check.PICTURES`; of a good page only the
-            first two.
+        pictures: available pictures by `core.playback_check.PICTURES`; of a good page only the first two.
         view: view of the copy; None when it was not opened.
     """
 

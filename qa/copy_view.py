@@ -129,10 +129,8 @@ class CopyView:
     """Result of viewing a copy.
 
     Attributes:
-        reason: reason for which the copy cannot be judged, a sentence; empty when something is
-            shown.
-        picture: picture of the whole page, or of the viewport if only that was requested; None:
-            none could be made.
+        reason: reason for which the copy cannot be judged, a sentence; empty when something is shown.
+        picture: picture of the whole page, or of the viewport if only that was requested; None: none could be made.
         text: the visible text; None: it could not be read.
         requests: requests of the copy, in order.
     """

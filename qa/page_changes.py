@@ -81,8 +81,7 @@ class PageSnapshot(VisitSummary):
     """Page as seen by one visit.
 
     Attributes:
-        picture: PNG, JPEG or WebP, of the whole page rather than of the viewport; None when none
-            was stored.
+        picture: PNG, JPEG or WebP, of the whole page rather than of the viewport; None when none was stored.
         parts: URLs of parts that were loaded; None when they were not recorded.
     """
 

@@ -224,8 +224,7 @@ class RowAlignment:
     """Assignment of rows between two pictures.
 
     Attributes:
-        free: for each strip and row of the shown picture, True when no row of the seen one claims
-            it.
+        free: for each strip and row of the shown picture, True when no row of the seen one claims it.
     """
 
     rows: Places  # for each strip and row of the seen picture its row in the shown one; -1: none

@@ -40,8 +40,7 @@ class DamageRegion:
     """Box of the page in which the pictures differ, in pixels of the seen picture.
 
     Attributes:
-        drawn: share of its tiles with content in the seen picture, or filled there and background
-            now.
+        drawn: share of its tiles with content in the seen picture, or filled there and background now.
     """
 
     x: int

@@ -43,15 +43,13 @@ class PictureComparison:
 
     Attributes:
         score: share of the drawn content that is unchanged; added content counts a quarter.
-        structure: mean structural similarity of content drawn in either; below 0 for inverted
-            pictures.
+        structure: mean structural similarity of content drawn in either; below 0 for inverted pictures.
         same: share of the seen pixels that match after alignment.
         lost: share of the content of `seen` that is not drawn in `shown`.
         changed: share of the content of `seen` in whose place `shown` has other content.
         added: share of the content of `shown` that is not drawn in `seen`.
         covered: share of the content of `seen` covered by an overlay; part of the two above.
-        recoloured: share of the content of `seen` with the same lines in other colours; part of
-            `changed`.
+        recoloured: share of the content of `seen` with the same lines in other colours; part of `changed`.
         rewritten: share of the text in `seen` that has other text in its place.
         moved: share of the rows with another position.
         largest: size of the largest connected damaged region as a share of the page.
@@ -61,8 +59,7 @@ class PictureComparison:
         regions: differing regions, the worst first; at most 50.
         faults: faults that a picture alone shows.
         verdict: verdict by the picture alone.
-        heat: the shown picture in pale grey with the differences in colour, as PNG; None unless
-            requested.
+        heat: the shown picture in pale grey with the differences in colour, as PNG; None unless requested.
     """
 
     score: float = 1.0
