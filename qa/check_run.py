@@ -55,12 +55,9 @@ _ANY_LEVEL = "images"
 def store_check(store: RegistryStore, folder: Path, checked: CheckOutcome, *, now: datetime) -> None:
     """Store the check in place of the previous one; of a withheld page nothing is stored.
 
-    Pictures of a broken or doubtful copy are written into `folder` before the row that refers to
-    them, and replace those of the previous check.
-
-    Raises:
-        TransientError: the registry cannot be written.
-        OSError: the pictures cannot be written.
+    Pictures of a broken or doubtful copy are written into `folder` before the row that refers to them, and replace
+    those of the previous check. Raises TransientError: the registry cannot be written; OSError: the pictures cannot be
+    written.
     """
     check, page = checked.check, checked.page
     wanted = checked.pictures if check.verdict in _KEPT_FOR and not checked.is_withheld else {}
@@ -88,9 +85,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 def erase_check_results(layout: Layout, database_url: str, page_ids: Iterable[str]) -> None:
     """Delete all check results of these pages; invalid ids, as found in records, are skipped.
 
-    Raises:
-        TransientError: the registry does not answer.
-        OSError: a picture cannot be deleted.
+    Raises TransientError: the registry does not answer; OSError: a picture cannot be deleted.
     """
     pages = []
     for page_id in dict.fromkeys(page_ids):
@@ -136,12 +131,9 @@ async def check_pages(  # noqa: PLR0913 independent options
 ) -> CheckRunTally:
     """Check the pages in order, `jobs` at a time, until the end or `stopping`; return the tally.
 
-    `keep` stores a check, from any thread; the page counts as done when it returns.
-
-    Raises:
-        UnavailableError: browser or playback are gone.
-        TransientError: index, registry or decisions cannot be read or written.
-        OSError: a check cannot be stored.
+    `keep` stores a check, from any thread; the page counts as done when it returns. Raises UnavailableError: browser or
+    playback are gone; TransientError: index, registry or decisions cannot be read or written; OSError: a check cannot
+    be stored.
     """
     done = tally or CheckRunTally()
     stop = stopping or asyncio.Event()
@@ -292,15 +284,11 @@ _LEFT = "what was found is in the registry, and is written into WARCs by the nex
 
 @dataclass(frozen=True, slots=True)
 class RecordsSummary:
-    """Result of writing the unrecorded checks.
-
-    Attributes:
-        error: None without one, also when another process has the collection.
-    """
+    """Result of writing the unrecorded checks."""
 
     left: str = ""  # keyword of the reason for which they were left to the next run; empty: none
     text: str = ""  # the reason as a sentence
-    error: WeboidError | None = None
+    error: WeboidError | None = None  # None without one, also when another process has the collection
 
 
 async def write_checks(
@@ -327,8 +315,7 @@ async def write_checks(
 async def _proxies(layout: Layout, settings: Settings, secret: ClusterSecret | None) -> AsyncIterator[LendProxy]:
     """Yield the proxies of a running cluster, else local ones, until the end of the block.
 
-    Raises:
-        CollectionInUseError: another process writes the collection and accepts no requests.
+    Raises CollectionInUseError: another process writes the collection and accepts no requests.
     """
     # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
     with ExitStack() as stack:

@@ -67,7 +67,6 @@ class CheckOutcome:
 
     Attributes:
         pictures: available pictures by `core.playback_check.PICTURES`; of a good page only the first two.
-        view: view of the copy; None when it was not opened.
     """
 
     page: SampleCandidate
@@ -75,7 +74,7 @@ class CheckOutcome:
     pictures: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     timings: Mapping[str, float] = field(default_factory=dict)  # seconds by step
     is_withheld: bool = False  # True when the page must not be shown, so that it was not opened
-    view: CopyView | None = field(default=None, repr=False)
+    view: CopyView | None = field(default=None, repr=False)  # view of the copy; None when it was not opened
 
 
 @dataclass(slots=True)
@@ -101,10 +100,8 @@ class PlaybackChecker:
     async def check(self, page: SampleCandidate) -> CheckOutcome:
         """Check the page.
 
-        Raises:
-            BrowserUnavailableError: no browser starts.
-            UnavailableError: the replay server does not answer, or the bucket cannot be used.
-            TransientError: index, decisions, or WARCs in the bucket cannot be read.
+        Raises BrowserUnavailableError: no browser starts; UnavailableError: the replay server does not answer, or the
+        bucket cannot be used; TransientError: index, decisions, or WARCs in the bucket cannot be read.
         """
         began = self._clock.monotonic()
         outcome = await self._check(page)
@@ -317,9 +314,8 @@ async def open_checkers(  # noqa: PLR0913 independent options
 ) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
     """Open a checker per level, with their own replay server, until the end of the block.
 
-    Raises:
-        UnavailableError: the replay server does not start.
-        ConfigError: `database_url` is no database URL of an index.
+    Raises UnavailableError: the replay server does not start; ConfigError: `database_url` is no database URL of an
+    index.
     """
     async with AsyncExitStack() as stack:
         is_full = Level.FULL in levels

@@ -54,14 +54,10 @@ _REASON = "playback"  # reason in WaitStarted; the run does not block
 
 @dataclass(frozen=True, slots=True)
 class CheckTools:
-    """Tools of the checks.
-
-    Attributes:
-        levels_of: returns the levels at which a page's copies are checked.
-    """
+    """Tools of the checks."""
 
     checkers: Mapping[str, PlaybackChecker]  # checkers by playback level
-    levels_of: Callable[[PageInfo], Sequence[str]]
+    levels_of: Callable[[PageInfo], Sequence[str]]  # returns the levels at which a page's copies are checked
     store: RegistryStore
     pictures: Path  # folder of check pictures
     snapshots: SnapshotReader
@@ -99,10 +95,8 @@ async def check_capture(
 ) -> CheckedPage:
     """Return the check of a new page's copy, stored: a new one, or an earlier one by the same engine.
 
-    Raises:
-        UnavailableError: browser or playback are gone.
-        TransientError: index, registry or decisions cannot be read or written.
-        OSError: pictures cannot be written.
+    Raises UnavailableError: browser or playback are gone; TransientError: index, registry or decisions cannot be read
+    or written; OSError: pictures cannot be written.
     """
 
     def known_checks() -> list[CheckedPage]:

@@ -54,9 +54,7 @@ class SnapshotReader:
     def at(self, url: str, moment: str) -> CapturedPage:
         """Return the capture of a time: exactly the one of 14 digits, else the best near it.
 
-        Raises:
-            InputError: the time is invalid.
-            UnavailableError: there is no such capture.
+        Raises InputError: the time is invalid; UnavailableError: there is no such capture.
         """
         try:
             page = self.store.nearest(url, parse_capture_moment(moment))

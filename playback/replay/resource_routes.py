@@ -117,11 +117,8 @@ def offer_download(
 ) -> ReplayResponse | None:
     """Return the capture as a download, or the requested range; None when it is not offered.
 
-    With `is_part` it is sound or film for a player within a page.
-
-    Raises:
-        TakenDownError: it must not be sent, e.g. because it was not scanned yet.
-        PermanentError: it cannot be read, or is too large.
+    With `is_part` it is sound or film for a player within a page. Raises TakenDownError: it must not be sent, e.g.
+    because it was not scanned yet; PermanentError: it cannot be read, or is too large.
     """
     context.permits.download(capture)
     unchanged_type = "video/mp4; role=part" if is_part else PDF

@@ -126,11 +126,9 @@ class MakerPool:
     def __call__(self, prepare: Callable[[], Job]) -> bytes:
         """Return the result of the job that `prepare` loads; other greenlets run meanwhile.
 
-        The payload is loaded when a maker is free, so that waiting jobs hold no memory.
-
-        Raises:
-            MakingFailedError: it exceeded its time or memory, or crashed the parser.
-            OverloadedError: too many jobs are waiting, or it waited too long.
+        The payload is loaded when a maker is free, so that waiting jobs hold no memory. Raises MakingFailedError: it
+        exceeded its time or memory, or crashed the parser; OverloadedError: too many jobs are waiting, or it waited too
+        long.
         """
         with self._maker() as maker:
             job = prepare()
