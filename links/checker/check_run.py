@@ -19,8 +19,7 @@ from core.errors import TransientError
 from links.check_history import day_of
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, FetchFailure, StatusCode
 from links.checker import check_schedule
-from links.checker.check_leases import ALL_HOSTS, HostShare
-from links.checker.due_urls import DueUrl
+from links.checker.due_urls import ALL_HOSTS, DueUrl, HostShare
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.outage_guard import ControlChecks, OutageGuard

@@ -13,8 +13,8 @@ from core.config.settings import LinksSettings
 from core.layout import COLLECTION_VERSION, Layout
 from links.check_history import day_of
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
-from links.checker.check_leases import ALL_HOSTS
 from links.checker.check_worker import plan_from_settings
+from links.checker.due_urls import ALL_HOSTS
 from links.checker.result_store import UrlCheckResult, record_results
 from links.registry.citations import (
     CitationFlag,
