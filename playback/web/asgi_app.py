@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -55,11 +55,6 @@ from warc.index.database import IndexDatabase
 from warc.text_index.reader import TextIndex
 
 _LOG = logging.getLogger(__name__)
-
-
-def links_addresses(registry: LinkRegistry | None) -> Callable[[], str]:
-    """Return a function that gives the address of the link form; empty without a registry."""
-    return lambda: localized_path(FORM_PATH) if registry is not None and registry.source.is_there() else ""
 
 
 def registry_routes(registry: LinkRegistry, database: IndexDatabase, means: WebContext) -> list[BaseRoute]:
@@ -156,7 +151,7 @@ def create_app(
             skew_of=machines.skews.of,
             representation_of=RepresentationReader(records).of,
             say_address=report_addresses(registry, origin or ""),
-            links_address=links_addresses(registry),
+            links_address=lambda: localized_path(FORM_PATH) if registry and registry.source.is_there() else "",
             save_address=save_addresses(around.saves),
             mount_links=lambda: [link for each, links in mounts if (link := each.navigation_link(links))],
         ),

@@ -305,7 +305,7 @@ def address_of(wiki: Wiki, title: str) -> str:
 
 
 def capitalize_title(title: str) -> str:
-    """Return the title with a capital first letter."""
+    """Return the text with a capital first letter."""
     return title[:1].upper() + title[1:]
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from links.checker.due_urls import release_all_leases
 from sqlalchemy import Connection
 
 from core.clock import CLOCK_OFFSET, SystemClock
@@ -22,6 +21,7 @@ from core.config.settings import INDEX_URL, Settings
 from core.errors import ConfigError
 from core.layout import Layout
 from core.timestamps import format_duration, warc_date
+from links.checker.due_urls import release_all_leases
 from links.registry.database import open_registry_store
 from links.registry.farm_queries import count_links, count_pages, links_of
 from links.registry.link_search import STATES
