@@ -20,9 +20,8 @@ from hashlib import sha256
 from bench import report
 from bench.pixel_only import picture_match
 from core.playback_check import QaVerdict
+from qa.compare.content_comparison import ResourceComparison, TextComparison, compare_resources, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
-from qa.compare.resource_comparison import ResourceComparison, compare_resources
-from qa.compare.text_comparison import TextComparison, compare_texts
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from tests.support.heldout.kinds import Label
 from tests.support.heldout.pairs import HeldOut, read_held_out, sites

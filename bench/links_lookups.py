@@ -28,8 +28,7 @@ from sqlalchemy import text
 from bench import report
 from core.layout import Layout
 from links.registry.database import RegistryStore, open_registry_store
-from links.registry.dump_reader import MalformedLine, read_links
-from links.registry.link_import import LinkImporter, PageSpool
+from links.registry.link_import import LinkImporter, MalformedLine, PageSpool, read_links
 from links.registry.lookups import page_facts
 from links.registry.pages import number_of
 from links.registry.wikis import ensure_wiki, parse_wiki

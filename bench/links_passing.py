@@ -26,10 +26,10 @@ from core.clock import SystemClock
 from core.config.settings import EgressSettings, LinksSettings, Settings
 from core.layout import Layout
 from links.check_history import day_of
-from links.checker.check_leases import ALL_HOSTS
 from links.checker.check_run import CheckContext, CheckRun, CheckTally
 from links.checker.check_worker import fit_to_files, plan_from_settings
 from links.checker.dns_resolver import DnsResolver
+from links.checker.due_urls import ALL_HOSTS
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.result_writer import LeaseHolder

@@ -23,8 +23,8 @@ from bench import held_out as unseen
 from bench import report
 from bench.pixel_only import MODERATE, SEVERE, picture_match, text_match
 from core.playback_check import QaVerdict
+from qa.compare.content_comparison import TextComparison, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
-from qa.compare.text_comparison import TextComparison, compare_texts
 from qa.compare.verdict_rules import THRESHOLDS, VerdictThresholds, judge_copy
 from tests.support.labelled.kinds import RULES, Kind
 from tests.support.labelled.pairs import Pair, read_pairs, sites

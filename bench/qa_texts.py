@@ -19,7 +19,7 @@ from collections.abc import Callable
 from difflib import SequenceMatcher
 
 from bench import report
-from qa.compare.text_comparison import compare_texts
+from qa.compare.content_comparison import compare_texts
 from tests.support.sites.articles import articles
 from tests.support.sites.docs import library
 

@@ -45,8 +45,7 @@ from links.registry.database import open_registry_store
 from links.states import LinkState
 from playback.access.decision_store import open_decisions
 from playback.web.asgi_app import WebOptions, create_app
-from playback.web.client_address import parse_networks
-from playback.web.rate_limits import RateLimitPolicy
+from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from warc.index.database import open_database
 from warc.index.protocol import CAPTURES_DDL

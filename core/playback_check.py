@@ -75,8 +75,8 @@ class PlaybackCheck:
     score: float | None = None  # the least of the following
     # Share of the picture that is still drawn (`qa.compare.picture_comparison`).
     picture: float | None = None
-    text: float | None = None  # share of the text that is present (`qa.compare.text_comparison`)
-    # Share of the resources that are present (`qa.compare.resource_comparison`).
+    text: float | None = None  # share of the text that is present (`qa.compare.content_comparison`)
+    # Share of the resources that are present (`qa.compare.content_comparison`).
     resources: float | None = None
     faults: tuple[PlaybackFault, ...] = ()
     lost: tuple[LostPart, ...] = ()  # the missing resources; the first `MOST_LOST`

@@ -4,9 +4,8 @@ A memento is a visit with a usable copy of the page (`core.page_classes.is_usabl
 or skipped visits, bot challenges and error pages are excluded: a TimeMap has no field for a status, so clients treat
 every entry as a copy. Hidden captures are excluded, blocked ones are listed.
 
-The mementos of a URL are those of the exact URL and its counterpart under the other scheme. Only if
-there are none, those of other URLs with the same replay key are used, since that key merges
-distinct pages (see `warc.index.queries`).
+The mementos of a URL are those of the exact URL and its counterpart under the other scheme. Only if there are none,
+those of other URLs with the same replay key are used, since that key merges distinct pages (see `warc.index.queries`).
 
 The URI-M, ``/c/<timestamp>/<url>``, is served by replay, TimeGate and TimeMaps by the front.
 

@@ -124,11 +124,8 @@ async def serve(  # noqa: PLR0913 independent options
 ) -> None:
     """Serve front and replay until cancelled or SIGTERM, then stop both.
 
-    Raises:
-        ConfigError: the origins are missing or equal, the URL is not an index, or the language is
-            not available.
-        UnavailableError: there is no replay environment, replay does not start, or a port is in
-            use.
+    Raises ConfigError: the origins are missing or equal, the URL is not an index, or the language is not available;
+    UnavailableError: there is no replay environment, replay does not start, or a port is in use.
     """
     _check(host, origins, full, with_replay=with_replay)
     check_language(options.language)

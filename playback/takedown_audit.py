@@ -240,8 +240,7 @@ class TakedownAuditor:
     ) -> AuditReport:
         """Request each case on every route of the front's `app` and of replay.
 
-        Raises:
-            UnavailableError: an origin does not answer.
+        Raises UnavailableError: an origin does not answer.
         """
         proof = AuditReport(cases=cases)
         warm = warm or HeldValidators()

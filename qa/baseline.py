@@ -73,11 +73,7 @@ class BaselineFolder:
         return self.folder / "index.html"
 
     def create(self, header: BaselineHeader) -> None:
-        """Create the baseline.
-
-        Raises:
-            InputError: a baseline of that name exists.
-        """
+        """Create the baseline; raises InputError: a baseline of that name exists."""
         if (self.folder / _HEADER).exists():
             raise InputError(f"There is a baseline {header.name!r} already: take another name, or remove it.")
         pages = [(asdict(page) | {"captured_at": warc_date(page.captured_at)}) for page in header.pages]
@@ -87,9 +83,7 @@ class BaselineFolder:
     def header(self) -> BaselineHeader:
         """Read the description of the baseline.
 
-        Raises:
-            UnavailableError: the baseline does not exist.
-            InputError: it cannot be read.
+        Raises UnavailableError: the baseline does not exist; InputError: it cannot be read.
         """
         path = self.folder / _HEADER
         try:
@@ -155,11 +149,7 @@ class BaselineFolder:
         return BaselineView(check, stored.get("picture"), text)
 
     def remove(self) -> None:
-        """Delete the baseline.
-
-        Raises:
-            UnavailableError: it does not exist.
-        """
+        """Delete the baseline; raises UnavailableError: it does not exist."""
         if not (self.folder / _HEADER).exists():
             raise UnavailableError(f"There is no baseline {self.folder.name!r}.")
         (self.folder / _HEADER).unlink()  # without it the baseline no longer exists
@@ -167,11 +157,7 @@ class BaselineFolder:
 
 
 def open_baseline(root: Path, name: str) -> BaselineFolder:
-    """Return the baseline of that name below the folder, existing or not.
-
-    Raises:
-        InputError: the name is invalid.
-    """
+    """Return the baseline of that name below the folder, existing or not; raises InputError: the name is invalid."""
     return BaselineFolder(root / check_name(name, of="a baseline", limit=LONGEST_NAME))
 
 

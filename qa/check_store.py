@@ -172,11 +172,8 @@ def end_repair(
 ) -> bool:
     """Record the result of a repair; False: none was wanted or had begun.
 
-    `state` is NONE when there is nothing to repair after all. When the new capture is better, the check
-    refers to it from now on and has to be recorded again.
-
-    Raises:
-        InvariantError: the state is not final.
+    `state` is NONE when there is nothing to repair after all. When the new capture is better, the check refers to it
+    from now on and has to be recorded again. Raises InvariantError: the state is not final.
     """
     if state not in ENDED_STATES | {RepairState.NONE}:
         raise InvariantError(f"No repair ends as {state}.")
@@ -255,12 +252,9 @@ def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
 def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datetime) -> None:
     """Store checks by machine, with host and class, in place of the previous ones; reviews stay.
 
-    A check older than the stored one has no effect. For broken copies a repair is wanted, unless it
-    was tried or the capture is a repair itself; for others it is no longer wanted.
-
-    Raises:
-        InputError: a page id, level or time is invalid.
-        InvariantError: one is a person's review.
+    A check older than the stored one has no effect. For broken copies a repair is wanted, unless it was tried or the
+    capture is a repair itself; for others it is no longer wanted. Raises InputError: a page id, level or time is
+    invalid; InvariantError: one is a person's review.
     """
     values = [row_values(row) for row in rows]
     # A page that was checked twice meanwhile would else be changed twice by one statement.

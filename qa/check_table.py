@@ -77,24 +77,19 @@ class CheckPosition(NamedTuple):
 
 
 class CheckedPage(NamedTuple):
-    """Check of a copy with its page's data, review and repair.
-
-    Attributes:
-        reviewed_at: time at which the review was given or withdrawn; None: never.
-        changed_at: the latest of all times. The default means unknown: the row was never stored.
-    """
+    """Check of a copy with its page's data, review and repair."""
 
     check: PlaybackCheck  # check by machine; its faults in the order of `PlaybackFault`
     host: str  # canonical host of its URL
     page_class: PageClass = PageClass.UNJUDGED  # class of the page that was captured
     review: QaVerdict = QaVerdict.UNCHECKED  # a person's verdict; UNCHECKED: none
     reviewed_by: str = ""
-    reviewed_at: datetime | None = None
+    reviewed_at: datetime | None = None  # time at which the review was given or withdrawn; None: never
     note: str = ""
     repair: RepairState = RepairState.NONE
     repair_page_id: str = ""  # page id of the new capture; empty: none
     repair_at: datetime | None = None  # time at which the repair entered its state; None: never
-    changed_at: datetime | None = None
+    changed_at: datetime | None = None  # the latest of all times. The default means unknown: the row was never stored.
     is_recorded: bool = False  # True when a WARC holds the check in its present form
 
     @property

@@ -25,17 +25,18 @@ from core.page_manifest import PageBehaviour, PageInfo, PageScreen, VisitOutcome
 from core.playback_check import MOST_CHARACTERS, LostPart, PlaybackCheck, PlaybackFault, QaVerdict
 from core.timestamps import warc_date
 from playback.access.levels import Level
-from qa.compare.picture_comparison import PictureComparison, compare_pictures
-from qa.compare.resource_comparison import (
+from qa.compare.content_comparison import (
     PartRequest,
     ResourceComparison,
+    TextComparison,
     compare_resources,
+    compare_texts,
     describe_losses,
     judge_losses,
     part_at_capture,
     part_at_playback,
 )
-from qa.compare.text_comparison import TextComparison, compare_texts
+from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from qa.copy_view import TALLEST_PX, CopyView, picture_height_limit, screen_at_capture, view_copy
 from qa.local_replay import CollectionReplay, LendBrowser, StoredPage, open_collection_replay, running_replay
@@ -65,9 +66,7 @@ class CheckOutcome:
     """Check of a page, with its view and pictures.
 
     Attributes:
-        pictures: available pictures by `core.playback_check.PICTURES`; of a good page only the
-            first two.
-        view: view of the copy; None when it was not opened.
+        pictures: available pictures by `core.playback_check.PICTURES`; of a good page only the first two.
     """
 
     page: SampleCandidate
@@ -75,7 +74,7 @@ class CheckOutcome:
     pictures: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     timings: Mapping[str, float] = field(default_factory=dict)  # seconds by step
     is_withheld: bool = False  # True when the page must not be shown, so that it was not opened
-    view: CopyView | None = field(default=None, repr=False)
+    view: CopyView | None = field(default=None, repr=False)  # view of the copy; None when it was not opened
 
 
 @dataclass(slots=True)
@@ -101,10 +100,8 @@ class PlaybackChecker:
     async def check(self, page: SampleCandidate) -> CheckOutcome:
         """Check the page.
 
-        Raises:
-            BrowserUnavailableError: no browser starts.
-            UnavailableError: the replay server does not answer, or the bucket cannot be used.
-            TransientError: index, decisions, or WARCs in the bucket cannot be read.
+        Raises BrowserUnavailableError: no browser starts; UnavailableError: the replay server does not answer, or the
+        bucket cannot be used; TransientError: index, decisions, or WARCs in the bucket cannot be read.
         """
         began = self._clock.monotonic()
         outcome = await self._check(page)
@@ -317,9 +314,8 @@ async def open_checkers(  # noqa: PLR0913 independent options
 ) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
     """Open a checker per level, with their own replay server, until the end of the block.
 
-    Raises:
-        UnavailableError: the replay server does not start.
-        ConfigError: `database_url` is no database URL of an index.
+    Raises UnavailableError: the replay server does not start; ConfigError: `database_url` is no database URL of an
+    index.
     """
     async with AsyncExitStack() as stack:
         is_full = Level.FULL in levels

@@ -102,13 +102,12 @@ class CopyAddress:
     """Address of a copy.
 
     Attributes:
-        hosts: "host:port" of every server of the copy; a ``*`` stands for the first label.
-        framed: True when the copy is in a frame of that document and runs its scripts; then only
-            the viewport is captured, after the behaviours of the capture.
+        framed: True when the copy is in a frame of that document and runs its scripts; then only the viewport is
+            captured, after the behaviours of the capture.
     """
 
     url: str  # URL of the document to open
-    hosts: tuple[str, ...]
+    hosts: tuple[str, ...]  # "host:port" of every server of the copy; a ``*`` stands for the first label
     framed: bool = False
 
 
@@ -129,19 +128,14 @@ class CopyView:
     """Result of viewing a copy.
 
     Attributes:
-        reason: reason for which the copy cannot be judged, a sentence; empty when something is
-            shown.
-        picture: picture of the whole page, or of the viewport if only that was requested; None:
-            none could be made.
-        text: the visible text; None: it could not be read.
-        requests: requests of the copy, in order.
+        picture: picture of the whole page, or of the viewport if only that was requested; None: none could be made.
     """
 
     status: int | None = None  # HTTP status of the document; None without a response
-    reason: str = ""
+    reason: str = ""  # reason for which the copy cannot be judged, a sentence; empty when something is shown
     picture: bytes | None = field(default=None, repr=False)
-    text: str | None = field(default=None, repr=False)
-    requests: tuple[RequestLog, ...] = field(default=(), repr=False)
+    text: str | None = field(default=None, repr=False)  # the visible text; None: it could not be read
+    requests: tuple[RequestLog, ...] = field(default=(), repr=False)  # requests of the copy, in order
     restless: tuple[str, ...] = ()  # as `render.settle.SettleResult.restless`
     timings: dict[str, float] = field(default_factory=dict)  # seconds by step
     pdf: bytes | None = field(default=None, repr=False)  # the copy as printed, where that was requested
@@ -188,11 +182,9 @@ async def view_copy(  # noqa: PLR0913 independent options
 ) -> CopyView:
     """Open the copy and capture its picture, text and requests; with `pdf` also print it.
 
-    `tallest_px` limits the picture's height in CSS pixels; 0: viewport only. `behaviours` are those
-    of the capture: a framed copy is shown as they left the page.
-
-    Raises:
-        BrowserUnavailableError: the browser died or hung; retry in another.
+    `tallest_px` limits the picture's height in CSS pixels; 0: viewport only. `behaviours` are those of the capture: a
+    framed copy is shown as they left the page. Raises BrowserUnavailableError: the browser died or hung; retry in
+    another.
     """
     times = 2 if address.framed else 1  # texts are rewritten when they are first requested
     settings = VisitSettings(

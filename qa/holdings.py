@@ -117,11 +117,7 @@ class HoldingsVerifier:
     _sound: set[tuple[_PayloadLocation, str]] = field(default_factory=set, init=False)
 
     def check(self, page: PageInfo) -> HoldingsReport:
-        """Verify the holdings of the page.
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
+        """Verify the holdings of the page; raises TransientError: the index cannot be read."""
         rows = self.rows_of(page.page_id)
         by_url: dict[str, list[HoldingsRow]] = {}
         for row in rows:

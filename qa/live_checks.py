@@ -36,8 +36,7 @@ from crawler.run.context_builder import RunContext, make_slot_assigner
 from crawler.worker.crawl_events import Event, PageChecked, PageDone
 from links.registry.database import RegistryStore
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
-from qa.check_records import record_checks
-from qa.check_run import store_check
+from qa.check_run import record_checks, store_check
 from qa.check_store import find_checks
 from qa.check_table import CheckedPage
 from qa.checker import PlaybackChecker
@@ -55,14 +54,10 @@ _REASON = "playback"  # reason in WaitStarted; the run does not block
 
 @dataclass(frozen=True, slots=True)
 class CheckTools:
-    """Tools of the checks.
-
-    Attributes:
-        levels_of: returns the levels at which a page's copies are checked.
-    """
+    """Tools of the checks."""
 
     checkers: Mapping[str, PlaybackChecker]  # checkers by playback level
-    levels_of: Callable[[PageInfo], Sequence[str]]
+    levels_of: Callable[[PageInfo], Sequence[str]]  # returns the levels at which a page's copies are checked
     store: RegistryStore
     pictures: Path  # folder of check pictures
     snapshots: SnapshotReader
@@ -100,10 +95,8 @@ async def check_capture(
 ) -> CheckedPage:
     """Return the check of a new page's copy, stored: a new one, or an earlier one by the same engine.
 
-    Raises:
-        UnavailableError: browser or playback are gone.
-        TransientError: index, registry or decisions cannot be read or written.
-        OSError: pictures cannot be written.
+    Raises UnavailableError: browser or playback are gone; TransientError: index, registry or decisions cannot be read
+    or written; OSError: pictures cannot be written.
     """
 
     def known_checks() -> list[CheckedPage]:

@@ -71,11 +71,8 @@ async def running_replay(
 ) -> AsyncIterator[ReplayOrigins]:
     """Run a replay server on this machine until the block ends.
 
-    Copies are served in full where `full` and the levels allow it, load their own fonts, and come from
-    the cache of copies if so asked.
-
-    Raises:
-        UnavailableError: it does not start.
+    Copies are served in full where `full` and the levels allow it, load their own fonts, and come from the cache of
+    copies if so asked. Raises UnavailableError: it does not start.
     """
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]

@@ -29,8 +29,8 @@ from links.checker.browser_check import (
     page_likeness,
     result_of_visit,
 )
+from qa.compare.content_comparison import TextComparison, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_if_readable
-from qa.compare.text_comparison import TextComparison, compare_texts
 
 SAME_TEXT = 0.995  # score of `compare_texts`: a clock in the footer is no news
 SAME_PICTURE = 0.995
@@ -81,9 +81,7 @@ class PageSnapshot(VisitSummary):
     """Page as seen by one visit.
 
     Attributes:
-        picture: PNG, JPEG or WebP, of the whole page rather than of the viewport; None when none
-            was stored.
-        parts: URLs of parts that were loaded; None when they were not recorded.
+        picture: PNG, JPEG or WebP, of the whole page rather than of the viewport; None when none was stored.
     """
 
     captured_at: datetime
@@ -92,7 +90,7 @@ class PageSnapshot(VisitSummary):
     text: str | None = None  # visible text; None when none was stored
     picture: bytes | None = field(default=None, repr=False)
     outlinks: frozenset[str] | None = None  # absolute URLs; None when they were not recorded
-    parts: frozenset[str] | None = None
+    parts: frozenset[str] | None = None  # URLs of parts that were loaded; None when they were not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +122,16 @@ class PageChanges(ContentChanges):
     """Changes between two snapshots.
 
     Attributes:
-        drift: kind of change.
-        reason: the evidence, a sentence; empty when nothing changed.
-        words: share of the older text's runs of three words that the newer has, 0 to 1; None when
-            there are too few words.
-        title: share of both titles' words that are in both; None when one has none.
-        owner_signs: phrases of parked domains that the older page did not have.
-        links, parts: differences of outlinks and loaded parts; None when one visit did not record
-            them.
+        words: share of the older text's runs of three words that the newer has, 0 to 1; None when there are too few
+            words.
+        links, parts: differences of outlinks and loaded parts; None when one visit did not record them.
     """
 
-    drift: PageDrift
-    reason: str = ""
+    drift: PageDrift  # kind of change
+    reason: str = ""  # the evidence, a sentence; empty when nothing changed
     words: float | None = None
-    title: float | None = None
-    owner_signs: tuple[str, ...] = ()
+    title: float | None = None  # share of both titles' words that are in both; None when one has none
+    owner_signs: tuple[str, ...] = ()  # phrases of parked domains that the older page did not have
     links: UrlDifferences | None = None
     parts: UrlDifferences | None = None
 

@@ -179,20 +179,16 @@ class RepairContext:
 
     Attributes:
         manifest_of: returns the manifest of a page by its id; None when it cannot be read.
-        check: checks a capture at a level and stores the result.
-        levels: levels that it can check; repairs of copies at others are left to other processes.
-        is_withheld: returns whether a capture, by its page id, must not be shown, such as after a
-            take-down.
-        became: returns the changes of a page from one capture to another, by their ids; None:
-            unknown.
+        is_withheld: returns whether a capture, by its page id, must not be shown, such as after a take-down.
+        became: returns the changes of a page from one capture to another, by their ids; None: unknown.
     """
 
     store: RegistryStore
     frontier: Frontier
     turns: SlotAssigner  # assigns the slot of a URL that the frontier does not know
     manifest_of: Callable[[str], PageInfo | None]
-    check: Callable[[PageInfo, str], Awaitable[CheckedPage]]
-    levels: Collection[str]
+    check: Callable[[PageInfo, str], Awaitable[CheckedPage]]  # checks a capture at a level and stores the result
+    levels: Collection[str]  # levels that it can check; repairs of copies at others are left to other processes
     is_withheld: Callable[[str], bool]
     clock: Clock
     report: Callable[[PageRepaired], None]  # called with the end of each repair
@@ -306,9 +302,8 @@ class RepairManager:
     async def finish(self) -> int:
         """Compare recaptures with the captures they repair; return the number of ended repairs.
 
-        Raises:
-            UnavailableError: playback does not answer; the repairs stay as they are.
-            BrowserUnavailableError: no browser starts.
+        Raises UnavailableError: playback does not answer; the repairs stay as they are; BrowserUnavailableError: no
+        browser starts.
         """
         ended = 0
         for row in self.begun():

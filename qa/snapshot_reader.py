@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from core.captures import ArtifactKind
 from core.clock import SystemClock
@@ -54,12 +53,11 @@ class SnapshotReader:
     def at(self, url: str, moment: str) -> CapturedPage:
         """Return the capture of a time: exactly the one of 14 digits, else the best near it.
 
-        Raises:
-            InputError: the time is invalid.
-            UnavailableError: there is no such capture.
+        Raises InputError: the time is invalid; UnavailableError: there is no such capture.
         """
         try:
-            page = self.store.nearest(url, parse_capture_moment(moment))
+            is_timestamp = len(moment) == 14 and moment.isdecimal()
+            page = self.store.nearest(url, parse_timestamp14(moment) if is_timestamp else parse_moment(moment))
         except TakenDownError as error:
             raise UnavailableError(f"{url} is taken down.") from error
         if page is None:
@@ -115,13 +113,6 @@ def snapshot_of(page: CapturedPage) -> PageSnapshot:
         page_class=parse_page_class(page.page_class),
         evidence=tuple(page.evidence),
     )
-
-
-def parse_capture_moment(text: str) -> datetime:
-    """Parse 14 digits or an ISO 8601 date; return the time in UTC."""
-    if len(text) == 14 and text.isdecimal():
-        return parse_timestamp14(text)
-    return parse_moment(text)
 
 
 @contextmanager

@@ -1,9 +1,9 @@
-"""The table of web archives in docs/how-to/archives.md, from `links.archives.archive_services`."""
+"""The table of web archives in docs/how-to/archives.md, from `links.archives.archive_urls`."""
 
 from pathlib import Path
 
 from links.archives.adapters import KNOWN_ADAPTERS, KNOWN_TIMEMAPS
-from links.archives.archive_services import SERVICES, ArchiveService
+from links.archives.archive_urls import SERVICES, ArchiveService
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "archives.md"
 BEGIN = "<!-- made by python -m scripts.reference -->"

@@ -1,17 +1,39 @@
 """Client for other web archives: one request per service at a time, with back-off.
 
-After 429, 503 or no answer the service is paused, and requests fail at once. `http_fetch` sends the requests.
+After 429, 503 or no answer the service is paused, and requests fail at once. An archive's address comes from a setting
+or a page, and its redirects are untrusted, so `HttpFetch` lets neither reach the local network (SSRF). A key is sent
+only to its own host and never with a redirect.
 """
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urljoin
 
-from core.errors import TransientError
+from yarl import URL
+
+from core.config.settings import EgressSettings
+from core.errors import BadUrlError, InputError, TransientError
+from core.urls import authority_of, fetch_key, host_of
 from core.web_dates import parse_retry_after
+from links.check_result import FetchFailure, NoAnswerError
+from links.checker.dns_resolver import DnsResolver
+from links.checker.http_exchange import EgressRules
+from net.address_policy import Address, literal_address
+from net.tls_client import strict_context
+
+if TYPE_CHECKING:
+    import aiohttp
+    from aiohttp.abc import ResolveResult
+
 
 ANSWER_BYTES: Final = 8_000_000  # TimeMaps of famous pages have tens of thousands of lines
 GAP_S: Final = 1.0  # between two questions to one service
@@ -149,3 +171,243 @@ class ArchiveClient:
 def is_refusal(response: ArchiveResponse) -> bool:
     """Return True for a status that refuses this client altogether (401, 403 …)."""
     return response.status in _REFUSED
+
+
+_PRIVATE = frozenset(("authorization", "cookie"))
+_LITTLE_BYTES: Final = 65_536
+_CONNECT_S: Final = 15.0
+_CONNECTIONS: Final = 20
+
+
+class HttpFetch:
+    """Transport for archive requests; an asynchronous context manager bound to one event loop."""
+
+    def __init__(
+        self,
+        egress: EgressSettings,
+        *,
+        is_own: Callable[[Address], bool],
+        user_agent: str,
+        limit_s: float = 60.0,
+        origins: Iterable[str] = (),
+    ) -> None:
+        """Load `[egress]` or raise ConfigError; own `origins` are exempt from the address checks."""
+        self._names = DnsResolver()
+        self._judge = _CheckedResolver(egress, self._names, is_own, origins)
+        self._context = strict_context(egress.ca_file)
+        self._user_agent = user_agent
+        self._limit_s = limit_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """Return the session; the first request opens it, since many runs ask no archive."""
+        if self._session is None:
+            import aiohttp  # a fifth of a second
+
+            connector = aiohttp.TCPConnector(
+                resolver=self._judge,  # type: ignore[arg-type]  # has the methods of AbstractResolver
+                ssl=self._context,
+                limit=_CONNECTIONS,
+                use_dns_cache=False,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=self._limit_s, sock_connect=_CONNECT_S),
+                headers={"User-Agent": self._user_agent, "Accept-Encoding": "gzip, deflate"},
+                trust_env=False,
+                max_line_size=65_536,
+                max_field_size=65_536,  # Memento's Link headers are long
+            )
+        return self._session
+
+    async def __aexit__(self, *_: object) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+        await self._names.close()
+
+    async def __call__(self, request: ArchiveRequest) -> ArchiveResponse:
+        """Send the request; NoReplyError for no or an overlong answer, or a prohibited address."""
+        url, headers = request.url, dict(request.headers)
+        method, body = request.method, request.body
+        for _ in range(request.hops + 1):
+            response = await self._once(request, method, url, headers, body)
+            target = response.headers.get("location", "")
+            if response.status not in REDIRECTS or not target or not request.hops:
+                return response
+            try:
+                following = fetch_key(urljoin(url, target), allow_single_label=True)
+            except (BadUrlError, ValueError) as error:
+                reason = "it leads to what is no address"
+                raise NoReplyError(ArchiveFailure.NONSENSE, reason) from error
+            if authority_of(following) != authority_of(url):
+                headers = {k: v for k, v in headers.items() if k.lower() not in _PRIVATE}
+            if response.status in (301, 302, 303) and method == "POST":
+                method, body = "GET", b""
+            url = following
+        raise NoReplyError(ArchiveFailure.NONSENSE, "it leads on and on")
+
+    async def download(
+        self, url: str, target: Path, *, limit_bytes: int, on_progress: Callable[[int, int | None], None], hops: int = 5
+    ) -> None:
+        """Download to the file; one of an earlier attempt is continued if the server confirms that it is the same.
+
+        `on_progress` gets the bytes so far and, if known, in all; what it raises ends the download. Raises InputError,
+        or TransientError: try again.
+        """
+        import aiohttp
+
+        session = self._opened()
+        validator_file = target.with_suffix(".validator")
+        for _ in range(hops + 1):
+            headers = {"Accept-Encoding": "identity"}
+            start = target.stat().st_size if target.exists() else 0  # noqa: ASYNC240 a local disk
+            if start and validator_file.exists():
+                headers |= {"Range": f"bytes={start}-", "If-Range": validator_file.read_text(encoding="latin-1")}
+            try:
+                checked = self._judge.check(url)
+                timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=self._limit_s)
+                async with session.get(checked, headers=headers, allow_redirects=False, timeout=timeout) as answer:
+                    location = answer.headers.get("location", "")
+                    if answer.status in REDIRECTS and location:
+                        url = fetch_key(urljoin(url, location), allow_single_label=True)
+                        continue
+                    if answer.status not in {200, 206}:
+                        is_passing = answer.status >= 500 or answer.status in {408, 416, 429}
+                        if answer.status == 416:
+                            target.unlink(missing_ok=True)  # noqa: ASYNC240
+                        raise (TransientError if is_passing else InputError)(f"{url} answers {answer.status}.")
+                    start = start if answer.status == 206 else 0
+                    if start and not answer.headers.get("content-range", "").startswith(f"bytes {start}-"):
+                        raise TransientError(f"{url} continues at another place than it was asked for.")
+                    total = start + answer.content_length if answer.content_length is not None else None
+                    if (total or 0) > limit_bytes:
+                        raise InputError(f"{url} has {total:,} bytes; the limit is {limit_bytes:,}.")
+                    etag = answer.headers.get("etag", "")
+                    validator = etag if not etag.startswith("W/") else ""
+                    validator_file.write_text(validator or answer.headers.get("last-modified", ""), encoding="latin-1")
+                    with target.open("ab" if start else "wb") as file:
+                        async for piece in answer.content.iter_chunked(1 << 20):
+                            start += file.write(piece)
+                            on_progress(start, total)
+                            if start > limit_bytes:
+                                raise InputError(f"{url} sends more than {limit_bytes:,} bytes.")
+                    validator_file.unlink()
+                    return
+            except NoReplyError as error:
+                raise InputError(f"{url} cannot be downloaded: {error}.") from error
+            except BadUrlError as error:
+                raise InputError(f"{url} leads to what is no address: {error}") from error
+            except (TimeoutError, aiohttp.ClientError) as error:
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                raise TransientError(f"{url} broke off: {reason}. Import it again; it continues.") from error
+        raise InputError(f"{url} redirects more than {hops} times.")
+
+    async def _once(
+        self, request: ArchiveRequest, method: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> ArchiveResponse:
+        from aiohttp import ClientConnectorDNSError, ClientError
+
+        target = self._judge.check(url)
+        session = self._opened()
+        try:
+            async with session.request(
+                method, target, headers=headers, data=body or None, allow_redirects=False
+            ) as answer:
+                limit = _LITTLE_BYTES if request.is_head_enough else request.limit_bytes
+                body = await _read(answer.content, limit, cut=request.is_head_enough)
+                joined: dict[str, str] = {}
+                for header, value in answer.headers.items():
+                    name = header.lower()
+                    joined[name] = f"{joined[name]}, {value}" if name in joined else value
+                return ArchiveResponse(answer.status, url, joined, body)
+        except NoReplyError:
+            raise
+        except TimeoutError as error:
+            raise NoReplyError(ArchiveFailure.UNREACHABLE, "it took too long") from error
+        except (ClientError, OSError, ValueError) as error:
+            # The text of our resolver: a refused address, or an unknown host.
+            cause = error.os_error if isinstance(error, ClientConnectorDNSError) else error
+            reason = " ".join(str(cause).split())[:200] or type(error).__name__
+            raise NoReplyError(ArchiveFailure.UNREACHABLE, reason.rstrip(".")) from error
+
+
+async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> bytes:
+    """Read the decoded body; NoReplyError when it is longer than `limit`, and `cut` is False."""
+    body = bytearray()
+    async for piece in content.iter_any():
+        body += piece
+        if len(body) > limit:
+            if cut:
+                return bytes(body[:limit])
+            raise NoReplyError(ArchiveFailure.TOO_LARGE, f"it sends more than {limit:,} bytes")
+        await asyncio.sleep(0)
+    return bytes(body)
+
+
+class _CheckedResolver:
+    """Resolver of aiohttp that returns only permitted addresses."""
+
+    def __init__(
+        self, egress: EgressSettings, names: DnsResolver, is_own: Callable[[Address], bool], origins: Iterable[str]
+    ) -> None:
+        self._trusted: set[tuple[str, int]] = set()
+        for origin in origins:
+            with suppress(ValueError):
+                url = URL(origin)
+                if url.host and url.port:
+                    self._trusted.add((url.host, url.port))
+        self._rules = EgressRules(egress, names, is_own)
+
+    def check(self, url: str) -> URL:
+        """Check port, name and address literal; return the URL as it is sent, else raise NoReplyError."""
+        try:
+            url = fetch_key(url, allow_single_label=True)
+            host, target = host_of(url), URL(url, encoded=True)
+        except (BadUrlError, ValueError) as error:
+            raise NoReplyError(ArchiveFailure.NONSENSE, "it is no address of the web") from error
+        is_trusted = (target.host or "", target.port or 0) in self._trusted
+        try:
+            self._rules.check(host, target.port)
+        except NoAnswerError as error:
+            raise NoReplyError(ArchiveFailure.REFUSED, error.detail) from error
+        address = literal_address(host)
+        why = ""
+        if address is not None and not is_trusted:
+            why = self._rules.policy.against(host, address)
+        if why:
+            raise NoReplyError(ArchiveFailure.REFUSED, why.rstrip("."))
+        return target
+
+    async def resolve(
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 aiohttp passes "any"
+    ) -> list[ResolveResult]:
+        """Resolve a name to its permitted addresses; OSError when there is none."""
+        is_trusted = (host, port) in self._trusted
+        try:
+            addresses, port = await self._rules.addresses(host, port, is_trusted=is_trusted)
+        except NoAnswerError as error:
+            is_refused = error.trouble is FetchFailure.ADDRESS
+            text = error.detail if is_refused else f"{host} has no address: {error}"
+            raise OSError(text) from error
+        return [
+            {
+                "hostname": host,
+                "host": str(address),
+                "port": port,
+                "family": socket.AF_INET if address.version == 4 else socket.AF_INET6,
+                "proto": socket.IPPROTO_TCP,
+                "flags": socket.AI_NUMERICHOST,
+            }
+            for address in addresses
+        ]
+
+    async def close(self) -> None:
+        """Keep the resolver open; it belongs to the caller."""

@@ -33,8 +33,7 @@ from links.archives.archive_client import (
     ArchiveResponse,
 )
 from links.archives.archive_client import ArchiveUnavailableError as TroubleError
-from links.archives.archive_services import OTHER, SERVICES, WEBOID
-from links.archives.archive_urls import ArchiveUrl, is_copy_of, is_same_page, recognise
+from links.archives.archive_urls import OTHER, SERVICES, WEBOID, ArchiveUrl, is_copy_of, is_same_page, recognise
 from net.http1 import LenientHead
 
 HOPS: Final = 6

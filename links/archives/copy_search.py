@@ -12,10 +12,11 @@ from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final
 
+from links.archives.adapters import SaveOutcome as SavedAs
+from links.archives.adapters import SavePageNow
 from links.archives.archive_answers import ArchiveAdapter, ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
-from links.archives.archive_services import WEBOID
-from links.archives.archive_urls import moment_of
+from links.archives.archive_urls import WEBOID, moment_of
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
 from links.archives.copy_store import (
     DEAD,
@@ -26,8 +27,6 @@ from links.archives.copy_store import (
     put_copies,
     put_versions,
 )
-from links.archives.save_page_now import SaveOutcome as SavedAs
-from links.archives.save_page_now import SavePageNow
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from core.errors import WeboidError
+from links.archives.adapters import SaveOutcome as SavedAs
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy
@@ -31,7 +32,6 @@ from links.archives.copy_store import (
     put_copies,
     record_copy_check,
 )
-from links.archives.save_page_now import SaveOutcome as SavedAs
 from links.check_history import day_of
 from links.check_result import CheckVerdict
 from links.registry.citations import cited_uses

@@ -17,11 +17,9 @@ from functools import partial
 from core.clock import Clock
 from core.errors import TransientError
 from links.check_history import day_of
-from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, FetchFailure, StatusCode
 from links.checker import check_schedule
-from links.checker.check_leases import ALL_HOSTS, HostShare
-from links.checker.due_urls import DueUrl
-from links.checker.fetch_errors import FetchFailure
+from links.checker.due_urls import ALL_HOSTS, DueUrl, HostShare
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.outage_guard import ControlChecks, OutageGuard

@@ -16,7 +16,7 @@ from core.config.settings import LinksSettings
 from links.check_history import LAST_DAY
 from links.check_result import CheckResult, CheckVerdict
 from links.checker import due_urls
-from links.checker.check_leases import HostShare
+from links.checker.due_urls import HostShare
 from links.checker.timetable import HostGaps
 from links.feedback.marks import MarkSet, active_marks
 from links.registry.schema import hosts, passes, state_counts, urls

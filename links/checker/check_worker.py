@@ -15,9 +15,8 @@ from core.config.settings import LinksSettings, Settings
 from core.errors import BadUrlError, ConfigError, TransientError, WeboidError
 from core.urls import host_of
 from links.check_history import day_of
-from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseHeldError
 from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
-from links.checker.due_urls import next_due_day
+from links.checker.due_urls import ALL_HOSTS, HostShare, LeaseHeldError, next_due_day
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules

@@ -22,7 +22,7 @@ import dns.rdatatype
 import dns.resolver
 
 from core.errors import ConfigError
-from links.checker.fetch_errors import NO_FILES, FetchFailure, NoAnswerError
+from links.check_result import NO_FILES, FetchFailure, NoAnswerError
 from net.address_policy import Address, Addresses
 
 LookupResult = Addresses | NoAnswerError

@@ -25,8 +25,8 @@ import aiohappyeyeballs
 from core.config.profile import link_user_agent
 from core.config.settings import EgressSettings, LinksSettings
 from core.urls import host_of
+from links.check_result import NO_FILES, FetchFailure, NoAnswerError
 from links.checker.dns_resolver import DnsResolver
-from links.checker.fetch_errors import NO_FILES, FetchFailure, NoAnswerError
 from net.address_policy import Address, Addresses, EgressPolicy, unmap_ipv4
 from net.connections import BlockedHostError, BlockedPortError
 from net.http1 import LenientHead, end_of_head, may_begin, parse_head

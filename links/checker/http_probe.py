@@ -20,7 +20,15 @@ from core.config.settings import Settings
 from core.errors import BadUrlError
 from core.hosts import registrable, warm_up
 from core.urls import fetch_key
-from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop, StatusCode
+from links.check_result import (
+    CheckMethod,
+    CheckResult,
+    CheckVerdict,
+    FetchFailure,
+    NoAnswerError,
+    RedirectHop,
+    StatusCode,
+)
 from links.checker.answer_verdict import (
     REDIRECTS,
     ProbeTrace,
@@ -30,7 +38,6 @@ from links.checker.answer_verdict import (
     refresh_target,
 )
 from links.checker.dns_resolver import DnsResolver
-from links.checker.fetch_errors import FetchFailure, NoAnswerError
 from links.checker.http_exchange import ConnectionOpener, HttpAnswer, RequestWriter, exchange, request_target
 from net.address_policy import Address
 

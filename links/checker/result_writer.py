@@ -12,10 +12,9 @@ from sqlalchemy import Connection
 
 from core.clock import Clock
 from core.errors import InvariantError, TransientError, WeboidError
-from links.checker import check_leases as lease_rows
-from links.checker.check_leases import CheckLease, HostShare
+from links.checker import due_urls
 from links.checker.check_schedule import CheckRunRow
-from links.checker.due_urls import DueUrl
+from links.checker.due_urls import CheckLease, DueUrl, HostShare
 from links.checker.result_store import (
     CheckRules,
     RecordedResult,
@@ -56,7 +55,7 @@ class LeaseHolder:
         """Claim all leases or none; LeaseHeldError when another checker has one of them."""
         began, now = self.clock.monotonic(), int(self.clock.now().timestamp())
 
-        take = partial(lease_rows.take_check_lease, holder=self.holder, now=now, length_s=self.length_s)
+        take = partial(due_urls.take_check_lease, holder=self.holder, now=now, length_s=self.length_s)
         self.leases = await self.desk.try_write(lambda rows: [take(rows, part) for part in self.parts])
         self._valid_until = began + self.length_s
 
@@ -83,7 +82,7 @@ class LeaseHolder:
 
         def all_of_them(rows: Connection) -> None:
             for lease in self.leases:
-                lease_rows.renew_check_lease(rows, lease, now=now, length_s=self.length_s)
+                due_urls.renew_check_lease(rows, lease, now=now, length_s=self.length_s)
 
         try:
             await self.desk.try_write(all_of_them)
@@ -96,7 +95,7 @@ class LeaseHolder:
 
         def all_of_them(rows: Connection) -> None:
             for lease in self.leases:
-                lease_rows.release_check_lease(rows, lease)
+                due_urls.release_check_lease(rows, lease)
 
         with suppress(TransientError):
             await self.desk.try_write(all_of_them)
@@ -238,7 +237,7 @@ class ResultWriter:
 
     def _book(self, rows: Connection, batch: ResultBatch) -> list[RecordedResult]:
         for lease in self._tenure.leases:
-            lease_rows.hold_check_lease(rows, lease)
+            due_urls.hold_check_lease(rows, lease)
         if not advance_run(rows, self._pass_id, batch.number, len(batch.results)):
             return []  # it was kept before: its answer was lost when the database went away
         hosts = {url.host_id: due_day for url, due_day in batch.later}

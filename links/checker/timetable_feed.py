@@ -14,8 +14,7 @@ from sqlalchemy import Connection
 from core.errors import BadUrlError
 from links.check_result import CheckResult, CheckVerdict
 from links.checker import due_urls
-from links.checker.check_leases import HostShare
-from links.checker.due_urls import START, URGENT_DAY, DuePosition, DueUrl
+from links.checker.due_urls import START, URGENT_DAY, DuePosition, DueUrl, HostShare
 from links.checker.result_store import SETTLED, set_marked_state
 from links.checker.timetable import AddOutcome, Deciding, Timetable
 from links.feedback.marks import LiveMarks

@@ -1,27 +1,309 @@
-"""Import of the links of whole wikis, sorted by page on disk and written in batches.
+"""Import of the links of whole wikis from JSON Lines, TSV and SQL dumps of MediaWiki (docs/reference/cli.md).
+
+MediaWiki's table externallinks comes as Wikimedia publishes it (SQL) or as its command line client writes it: with
+backslash escapes, and NULL. The first line of a TSV file may name the columns; without it their number determines
+them. Gzip is detected by its first bytes. An unreadable line is reported and skipped. Links are sorted by page on
+disk and written in batches.
 
 A page's links may be anywhere in a file, and replace all its links. Each batch has the import position: an
 interrupted import resumes there, and a repeated one changes nothing.
 """
 
+import gzip
+import ipaddress
+import json
+import re
 import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BufferedIOBase, BufferedReader
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import delete, select
 
 from core.errors import InputError
 from links.registry.database import RegistryStore
-from links.registry.dump_reader import DumpLink
 from links.registry.pages import PageName, PutPage, check_name, number_of, put_pages
 from links.registry.schema import imports
 from links.registry.statements import SqlStatement, batches, one, upsert
 from links.registry.wikis import WikiName, ensure_wiki, find_wiki, parse_wiki
 from links.rules.link_class import ClassifiedLink, LinkClass, WikiRules, classify_link
 from links.rules.wiki_rules import RuleBook
+
+BEGINNINGS = ("--", "/*", "DROP TABLE", "CREATE TABLE", "INSERT INTO", "LOCK TABLES")
+_COLUMN = re.compile(r"\s*`(\w+)` ")
+_INSERT = re.compile(r"INSERT INTO `?\w+`?\s*(?:\(([^)]*)\))?\s*VALUES\s*")
+_VALUE = re.compile(r"\s*(?:'([^'\\]*(?:(?:\\.|'')[^'\\]*)*)'|(NULL)|([-+.\w]+))\s*([,)])", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)|''", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r", "b": "\b", "Z": "\x1a"}
+
+
+class SqlDump:
+    """Line-by-line reader of an SQL dump; `columns` is empty until its CREATE TABLE was read."""
+
+    def __init__(self) -> None:
+        self.columns: list[str] = []
+        self._is_creating = False
+
+    def rows(self, line: str) -> Iterator[dict[str, str]]:
+        """Yield the rows that the line inserts; NULL is empty. ValueError follows those before a malformed one."""
+        if line.startswith("CREATE TABLE"):
+            self.columns, self._is_creating = [], True
+        elif self._is_creating:
+            column = _COLUMN.match(line)
+            if column is not None:
+                self.columns.append(column[1])
+            self._is_creating = not line.startswith(")")
+        elif (insert := _INSERT.match(line)) is not None:
+            named = [name.strip(" `") for name in (insert[1] or "").split(",") if name.strip()]
+            yield from _tuples(line, insert.end(), named or self.columns)
+
+
+def unescape_sql(text: str) -> str:
+    """Decode MySQL's backslash escapes."""
+    if "\\" not in text and "''" not in text:
+        return text
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'", text)
+
+
+def _tuples(line: str, at: int, columns: list[str]) -> Iterator[dict[str, str]]:
+    while at < len(line) and line[at] == "(":
+        values, end = [], ","
+        at += 1
+        while end == ",":
+            found = _VALUE.match(line, at)
+            if found is None:
+                raise ValueError(f"it cannot be read from its character {at + 1:,} on")
+            text, null, number, end = found.groups()
+            values.append("" if null else number or unescape_sql(text or ""))
+            at = found.end()
+        if len(values) != len(columns):
+            raise ValueError(f"a row has {len(values)} values, and the table {len(columns)} columns")
+        yield dict(zip(columns, values, strict=True))
+        if line[at : at + 1] != ",":
+            break
+        at += 1
+        while line[at : at + 1].isspace():
+            at += 1
+    if line[at : at + 1] != ";":
+        raise ValueError("its end is missing")
+
+
+LINE_LIMIT_BYTES = 16 << 20  # an INSERT holds many rows, a JSON line all URLs of a page
+_GZIP = b"\x1f\x8b"
+_SPELLINGS = {
+    "wiki": "wiki dbname",
+    "page": "page_id pageid curid el_from",
+    "title": "title page_title",
+    "namespace": "namespace page_namespace",
+    "url": "url el_to",
+    "index": "el_to_domain_index",
+    "path": "el_to_path",
+}
+_NAMES = {name: column for column, names in _SPELLINGS.items() for name in names.split()}
+_INDEX = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^/@:]*)(:\d*)?(?:@(.*))?", re.DOTALL)
+
+
+class DumpLink(NamedTuple):
+    """Link of a page in a dump."""
+
+    wiki: str  # its name; empty when the file has none
+    page_id: int
+    title: str  # empty when the file has none
+    namespace: int
+    url: str
+
+
+class MalformedLine(NamedTuple):
+    """Unreadable line: its number and the reason."""
+
+    number: int
+    why: str
+
+
+def read_links(
+    stream: BufferedIOBase, *, one_wiki: bool, progress: Callable[[int], None] = lambda _: None
+) -> Iterator[DumpLink | MalformedLine]:
+    """Yield the links of a file; InputError when it is damaged, or of no known format.
+
+    `one_wiki`: TSV has no column for the wiki; `progress` gets the number of bytes read since its last call.
+    """
+    source = cast("BufferedReader", _CountingStream(stream, progress))
+    plain: Any = source
+    if source.peek(2)[:2] == _GZIP:
+        plain = gzip.GzipFile(fileobj=source, mode="rb")
+    try:
+        yield from _rows(plain, one_wiki=one_wiki)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"The file is damaged: {error}. Nothing after that place can be read.") from error
+
+
+def url_of_index(index: str, path: str) -> str:
+    """Build the URL from MediaWiki's domain index and path (X08).
+
+    >>> url_of_index("https://org.creativecommons.", "/licenses/by-sa/3.0")
+    'https://creativecommons.org/licenses/by-sa/3.0'
+    >>> url_of_index("http://V4.192.0.2.1.:8080", "/"), url_of_index("mailto:org.example.@me", "")
+    ('http://192.0.2.1:8080/', 'mailto:me@example.org')
+    """
+    found = _INDEX.fullmatch(index)
+    if found is None:
+        return index + path
+    start, domain, port, user = found[1], found[2].removesuffix("."), found[3] or "", found[4]
+    if domain.startswith("V4."):
+        host = domain[3:]
+    elif domain.startswith("V6."):
+        host = f"[{domain[3:]}]"
+        with suppress(ValueError):
+            host = f"[{ipaddress.IPv6Address(domain[3:].replace('.', ':'))}]"
+    else:
+        host = ".".join(reversed(domain.split(".")))
+    return f"{start}{user}@{host}{port}{path}" if user else f"{start}{host}{port}{path}"
+
+
+class _CountingStream:
+    """Stream that counts the bytes read."""
+
+    def __init__(self, stream: BufferedIOBase, progress: Callable[[int], None]) -> None:
+        self._stream = stream
+        self._progress = progress
+        self._ahead = b""
+
+    def peek(self, size: int) -> bytes:
+        self._ahead += self._stream.read(size - len(self._ahead))
+        return self._ahead
+
+    def read(self, size: int = -1) -> bytes:
+        ahead, self._ahead = self._ahead, b""
+        data = ahead if 0 <= size <= len(ahead) else ahead + self._stream.read(size)
+        self._progress(len(data))
+        return data
+
+    def readline(self, limit: int = -1) -> bytes:
+        ahead, self._ahead = self._ahead, b""
+        line = ahead if ahead.endswith(b"\n") else ahead + self._stream.readline(limit)
+        self._progress(len(line))
+        return line
+
+
+def _rows(stream: Any, *, one_wiki: bool) -> Iterator[DumpLink | MalformedLine]:
+    columns: list[str] | None = None
+    sql: SqlDump | None = None
+    for number, line in _lines(stream):
+        if line is None:
+            yield MalformedLine(number, f"it is longer than {LINE_LIMIT_BYTES:,} bytes")
+            continue
+        if not line.strip():
+            continue
+        try:
+            if line.startswith("{"):
+                yield from _json_rows(line)
+                continue
+            if sql is None and columns is None and line.startswith(BEGINNINGS):
+                sql = SqlDump()
+            if sql is not None:
+                yield from map(_link_of, sql.rows(line))
+                continue
+            cells = line.split("\t")
+            if columns is None:
+                columns, is_head = _columns(cells, one_wiki=one_wiki)
+                if is_head:
+                    continue
+            if len(cells) != len(columns):
+                yield MalformedLine(number, f"it has {len(cells)} columns, not {len(columns)}")
+                continue
+            values = dict(zip(columns, cells, strict=True))
+            for name in ("index", "path", *(("url",) if len(columns) == 2 else ())):
+                if name in values:
+                    text = values[name]
+                    values[name] = "" if text in ("NULL", "\\N") else unescape_sql(text)
+            yield _row_of(values)
+        except ValueError as error:
+            yield MalformedLine(number, str(error))
+
+
+def _lines(stream: Any) -> Iterator[tuple[int, str | None]]:
+    number = 0
+    while line := stream.readline(LINE_LIMIT_BYTES):
+        number += 1
+        if len(line) >= LINE_LIMIT_BYTES and not line.endswith(b"\n"):
+            while (rest := stream.readline(LINE_LIMIT_BYTES)) and not rest.endswith(b"\n"):
+                pass
+            yield number, None
+            continue
+        text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        # Bytes that are no UTF-8 stay what they are, and make a URL that cannot be fetched.
+        yield number, text.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+
+
+def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
+    """Return the columns, and True when the line is a header that names them; else InputError."""
+    named = [_NAMES.get(cell.strip().lower(), "") for cell in cells]
+    if "page" in named and ("url" in named or "index" in named):
+        return named, True
+    full = ["wiki", "page", "title", "namespace", "url"]
+    known = {5: full, 4: full[1:], 2: ["page", "url"], 3: ["page", "index", "path"]}
+    found = known.get(len(cells))
+    if found is None or (found is full) == one_wiki:
+        has = "page id, title, namespace, URL" if one_wiki else "wiki, page id, title, namespace, URL"
+        raise InputError(
+            f"The first line has {len(cells)} columns: expected are {has}, separated by tabs; or a first line "
+            "that names them; or JSON lines. `weboid links import --help` shows the forms."
+        )
+    return found, False
+
+
+def _link_of(row: dict[str, str]) -> DumpLink:
+    """Build the link from a row of MediaWiki's table."""
+    values = {_NAMES.get(name, ""): value for name, value in row.items()}
+    if "page" not in values or not ("url" in values or "index" in values):
+        raise ValueError("its table is not externallinks: it has no el_from with el_to or its parts")
+    return _row_of(values)
+
+
+def _row_of(values: dict[str, str]) -> DumpLink:
+    is_parted = "index" in values
+    url = url_of_index(values["index"], values.get("path", "")) if is_parted else values["url"]
+    return DumpLink(
+        values.get("wiki", "").strip(),
+        _number(values["page"]),
+        values.get("title", ""),
+        _number(values.get("namespace") or "0"),
+        url,
+    )
+
+
+def _json_rows(line: str) -> Iterator[DumpLink]:
+    try:
+        facts = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    values = {_NAMES.get(str(key).lower(), ""): value for key, value in facts.items()}
+    urls = facts.get("urls", [values.get("url")])
+    if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
+        raise ValueError('it has no "url" that is a text, and no "urls" that are')
+    wiki, title = values.get("wiki", ""), values.get("title", "")
+    if not isinstance(wiki, str) or not isinstance(title, str):
+        raise ValueError('"wiki" and "title" are texts')  # noqa: TRY004
+    page_id, namespace = _number(values.get("page")), _number(values.get("namespace") or 0)
+    for url in urls:
+        yield DumpLink(wiki.strip(), page_id, title, namespace, url)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) <= 18:
+        return int(value)  # nearly all
+    text = str(value).strip()
+    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+        raise ValueError(f"{text[:40]!r} is no number of a page or namespace")
+    return int(text)
+
 
 BATCH = 500  # pages of one transaction
 _ROWS = 5_000  # rows that are put aside at once

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Delete, Select, Table, delete, exists, func, or_, select, tuple_
 
 from links.check_history import date_of
+from links.registry.citations import KEEP_DAYS as ADDITION_DAYS
+from links.registry.citations import OLD_ADDITIONS
 from links.registry.database import RegistryStore
-from links.registry.link_additions import KEEP_DAYS as ADDITION_DAYS
-from links.registry.link_additions import OLD_ADDITIONS
 from links.registry.pages import LOCK_WIKI, forget_pages
 from links.registry.quirks import GET_ONLY_DAYS, HOST_QUIRK_DAYS, URL_QUIRK_DAYS, HostQuirk
 from links.registry.schema import (

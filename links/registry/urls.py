@@ -115,7 +115,7 @@ def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) 
             raise _one_key(identity, wanted[key_of(identity)])
     ids, old = _known(connection, wanted, day)
     # One that is too old may be forgotten between our two questions; touching tells.
-    while old and touch_urls(connection, old, day=day) < len(old):
+    while old and TOUCH.run_each(connection, "ids", sorted(old), day=day) < len(old):
         ids, old = _known(connection, wanted, day)
     missing = {key: identity for key, identity in wanted.items() if identity not in ids}
     if missing:
@@ -134,11 +134,6 @@ def find_urls(reader: Reader, identities: Iterable[str]) -> dict[str, UrlRow]:
 def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:
     """Return the existing URLs with these ids."""
     return {found[0]: row_of(found) for found in FIND_IDS.each(reader, "ids", dict.fromkeys(ids))}
-
-
-def touch_urls(connection: Connection, ids: Iterable[int], *, day: int) -> int:
-    """Record that a page that was read today has the URLs (W37); return the number of updates."""
-    return TOUCH.run_each(connection, "ids", sorted(ids), day=day)
 
 
 def _known(reader: Reader, wanted: Mapping[bytes, str], day: int) -> tuple[dict[str, int], list[int]]:

@@ -67,13 +67,10 @@ class CaptureArchive:
     def load(self, capture: Capture, *, limit: int) -> Payload:
         """Return the capture's payload, at most `limit` bytes after decoding.
 
-        The payload of a revisit is read from the record it refers to, or, when that is missing or damaged,
-        from another record with the same digest.
-
-        Raises:
-            TakenDownError: the capture or its payload must not be shown.
-            BodyTooLargeError: the payload is longer, or expands too much.
-            PermanentError: the record is missing, damaged, or not the capture's.
+        The payload of a revisit is read from the record it refers to, or, when that is missing or damaged, from another
+        record with the same digest. Raises TakenDownError: the capture or its payload must not be shown;
+        BodyTooLargeError: the payload is longer, or expands too much; PermanentError: the record is missing, damaged,
+        or not the capture's.
         """
         self._check(capture)
         place = capture.original or capture.location

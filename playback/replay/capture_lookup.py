@@ -119,8 +119,7 @@ class CaptureLookup:
     def captures(self, url: str, at: datetime, *, window: timedelta | None = None) -> Iterator[Capture]:
         """Yield captures of `url` within `window` of `at`: of exactly this URL first, then the nearest.
 
-        Raises:
-            TakenDownError: after the last one, when further captures are blocked.
+        Raises TakenDownError: after the last one, when further captures are blocked.
         """
         limit, blocked = _NEAREST, None
         while True:
@@ -208,12 +207,9 @@ class CaptureLookup:
     def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> PageFacts | None:
         """Return the page of `url` to show for the moment `at`: neither failed nor skipped.
 
-        The capture whose timestamp `at` names is shown whatever its class; for any other moment the
-        best there is, and then the nearest (`warc.index.queries`). Withheld pages, such as bot
-        challenges, are shown only `on_purpose`, by their timestamp.
-
-        Raises:
-            TakenDownError: that very page is blocked, or every one that could be shown.
+        The capture whose timestamp `at` names is shown whatever its class; for any other moment the best there is, and
+        then the nearest (`warc.index.queries`). Withheld pages, such as bot challenges, are shown only `on_purpose`, by
+        their timestamp. Raises TakenDownError: that very page is blocked, or every one that could be shown.
         """
         shown = OFFERED if on_purpose else f"{OFFERED} AND NOT {WITHHELD}"
         try:
@@ -254,10 +250,8 @@ class CaptureLookup:
     def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
         """Yield captures of `url` that may be a page's copy, good ones before others, then the nearest.
 
-        Captures for a page that failed, was skipped or is withheld are left out, unless it is `of_page`.
-
-        Raises:
-            TakenDownError: after the last one, when further captures are blocked.
+        Captures for a page that failed, was skipped or is withheld are left out, unless it is `of_page`. Raises
+        TakenDownError: after the last one, when further captures are blocked.
         """
         later: list[tuple[int, Capture]] = []
         blocked = None

@@ -218,8 +218,7 @@ class MadeCache:
     def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """Return the value of `key`, or of `make` when it is missing; concurrent requests make it once.
 
-        Raises:
-            MakingFailedError: it could not be made, now or within the last `FAILURE_S`.
+        Raises MakingFailedError: it could not be made, now or within the last `FAILURE_S`.
         """
         name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
         while True:

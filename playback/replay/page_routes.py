@@ -38,9 +38,8 @@ from playback.replay.sanitizer.html_document import (
     reading_document,
     text_document,
 )
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 from playback.replay.sanitizer_pool import DocumentJob, PdfJob
-from playback.url_paths import MementoModifier, is_web_url, memento_path, page_path, pdf_page_uri
+from playback.url_paths import MementoModifier, ReplayUrlRewriter, is_web_url, memento_path, page_path, pdf_page_uri
 
 CONFIRMED_VIEW = "as-captured"  # of the front: the copy, after the warning page
 

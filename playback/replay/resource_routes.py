@@ -33,9 +33,8 @@ from playback.replay.replay_context import (
     shows_image,
 )
 from playback.replay.sanitizer.media_sniffer import image_type, raster_kind
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 from playback.replay.sanitizer_pool import FontJob, Job, PdfJob, RasterJob, SheetJob
-from playback.url_paths import MementoModifier, is_web_url, parse_pdf_page
+from playback.url_paths import MementoModifier, ReplayUrlRewriter, is_web_url, parse_pdf_page
 
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
 
@@ -118,11 +117,8 @@ def offer_download(
 ) -> ReplayResponse | None:
     """Return the capture as a download, or the requested range; None when it is not offered.
 
-    With `is_part` it is sound or film for a player within a page.
-
-    Raises:
-        TakenDownError: it must not be sent, e.g. because it was not scanned yet.
-        PermanentError: it cannot be read, or is too large.
+    With `is_part` it is sound or film for a player within a page. Raises TakenDownError: it must not be sent, e.g.
+    because it was not scanned yet; PermanentError: it cannot be read, or is too large.
     """
     context.permits.download(capture)
     unchanged_type = "video/mp4; role=part" if is_part else PDF

@@ -27,7 +27,7 @@ from playback.replay.sanitizer.css_filter import filter_sheet
 from playback.replay.sanitizer.css_rules import sanitise_font
 from playback.replay.sanitizer.html_document import sanitise_document
 from playback.replay.sanitizer.rasterizer import draw_pdf_page, mask, raster, read_pdf
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.url_paths import ReplayUrlRewriter
 
 _LARGE = 500_000  # bytes or characters of a job from which on it is a large one
 _MOST_WAITING = 48  # jobs, which hold nothing but their connection
@@ -126,11 +126,9 @@ class MakerPool:
     def __call__(self, prepare: Callable[[], Job]) -> bytes:
         """Return the result of the job that `prepare` loads; other greenlets run meanwhile.
 
-        The payload is loaded when a maker is free, so that waiting jobs hold no memory.
-
-        Raises:
-            MakingFailedError: it exceeded its time or memory, or crashed the parser.
-            OverloadedError: too many jobs are waiting, or it waited too long.
+        The payload is loaded when a maker is free, so that waiting jobs hold no memory. Raises MakingFailedError: it
+        exceeded its time or memory, or crashed the parser; OverloadedError: too many jobs are waiting, or it waited too
+        long.
         """
         with self._maker() as maker:
             job = prepare()

@@ -92,16 +92,6 @@ def with_memento_headers(context: ReplayContext, route: Route) -> Route:
     return answer
 
 
-def without_memento_headers(route: Route) -> Route:
-    """Return the route without Memento headers."""
-
-    def answer(request: Request) -> ReplayResponse:
-        made = route(request)
-        return replace(made, headers=_without_date(made))
-
-    return answer
-
-
 def _without_date(made: ReplayResponse) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in made.headers if pair[0] != "Memento-Datetime")
 
@@ -209,7 +199,7 @@ def routes(context: ReplayContext) -> Mapping[MementoModifier, Route]:
     skews = DriftRoute(context, page, style)
     return {
         MementoModifier.PAGE: with_memento_headers(context, page),
-        MementoModifier.VERY: without_memento_headers(pages.very_page),
+        MementoModifier.VERY: lambda request: replace(made := pages.very_page(request), headers=_without_date(made)),
         MementoModifier.IMAGE: parts.image,
         MementoModifier.MASK: parts.mask,
         MementoModifier.STYLE: style,

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -22,8 +22,7 @@ from playback.access.decision_store import DecisionStore
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.mementos import MementoEndpoints
-from playback.web.cached_links.cached_api import CachedLinks, GadgetScript
-from playback.web.cached_links.cached_lookup import LinkEvidenceReader
+from playback.web.cached_links.cached_api import CachedLinks, GadgetScript, LinkEvidenceReader
 from playback.web.copy_lookup import CopyLookup, QueueStatusReader
 from playback.web.copy_notices import CopyWarnings, RepresentationReader
 from playback.web.i18n import SOURCE, localized_path
@@ -56,11 +55,6 @@ from warc.index.database import IndexDatabase
 from warc.text_index.reader import TextIndex
 
 _LOG = logging.getLogger(__name__)
-
-
-def links_addresses(registry: LinkRegistry | None) -> Callable[[], str]:
-    """Return a function that gives the address of the link form; empty without a registry."""
-    return lambda: localized_path(FORM_PATH) if registry is not None and registry.source.is_there() else ""
 
 
 def registry_routes(registry: LinkRegistry, database: IndexDatabase, means: WebContext) -> list[BaseRoute]:
@@ -157,7 +151,7 @@ def create_app(
             skew_of=machines.skews.of,
             representation_of=RepresentationReader(records).of,
             say_address=report_addresses(registry, origin or ""),
-            links_address=links_addresses(registry),
+            links_address=lambda: localized_path(FORM_PATH) if registry and registry.source.is_there() else "",
             save_address=save_addresses(around.saves),
             mount_links=lambda: [link for each, links in mounts if (link := each.navigation_link(links))],
         ),

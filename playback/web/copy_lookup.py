@@ -52,11 +52,6 @@ class UrlQueueStatus:
     reason: str = ""  # machine-readable constant first, e.g. ``robots: …``; may be empty
     attempts: Sequence[FailedAttempt] = ()  # failed attempts, oldest first
 
-    @property
-    def is_waiting(self) -> bool:
-        """Return True when it was attempted and waits for the next attempt."""
-        return self.standing is UrlQueueState.QUEUED and bool(self.attempts)
-
 
 class QueueStatusReader(Protocol):
     """Interface to the crawl queue. Thread-safe; TransientError means that it cannot be read now."""

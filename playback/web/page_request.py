@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,22 +19,11 @@ from core.page_manifest import DeviceType
 from core.timestamps import parse_timestamp14
 from playback.url_paths import PageAddress, parse_page_path, parse_page_rest
 
+if TYPE_CHECKING:
+    from playback.web.page_store import CapturedPage, CaptureMoment
+
 _SEGMENT = re.compile(r"(?=[dl])(?:device=(desktop|phone))?;?(?:language=([A-Za-z0-9-]{1,35}))?", re.ASCII)
 _MOST_LANGUAGES = 20  # offered to choose from, the most frequent
-
-
-class FacetedCapture(Protocol):
-    """Interface of a capture with facets."""
-
-    @property
-    def device(self) -> str:
-        """Return the device profile; empty when not recorded."""
-        ...
-
-    @property
-    def language(self) -> str:
-        """Return the browser's first language; empty when not recorded."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +37,7 @@ class CaptureFacets:
         """Return True when the filter is not empty."""
         return bool(self.device or self.language)
 
-    def include(self, capture: FacetedCapture) -> bool:
+    def include(self, capture: "CapturedPage | CaptureMoment") -> bool:
         """Return True when the capture passes the filter."""
         return self.device in ("", capture.device) and self.language in ("", capture.language)
 
@@ -97,7 +86,7 @@ class FacetChoices:
     languages: tuple[FacetChoice, ...]
 
 
-def facet_choices(captures: Iterable[FacetedCapture], chosen: CaptureFacets) -> FacetChoices:
+def facet_choices(captures: "Iterable[CapturedPage | CaptureMoment]", chosen: CaptureFacets) -> FacetChoices:
     """Return the facet values of the captures with counts, most frequent languages first."""
     pairs = Counter((each.device, each.language) for each in captures)
     devices: Counter[str] = Counter()

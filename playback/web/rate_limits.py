@@ -1,14 +1,18 @@
-"""Rate limits: token buckets (local, Redis), exempt callers, and limits of costly routes.
+"""Client addresses and their rate limits: token buckets (local, Redis), exempt callers, and limits of costly routes.
 
 A request takes one token, or is rejected with the time to wait. Expensive requests are charged afterwards, which
 delays the next one. All clients share a global bucket, so changing addresses does not help. Buckets are local unless
 `SharedBuckets` shares them; when Redis is unavailable, the local ones apply. Internal callers (network or token) are
 exempt. Each costly route has its own threads, and responds 503 or 429 with ``Retry-After``.
+
+``X-Forwarded-For`` is trusted only from a configured proxy (RFC 7239, 8.1) and read from its end: the last address
+that is not a configured proxy is the reader's.
 """
 
 import hashlib
 import hmac
 import inspect
+import ipaddress
 import logging
 import math
 import os
@@ -16,8 +20,10 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 from urllib.parse import quote
 
@@ -32,9 +38,94 @@ from core.config.database_urls import RedisAddress
 from core.errors import ConfigError
 from net.address_policy import rate_limit_prefix
 from net.redis_client import redis_connection
-from playback.web.client_address import Address, ClientAddresses, Network, reader_prefix, within
 
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+NO_ADDRESS = IPv4Address("0.0.0.0")  # noqa: S104 client of a socket without addresses
+_MOST_HOPS = 20
+_RELAYED = ("forwarded", "x-forwarded-for", "via")
 _LOG = logging.getLogger(__name__)
+_HOST_BITS_V6 = 64  # one customer's network; its hosts choose the lower half freely
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAddresses:
+    """Determination of client addresses."""
+
+    proxies: tuple[Network, ...] = ()  # whose ``X-Forwarded-For`` is trusted
+
+    def address_of(self, request: Request) -> Address:
+        """Return the reader's address; an invalid entry ends the evaluation at the proxy that sent it."""
+        address = _parsed(request.client.host if request.client else "") or NO_ADDRESS
+        hops = ",".join(request.headers.getlist("x-forwarded-for")).rsplit(",", _MOST_HOPS)
+        for text in reversed(hops[-_MOST_HOPS:]):
+            if not within(address, self.proxies):
+                break
+            further = _parsed(text.strip())
+            if further is None:
+                break
+            address = further
+        return address
+
+    def is_relayed(self, request: Request) -> bool:
+        """Return True for an untrusted proxy, whose clients must not share its exemptions."""
+        if not any(name in request.headers for name in _RELAYED):
+            return False
+        peer = _parsed(request.client.host if request.client else "") or NO_ADDRESS
+        if within(peer, self.proxies):
+            return False
+        _warn_of_proxy(peer)
+        return True
+
+
+@lru_cache(maxsize=64)
+def _warn_of_proxy(peer: Address) -> None:
+    _LOG.warning(
+        "front.unknown_proxy: address=%s: its readers have no rights by their network; name it with --behind.", peer
+    )
+
+
+def within(address: Address, networks: Iterable[Network]) -> bool:
+    """Return True when the address is in one of the networks."""
+    return any(address.version == each.version and address in each for each in networks)
+
+
+def reader_prefix(address: Address) -> str:
+    """Return the network that counts as one reader: an IPv4 address, or an IPv6 /64.
+
+    >>> reader_prefix(IPv6Address("2001:db8:1:2::3"))
+    '2001:db8:1:2::/64'
+    """
+    if address.version == 4:
+        return str(address)
+    return str(IPv6Network((int(address), _HOST_BITS_V6), strict=False))
+
+
+def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Parse networks from settings: ``10.0.0.0/8``, ``2001:db8::/32``, or a single address."""
+    found = []
+    for text in texts:
+        try:
+            found.append(ipaddress.ip_network(text.strip()))
+        except ValueError as error:
+            raise ConfigError(f"{text!r} is no network; write an address, or one like 10.0.0.0/8: {error}.") from error
+    return tuple(found)
+
+
+def _parsed(text: str) -> Address | None:
+    """Parse an address, unwrapping IPv4-mapped IPv6 and dropping a port; None if invalid."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
 
 # A reader's request waits for it, so a server that hangs is left alone for a while.
 _TIMEOUT_S = 0.2

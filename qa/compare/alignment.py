@@ -221,15 +221,10 @@ _MOST_PARTS = 500  # of a strip that are put in order; with more there is none
 
 @dataclass(frozen=True, slots=True)
 class RowAlignment:
-    """Assignment of rows between two pictures.
-
-    Attributes:
-        free: for each strip and row of the shown picture, True when no row of the seen one claims
-            it.
-    """
+    """Assignment of rows between two pictures."""
 
     rows: Places  # for each strip and row of the seen picture its row in the shown one; -1: none
-    free: NDArray[np.bool_]
+    free: NDArray[np.bool_]  # for each strip and row of the shown picture, True when no row of the seen one claims it
     bounds: tuple[int, ...]  # left edges of the strips in pixels, and the right edge of the last
     moved: float  # share of the rows with another position
 

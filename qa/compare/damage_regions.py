@@ -37,12 +37,7 @@ _KINDS = {LOST: RegionKind.LOST, CHANGED: RegionKind.CHANGED, ADDED: RegionKind.
 
 @dataclass(frozen=True, slots=True)
 class DamageRegion:
-    """Box of the page in which the pictures differ, in pixels of the seen picture.
-
-    Attributes:
-        drawn: share of its tiles with content in the seen picture, or filled there and background
-            now.
-    """
+    """Box of the page in which the pictures differ, in pixels of the seen picture."""
 
     x: int
     y: int
@@ -50,7 +45,7 @@ class DamageRegion:
     h: int
     kind: RegionKind  # most frequent kind of damage
     share: float = 0.0  # share of all drawn content of the seen picture that is damaged here
-    drawn: float = 0.0
+    drawn: float = 0.0  # share of its tiles with content in the seen picture, or filled there and background now
     empty: float = 0.0  # share of its tiles that are flat and of one colour in the shown picture
 
 

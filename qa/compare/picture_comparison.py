@@ -42,47 +42,28 @@ class PictureComparison:
     """Comparison of two pictures of a page; shares range from 0 to 1.
 
     Attributes:
-        score: share of the drawn content that is unchanged; added content counts a quarter.
-        structure: mean structural similarity of content drawn in either; below 0 for inverted
-            pictures.
-        same: share of the seen pixels that match after alignment.
-        lost: share of the content of `seen` that is not drawn in `shown`.
-        changed: share of the content of `seen` in whose place `shown` has other content.
-        added: share of the content of `shown` that is not drawn in `seen`.
-        covered: share of the content of `seen` covered by an overlay; part of the two above.
-        recoloured: share of the content of `seen` with the same lines in other colours; part of
-            `changed`.
-        rewritten: share of the text in `seen` that has other text in its place.
-        moved: share of the rows with another position.
-        largest: size of the largest connected damaged region as a share of the page.
-        blank: True when `shown` has no content, or next to none of that of `seen`.
-        seen_blank: True when `seen` has no content.
         size_seen, size_shown: width and height in pixels.
-        regions: differing regions, the worst first; at most 50.
-        faults: faults that a picture alone shows.
-        verdict: verdict by the picture alone.
-        heat: the shown picture in pale grey with the differences in colour, as PNG; None unless
-            requested.
+        heat: the shown picture in pale grey with the differences in colour, as PNG; None unless requested.
     """
 
-    score: float = 1.0
-    structure: float = 1.0
-    same: float = 1.0
-    lost: float = 0.0
-    changed: float = 0.0
-    added: float = 0.0
-    covered: float = 0.0
-    recoloured: float = 0.0
-    rewritten: float = 0.0
-    moved: float = 0.0
-    largest: float = 0.0
-    blank: bool = False
-    seen_blank: bool = False
+    score: float = 1.0  # share of the drawn content that is unchanged; added content counts a quarter
+    structure: float = 1.0  # mean structural similarity of content drawn in either; below 0 for inverted pictures
+    same: float = 1.0  # share of the seen pixels that match after alignment
+    lost: float = 0.0  # share of the content of `seen` that is not drawn in `shown`
+    changed: float = 0.0  # share of the content of `seen` in whose place `shown` has other content
+    added: float = 0.0  # share of the content of `shown` that is not drawn in `seen`
+    covered: float = 0.0  # share of the content of `seen` covered by an overlay; part of the two above
+    recoloured: float = 0.0  # share of the content of `seen` with the same lines in other colours; part of `changed`
+    rewritten: float = 0.0  # share of the text in `seen` that has other text in its place
+    moved: float = 0.0  # share of the rows with another position
+    largest: float = 0.0  # size of the largest connected damaged region as a share of the page
+    blank: bool = False  # True when `shown` has no content, or next to none of that of `seen`
+    seen_blank: bool = False  # True when `seen` has no content
     size_seen: tuple[int, int] = (1280, 800)
     size_shown: tuple[int, int] = (1280, 800)
-    regions: tuple[DamageRegion, ...] = ()
-    faults: tuple[PlaybackFault, ...] = ()
-    verdict: QaVerdict = QaVerdict.UNCHECKED
+    regions: tuple[DamageRegion, ...] = ()  # differing regions, the worst first; at most 50
+    faults: tuple[PlaybackFault, ...] = ()  # faults that a picture alone shows
+    verdict: QaVerdict = QaVerdict.UNCHECKED  # verdict by the picture alone
     heat: bytes | None = field(default=None, repr=False)
 
 
@@ -91,10 +72,8 @@ def compare_pictures(
 ) -> PictureComparison:
     """Compare the picture `shown` in playback with `seen` at capture: PNG, JPEG or WebP.
 
-    `heat` draws a heat map of the differences, too, or decides by the result whether to.
-
-    Raises:
-        PictureError: a picture is damaged, too large, or of another format.
+    `heat` draws a heat map of the differences, too, or decides by the result whether to. Raises PictureError: a picture
+    is damaged, too large, or of another format.
     """
     pixels = decode_picture(seen), decode_picture(shown)
     one, other = fit_widths(*pixels)

@@ -71,9 +71,7 @@ def decode_picture(data: bytes) -> Pixels:
     """Decode a picture to RGB, as a browser shows it.
 
     Transparency is rendered on white, the EXIF orientation is applied, and the first frame of an animation is used.
-
-    Raises:
-        PictureError: it is damaged, truncated, empty, too large, or no PNG, JPEG or WebP.
+    Raises PictureError: it is damaged, truncated, empty, too large, or no PNG, JPEG or WebP.
     """
     if not data:
         raise PictureError("The picture is empty: it has no bytes.")

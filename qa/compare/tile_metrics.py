@@ -27,19 +27,15 @@ class TileMetrics:
     """Metrics of every tile of two aligned pictures, rows by columns.
 
     Attributes:
-        missed: share of the pixels that do not match.
-        hued: share of the blocks with different colours.
-        alike: structural similarity, -1 to 1.
-        follows: correlation of the brightness, regardless of contrast, -1 to 1.
         range_seen, range_shown: difference of the tile's darkest and brightest pixel.
         spread_seen, spread_shown: standard deviation of the tile's brightness.
         colour_seen, colour_shown: mean colour of the tile, YCbCr.
     """
 
-    missed: Floats
-    hued: Floats
-    alike: Floats
-    follows: Floats
+    missed: Floats  # share of the pixels that do not match
+    hued: Floats  # share of the blocks with different colours
+    alike: Floats  # structural similarity, -1 to 1
+    follows: Floats  # correlation of the brightness, regardless of contrast, -1 to 1
     range_seen: Floats
     range_shown: Floats
     spread_seen: Floats

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.playback_check import PlaybackFault, QaVerdict
+from qa.compare.content_comparison import ResourceComparison, TextComparison
 from qa.compare.damage_regions import SCREEN_SHAPE, DamageRegion, RegionKind
-from qa.compare.resource_comparison import ResourceComparison
-from qa.compare.text_comparison import TextComparison
 
 if TYPE_CHECKING:  # which asks for a judgement of itself
     from qa.compare.picture_comparison import PictureComparison
@@ -32,16 +31,12 @@ _NOTHING = 0.005  # so little is not worth a word
 
 @dataclass(frozen=True, slots=True)
 class VerdictThresholds:
-    """Bounds of broken and doubtful pages; areas are in screens, other figures are shares.
-
-    Attributes:
-        rewritten: share of the text that has other text in its place; where the words are unknown.
-    """
+    """Bounds of broken and doubtful pages; areas are in screens, other figures are shares."""
 
     lost: float = 0.12  # share of the content that is not drawn any more
     changed: float = 0.28  # share of the content that has other content in its place
     harm: float = 0.26  # sum of both
-    rewritten: float = 0.22
+    rewritten: float = 0.22  # share of the text that has other text in its place; where the words are unknown
     wall: float = 0.28  # area of an overlay over the page
     emptied: float = 0.10  # area of places that had content in most tiles and now have one colour
     kept: float = 0.70  # least share of the words
@@ -63,15 +58,11 @@ _NOT_QUITE = 0.99  # of a bound
 
 @dataclass(frozen=True, slots=True)
 class CopyJudgement:
-    """Judgement of a copy.
-
-    Attributes:
-        faults: faults, each once; those of a doubtful page are possible ones.
-    """
+    """Judgement of a copy."""
 
     verdict: QaVerdict  # UNCHECKED when nothing was compared
     score: float | None  # the lowest score of the comparisons; None when nothing was compared
-    faults: tuple[PlaybackFault, ...]
+    faults: tuple[PlaybackFault, ...]  # faults, each once; those of a doubtful page are possible ones
     reason: str  # a sentence or two for users; empty for a good copy
 
 

@@ -18,8 +18,7 @@ from core.clock import Clock
 from core.playback_check import QaVerdict
 from links.feedback.reporter_limits import ReporterDigests
 from links.registry.database import RegistryStore
-from playback.web.client_address import ClientAddresses, Network, within
-from playback.web.rate_limits import RateLimiter
+from playback.web.rate_limits import ClientAddresses, Network, RateLimiter, within
 from playback.web.registry.registry_forms import FormTokens
 from playback.web.registry.registry_service import RegistryWriters
 from qa.check_store import find_checks, record_review, want_repair

@@ -21,9 +21,9 @@ from links.archives.archive_answers import (
     read_link_timemap,
     timestamp_of,
 )
+from wiki.api.edit_request import edit_objection
 from wiki.api.recent_changes import parse_change
 from wiki.api.transport import ApiResponse, check_answer, parse_response, retry_after
-from wiki.bot.edit_guard import edit_objection
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.repair_markup import escape_plain, escape_url, escape_value, is_url_safe
 from wiki.wikitext.template_map import TemplateRules, rules_for

@@ -11,9 +11,8 @@ from core.config.settings import EgressSettings
 from core.timestamps import timestamp14
 from core.urls import authority_of
 from links.archives.adapters import CdxAdapter, TimeGateAdapter, adapters_of
-from links.archives.archive_client import ArchiveClient
+from links.archives.archive_client import ArchiveClient, HttpFetch
 from links.archives.copy_check import CopyVerdict, check_copy
-from links.archives.http_fetch import HttpFetch
 from tests.support.playback_fixtures import NOW, Served
 
 pytestmark = pytest.mark.playback

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.page_classes import PageClass
 from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict, VerdictSource
 from qa.check_table import RepairState
-from qa.compare.text_comparison import TextComparison
+from qa.compare.content_comparison import TextComparison
 from qa.page_changes import PageChanges, PageDrift
 from qa.repair import CaptureSide, RepairOutcome, choose_capture
 

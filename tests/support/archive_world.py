@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from core.config.settings import EgressSettings
-from links.archives.archive_client import ArchiveClient, ArchiveRequest, ArchiveResponse
-from links.archives.http_fetch import HttpFetch
+from links.archives.archive_client import ArchiveClient, ArchiveRequest, ArchiveResponse, HttpFetch
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EGRESS = EgressSettings(allow=("127.0.0.0/8",))

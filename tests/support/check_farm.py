@@ -15,9 +15,9 @@ import dns.rrset
 
 from core.config.settings import EgressSettings, LinksSettings, Settings
 from links.check_history import EPOCH
-from links.checker.check_leases import ALL_HOSTS, HostShare
 from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
 from links.checker.dns_resolver import DnsResolver
+from links.checker.due_urls import ALL_HOSTS, HostShare
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules

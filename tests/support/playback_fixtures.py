@@ -41,8 +41,7 @@ from playback.access.level_store import LevelStore
 from playback.access.levels import Level, LevelActor, target_of
 from playback.playback_server import serve
 from playback.web.asgi_app import WebOptions
-from playback.web.client_address import parse_networks
-from playback.web.rate_limits import RateLimitPolicy
+from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from tests.support.services.ports import free_port
 from warc.index.protocol import CAPTURES_DDL, QualityRow, columns, quality_row
 

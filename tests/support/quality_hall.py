@@ -19,7 +19,7 @@ from core.url_keys import replay_key
 from links.registry.database import RegistryStore
 from links.registry.schema import quality
 from links.url_parts import key_of, url_parts_of
-from playback.web.client_address import parse_networks
+from playback.web.rate_limits import parse_networks
 from qa.check_store import find_checks, store_checks
 from qa.check_table import CheckedPage
 from qa.web.check_pages import QualityContext

@@ -12,7 +12,7 @@ import brotlicffi
 from core.errors import PermanentError
 from playback.access.levels import Level
 from playback.replay.sanitizer import css_filter, html_document, rasterizer
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.url_paths import ReplayUrlRewriter
 
 _RULES = ReplayUrlRewriter(
     "20260301120000", "https://page.example/dir/", "http://front.test", "https://page.example/dir/"

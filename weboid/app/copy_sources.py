@@ -15,14 +15,12 @@ from core.config.profile import link_user_agent
 from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, WeboidError
 from core.layout import Layout
-from links.archives.adapters import adapters_of
+from links.archives.adapters import SavePageNow, adapters_of
 from links.archives.archive_answers import ArchiveMemento
-from links.archives.archive_client import ArchiveClient
-from links.archives.archive_services import WEBOID
+from links.archives.archive_client import ArchiveClient, HttpFetch
+from links.archives.archive_urls import WEBOID
 from links.archives.copy_search import CopySources, OwnCopies, citation_days
 from links.archives.copy_store import copies_of_url, urls_without_copy
-from links.archives.http_fetch import HttpFetch
-from links.archives.save_page_now import SavePageNow
 from links.check_history import day_of
 from links.registry.citations import CitingPageUse, cited_uses
 from links.registry.database import RegistryStore

@@ -21,8 +21,7 @@ from crawler.worker.crawl_events import Event, PageChecked
 from links.registry.database import RegistryStore
 from net.stop_signals import StopSignals
 from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
-from qa.check_records import RecordsSummary, write_checks
-from qa.check_run import CheckRunOptions, CheckRunTally, check_copies, store_check
+from qa.check_run import CheckRunOptions, CheckRunTally, RecordsSummary, check_copies, store_check, write_checks
 from qa.check_store import already_checked, find_checks
 from qa.check_table import CheckedPage, RepairState
 from qa.checker import CheckOutcome

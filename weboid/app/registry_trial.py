@@ -13,10 +13,9 @@ from core.config.settings import Settings
 from links.check_history import day_of
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.checker import due_urls
-from links.checker.check_leases import ALL_HOSTS, share_of_bucket
 from links.checker.check_run import CheckRun, CheckTally
 from links.checker.check_worker import CheckWorkerOptions, open_check_context, plan_from_settings
-from links.checker.due_urls import DueUrl, links_awaiting_browser
+from links.checker.due_urls import ALL_HOSTS, DueUrl, links_awaiting_browser, share_of_bucket
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
 from links.registry.database import RegistryStore
 from links.registry.pages import number_of

@@ -35,8 +35,8 @@ from links.registry.urls import UrlRow, find_urls
 from links.states import preset_of
 from net.connections import UNREACHABLE
 from playback.web.page_store import COLUMNS, CapturedPage, PageRecords, PageStore, TimeSpan
+from qa.compare.content_comparison import compare_texts
 from qa.compare.picture_comparison import compare_if_readable
-from qa.compare.text_comparison import compare_texts
 from qa.snapshot_reader import SnapshotReader, snapshot_of
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase

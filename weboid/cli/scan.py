@@ -22,10 +22,17 @@ from core.timestamps import parse_duration
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
-from playback.access.clamd import ClamdClient, parse_clamd_address
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
-from playback.access.malware_scan import MOST_BYTES, UNSETTLED, CollectionScan, PayloadReader, ScanProgress
+from playback.access.malware_scan import (
+    MOST_BYTES,
+    UNSETTLED,
+    ClamdClient,
+    CollectionScan,
+    PayloadReader,
+    ScanProgress,
+    parse_clamd_address,
+)
 from playback.access.threat_lists import (
     ListEffect,
     ThreatList,

@@ -24,11 +24,10 @@ from playback.access.holds import UnscannedPolicy
 from playback.playback_server import ServerOrigins, serve
 from playback.url_paths import LOCAL
 from playback.web.asgi_app import WebOptions
-from playback.web.client_address import ClientAddresses, parse_networks
 from playback.web.i18n import SOURCE
 from playback.web.machine_api import MachineAccess, SearchIndexing
 from playback.web.page_saves import SAVES_PER_ADDRESS, SAVES_PER_DAY, SaveOptions
-from playback.web.rate_limits import RateLimitPolicy, SharedBuckets, read_token
+from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, SharedBuckets, parse_networks, read_token
 from playback.web.registry.registry_service import LinkRegistry, RegistrySource, ReportOptions
 from playback.web.site_pages import Crawler
 from qa.web.check_pages import QualityContext

@@ -34,8 +34,7 @@ from playback.takedown_audit import (
 )
 from playback.takedown_coverage import TakedownCoverage, revisits_of
 from playback.web.asgi_app import WebOptions
-from playback.web.client_address import parse_networks
-from playback.web.rate_limits import RateLimitPolicy
+from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from qa.check_run import erase_check_results
 from warc.erasure import ErasedRecord, RecordTombstone, erase_records, finish_erasure, is_interrupted
 from warc.index.database import IndexDatabase

@@ -412,7 +412,7 @@ def _trial(
 
 async def _download(url: str, layout: Layout, settings: Settings, limit: int, reserve: DiskReserve) -> Path:
     """Download into the collection's cache, where an interrupted download is continued; return the path."""
-    from links.archives.http_fetch import HttpFetch
+    from links.archives.archive_client import HttpFetch
 
     folder = layout.root / "cache" / "import"
     folder.mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,7 @@ from crawler.capture.site_logins import read_login, read_login_head
 from crawler.profiles import builtin_profiles, chain_settings, load_chain
 from crawler.status.collection_status import json_value
 from links.registry.farm_queries import count_links, count_pages
-from links.registry.sync_state import feeds_of
-from links.registry.wikis import all_wikis
+from links.registry.wikis import all_wikis, feeds_of
 from warc.local_storage import DiskReserve
 from weboid.app.settings_facts import list_presets, login_facts, setting_rows
 from weboid.app.wiki.wiki_clients import settings_of_wiki

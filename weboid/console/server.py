@@ -37,10 +37,16 @@ from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
-from playback.web.client_address import ClientAddresses, parse_networks, reader_prefix
 from playback.web.i18n import SOURCE, localized_path, split_prefix, translate
 from playback.web.page_renderer import FixedHeaders, LanguageMiddleware, OneOrigin, scripted_headers
-from playback.web.rate_limits import ReaderRates, RequestThrottle, TokenRate
+from playback.web.rate_limits import (
+    ClientAddresses,
+    ReaderRates,
+    RequestThrottle,
+    TokenRate,
+    parse_networks,
+    reader_prefix,
+)
 from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database

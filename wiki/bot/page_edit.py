@@ -30,6 +30,7 @@ from links.registry.database import RegistryStore
 from wiki.api.client import WikiApi
 from wiki.api.edit_request import (
     EditConflictError,
+    EditGuard,
     PageDeletedError,
     PageRefusedError,
     SavedEdit,
@@ -38,7 +39,6 @@ from wiki.api.edit_request import (
 )
 from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiRefusedError
 from wiki.api.page_query import EditablePage, first_revision_with, read_now, read_revision_text
-from wiki.bot.edit_guard import EditGuard
 from wiki.bot.remedies import (
     CopyChecker,
     CopyPreferences,

@@ -142,8 +142,7 @@ UNDO_TAGS: Final = frozenset({"mw-undo", "mw-rollback", "mw-manual-revert"})
 class EditJudgement:
     """Result of checking a past edit."""
 
-    # MADE: it stands. ACCEPTED: undone with our own account, by the operator. SWEPT: it went with
-    # edits of others.
+    # MADE: it stands. ACCEPTED: undone with our own account, by the operator. SWEPT: it went with edits of others.
     state: EditState
     undone: frozenset[int] = frozenset()  # indexes of the changes that were undone
     by: Revision | None = None  # the revision that undid the first of them, if known

@@ -16,8 +16,7 @@ from typing import Final
 
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
-from links.archives.archive_services import WEBOID
-from links.archives.archive_urls import is_same_page, moment_of, recognise
+from links.archives.archive_urls import WEBOID, is_same_page, moment_of, recognise
 from links.archives.copy_check import CopyCheckResult, CopyVerdict, check_copy, resolve_address
 from links.archives.copy_search import FIRST_COPY, choose_versions, citation_day, is_good, pick_best_copy
 from links.archives.copy_store import StoredCopy

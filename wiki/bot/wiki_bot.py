@@ -36,10 +36,9 @@ from links.registry.bot_edits import (
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, wiki_of
 from wiki.api.client import ApiTiming, WikiApi
-from wiki.api.edit_request import BotAccount, EditingStoppedError, SaveOptions, add_section
+from wiki.api.edit_request import BotAccount, EditGuard, EditingStoppedError, SaveOptions, add_section, may_message
 from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiPage, split_batches
 from wiki.api.page_query import read_heads, read_now, read_text
-from wiki.bot.edit_guard import EditGuard
 from wiki.bot.page_edit import (
     EditContext,
     EditTask,
@@ -82,7 +81,7 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
     if page.is_missing or not page.talk_title:
         return False
     there = await read_text(bench.api, page.talk_title)
-    if there is not None and not bench.craft.may_write(there):
+    if there is not None and not may_message(there, bench.craft.options.bot):
         return False
     repaired = outcome.repaired
     message = bench.craft.message(repaired, bench.job, is_done=is_done)

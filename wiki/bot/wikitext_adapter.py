@@ -14,9 +14,9 @@ from typing import Any, Final, Self
 from core.errors import BadUrlError, InvariantError
 from core.urls import fetch_key, identity_key
 from wiki.api.client import WikiApi
+from wiki.api.edit_request import edit_objection
 from wiki.api.page_query import existing_titles
 from wiki.api.site_info import read_site_facts
-from wiki.bot.edit_guard import edit_objection, may_message
 from wiki.settings import BotSettings
 from wiki.wikitext.citation_model import Citation, LinkRemedy, RepairedText, RepairOptions, ReplacedSpan
 from wiki.wikitext.citation_reader import read_citations
@@ -72,10 +72,6 @@ class PageAdapter:
     def edit_objection(self, text: str) -> str:
         """Return the template by which the page denies an edit; empty when it allows one."""
         return edit_objection(text, self.options.bot)
-
-    def may_write(self, text: str) -> bool:
-        """Return True if a talk page allows messages of this bot."""
-        return may_message(text, self.options.bot)
 
     def summary(self, repaired: RepairedText, job: str) -> str:
         """Return the edit summary."""

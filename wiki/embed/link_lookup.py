@@ -186,11 +186,6 @@ class LinkAnswer:
     words: str = ""
     label: str = ""  # the word beside the link, in the language asked for; empty: ours
 
-    @property
-    def says_something(self) -> bool:
-        """Return True if there is anything to display."""
-        return self.answer != "none" or self.group != "unknown"
-
 
 def read_answers(document: Any, urls: Sequence[str], fronts: Iterable[str]) -> tuple[dict[str, LinkAnswer], float]:
     """Validate answers for the allowed origins; return them by URL, and their lifetime in seconds."""

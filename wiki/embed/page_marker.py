@@ -263,7 +263,7 @@ def insert_marks(
     insertions: list[tuple[int, bytes]] = []
     for link in page.links:
         answer = answers.get(link.url)
-        if answer is not None and answer.says_something:
+        if answer is not None and (answer.answer != "none" or answer.group != "unknown"):
             classes = link.classes
             attributes = _link_attributes(answer, with_class=classes is None)
             insertions.append((link.start + _NAME_END, attributes))

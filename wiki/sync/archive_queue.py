@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from core.errors import WeboidError
-from links.archives.archive_services import WEBOID
-from links.archives.archive_urls import recognise
+from links.archives.archive_urls import WEBOID, recognise
 from links.check_history import day_of
 from links.registry.archive_backlog import (
     IF_LACKING,

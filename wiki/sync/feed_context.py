@@ -19,8 +19,7 @@ from core.errors import InputError, WeboidError
 from links.check_history import day_of
 from links.registry.archive_backlog import ArchivePriority
 from links.registry.database import RegistryStore
-from links.registry.sync_state import feeds_of, put_cursor, release_feed_lease, take_feed_lease
-from links.registry.wikis import Wiki, all_wikis, wiki_of
+from links.registry.wikis import Wiki, all_wikis, feeds_of, put_cursor, release_feed_lease, take_feed_lease, wiki_of
 from links.rules.spam_list import SpamList, list_kind
 from links.rules.wiki_rules import FARM_WIDE, RuleBook, has_list, put_list, remove_list
 from wiki.api.models import SiteFacts, WikiPage, split_batches

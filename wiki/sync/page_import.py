@@ -18,9 +18,16 @@ from sqlalchemy import Connection
 from core.errors import BodyTooLargeError
 from links.check_history import day_of, day_of_date
 from links.registry.archive_backlog import ArchivePriority, current_links, hold_back_pages, release_pages, want_links
-from links.registry.citations import CitationFlag, CitationRow, citations_of, days_cited, put_citations
+from links.registry.citations import (
+    CitationFlag,
+    CitationRow,
+    PageRevision,
+    citations_of,
+    days_cited,
+    note_additions,
+    put_citations,
+)
 from links.registry.database import RegistryStore
-from links.registry.link_additions import PageRevision, note_additions
 from links.registry.link_import import sorted_links
 from links.registry.pages import (
     MAX_PAGE_ID,
@@ -37,9 +44,8 @@ from links.registry.pages import (
     plain_title,
     write_pages,
 )
-from links.registry.sync_state import hold_feed_lease, put_cursor
 from links.registry.urls import UrlRow, urls_by_id
-from links.registry.wikis import InterwikiMap
+from links.registry.wikis import InterwikiMap, hold_feed_lease, put_cursor
 from links.rules.link_class import MISSING_TARGET, ClassifiedLink, LinkClass, WikiRules, classify_link
 from links.rules.wiki_rules import RuleBook
 from wiki.api.client import WikiApi

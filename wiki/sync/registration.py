@@ -9,7 +9,6 @@ from sqlalchemy import Connection
 
 from core.errors import ConfigError, InputError
 from core.urls import host_of
-from links.registry.sync_state import forget_feed
 from links.registry.wikis import (
     Wiki,
     WikiFarm,
@@ -19,6 +18,7 @@ from links.registry.wikis import (
     ensure_wiki,
     find_farm,
     find_wiki,
+    forget_feed,
     parse_wiki,
     put_farm,
 )

@@ -16,8 +16,7 @@ from datetime import datetime
 from core.errors import InputError, TransientError, WeboidError
 from links.check_history import day_of
 from links.registry.database import RegistryStore
-from links.registry.sync_state import FeedHeldError, feeds_of, put_cursor, put_trouble
-from links.registry.wikis import Wiki, WikiName, all_wikis, wiki_of
+from links.registry.wikis import FeedHeldError, Wiki, WikiName, all_wikis, feeds_of, put_cursor, put_trouble, wiki_of
 from net.stop_signals import wait_for_any
 from wiki.api.client import ApiTiming
 from wiki.api.models import WikiAwayError

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from core.errors import BadUrlError, InputError
 from core.urls import fetch_key
-from links.archives.archive_services import SERVICES
-from links.archives.archive_urls import ArchiveUrl, make_archive_url, recognise
+from links.archives.archive_urls import SERVICES, ArchiveUrl, make_archive_url, recognise
 from wiki.wikitext.citation_model import Citation, CitationForm, CitationTag, ParameterRole, TemplateParameter, TextSpan
 from wiki.wikitext.link_parser import is_url
 from wiki.wikitext.parser import WikitextNode

@@ -113,7 +113,7 @@ class ArchivedCopy:
 
     address: str  # of the copy, at its archive
     timestamp: str  # capture time, UTC, 14 digits
-    service: str = ""  # the archive's name in `links.archives.archive_services`
+    service: str = ""  # the archive's name in `links.archives.archive_urls`
     title: str = ""  # of the archived page, as its author wrote it (untrusted). Empty when unknown
 
 

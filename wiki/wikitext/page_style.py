@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from functools import cached_property
 from typing import Final
 
 from wiki.wikitext.citation_model import TextSpan
@@ -213,11 +212,6 @@ class TemplateStyle:
         lead = _most(others or list(leads.values()), leads.get(anchor.start, ""))
         bar, gap, after = (_most(list(style.values()), style.get(anchor.start, "")) for style in (bars, gaps, values))
         return cls(lead, bar, gap, after, width if is_column else 0)
-
-    @cached_property
-    def is_blank_before_bar(self) -> bool:
-        """Return True if parameters are separated by spaces within a line."""
-        return bool(self.lead) and not self.lead.strip(" ")
 
     def parameter(self, name: str, value: str) -> str:
         """Format a parameter in this style, with its leading white space."""

@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import Final
 from urllib.parse import quote
 
-from links.archives.archive_services import WEBOID
-from links.archives.archive_urls import ArchiveUrl, is_copy_of, moment_of, recognise
+from links.archives.archive_urls import WEBOID, ArchiveUrl, is_copy_of, moment_of, recognise
 from wiki.wikitext.citation_model import (
     ArchivedCopy,
     CannotRepairError,

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from core.errors import ConfigError
-from links.archives.archive_services import SERVICES
+from links.archives.archive_urls import SERVICES
 from wiki.wikitext.citation_model import ParameterRole
 
 STATUSES: Final = ("live", "dead", "unfit", "usurped")

@@ -137,7 +137,7 @@ class _TemplateWriter:
             new = (inline or usual) + value + behind
             return SpanEdit(there.value_start, there.value_start + len(inline), new)
         is_last = there.end == self.template.span.end - 2
-        after = style.lead if style.is_blank_before_bar and not is_last else ""
+        after = style.lead if not is_last and not style.lead.strip(" ") else ""
         return SpanEdit(there.value_start, there.end, usual + value + behind + after)
 
 

@@ -26,8 +26,18 @@ from playback.access.control import PageFacts, TakenDownError
 from playback.access.holds import PayloadHold
 from playback.access.levels import Level
 from playback.replay.archive import Payload
-from playback.replay.full.full_gate import FullAnswer, FullGate, FullPolicy, FullRequest, dispatch_by_host, plain_answer
-from playback.replay.full.request_bodies import BodyRequest, body_parameters, match_body, parse_body_query
+from playback.replay.full.full_gate import (
+    BodyRequest,
+    FullAnswer,
+    FullGate,
+    FullPolicy,
+    FullRequest,
+    body_parameters,
+    dispatch_by_host,
+    match_body,
+    parse_body_query,
+    plain_answer,
+)
 from playback.replay.full.text_rewriter import (
     PAGE_MODIFIER,
     SCRIPT_MODIFIERS,

@@ -1,17 +1,28 @@
-"""Header gate of full copies: sandbox and content policy for archived scripts.
+"""Gate of full copies: sandbox and content policy for archived scripts, and requests with a body.
 
 Like `playback.replay.header_gate`, it sets every header of every response. All archived content gets
 the same policy: a sandbox, and requests to the capture's own origin only (research 1.5, 1.6, P-01,
 P-03 to P-08, P-12, P-17). Safety does not depend on rewriting.
+
+A copy's script (`full.js`) writes method, media type and body into the query of a GET, with names as those that
+pywb and wabac use. A body is compared with captured ones by its parameters: fields of a form, or leaves of a JSON
+text. A value that is new at each visit, such as a moment or a random identifier, need not be the same where the
+page's capture has one such request only.
 """
 
+import base64
+import binascii
+import json
 import logging
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from playback.replay.capture_lookup import FRESH_VALUE
 from playback.replay.header_gate import NO_BODY, PERMISSIONS_POLICY, Headers, entity_headers
 from playback.url_paths import FullOrigins
 
@@ -222,3 +233,83 @@ def dispatch_by_host(full: WSGIApplication, others: WSGIApplication, origins: Fu
         return chosen(environ, start_response)
 
     return application
+
+
+_QUERY = re.compile(
+    r"[?&]__wb_method=(?P<method>[A-Z]{1,20})&__wb_post_type=(?P<type>[^&]*)"
+    r"(?:&__wb_post_data=(?P<data>[^&]*))?$"
+)
+_FIELD = re.compile(r'name="([^"\r\n]{0,1000})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n(.*?)\r\n--', re.DOTALL)
+_DEEPEST = 20
+_FRESH = re.compile(FRESH_VALUE, re.IGNORECASE)
+_T = TypeVar("_T")
+Parameters = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRequest:
+    """Request of a method that may have a body; `parameters` None: the body is unknown."""
+
+    method: str
+    parameters: Parameters | None
+
+
+def parse_body_query(url: str) -> tuple[str, BodyRequest] | None:
+    """Return the URL without what `full.js` added, and the request that it means; None for a GET.
+
+    >>> parse_body_query("https://a.example/s?__wb_method=POST&__wb_post_type=text%2Fplain&__wb_post_data=eA%3D%3D")
+    ('https://a.example/s', BodyRequest(method='POST', parameters=(('', 'x'),)))
+    """
+    match = _QUERY.search(url)
+    if match is None:
+        return None
+    parameters = None
+    if match["data"] is not None:
+        try:
+            body = base64.b64decode(unquote(match["data"]), validate=True)
+        except binascii.Error:
+            body = b""
+        parameters = body_parameters(unquote(match["type"]), body)
+    return url[: match.start()], BodyRequest(match["method"], parameters)
+
+
+def body_parameters(content_type: str, body: bytes) -> Parameters:
+    """Return the sorted parameters of a body: of a form, of a JSON text, else the text itself."""
+    text = body.decode("utf-8", "replace")
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type == "application/x-www-form-urlencoded":
+        return tuple(sorted(parse_qsl(text, keep_blank_values=True)))
+    if media_type == "multipart/form-data":
+        return tuple(sorted(_FIELD.findall(text)))
+    try:
+        return tuple(sorted(_leaves(json.loads(text), "", 0)))
+    except (ValueError, RecursionError):
+        return (("", text),) if text else ()
+
+
+def match_body(wanted: BodyRequest, captured: Iterable[tuple[_T, BodyRequest]]) -> _T | None:
+    """Return the capture whose request was the same, else the only one that differs in fresh values alone."""
+    similar: list[_T] = []
+    for capture, request in captured:
+        if request.method != wanted.method:
+            continue
+        if request.parameters == wanted.parameters and wanted.parameters is not None:
+            return capture
+        if wanted.parameters is None or _lasting(request) == _lasting(wanted):
+            similar.append(capture)
+    return similar[0] if len(similar) == 1 else None
+
+
+def _lasting(request: BodyRequest) -> Parameters:
+    return tuple((name, "" if _FRESH.fullmatch(value) else value) for name, value in request.parameters or ())
+
+
+def _leaves(value: Any, name: str, depth: int) -> Iterable[tuple[str, str]]:
+    if depth < _DEEPEST and isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}.{key}", depth + 1)
+    elif depth < _DEEPEST and isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from _leaves(inner, f"{name}.{at}", depth + 1)
+    else:
+        yield name, json.dumps(value).strip('"')

@@ -41,8 +41,7 @@ _REMEDY = f"Run `weboid setup full` (in a checkout: `make setup-full`), or set {
 def find_pywb_python() -> Path:
     """Return the interpreter with pywb: ``$WEBOID_REPLAY_PYTHON``, ``.venv-replay``, or `PYWB_FOLDER`.
 
-    Raises:
-        UnavailableError: there is none; the text names the next step.
+    Raises UnavailableError: there is none; the text names the next step.
     """
     named = os.environ.get(PYWB_PYTHON)
     python = Path(named) if named else _ROOT / ".venv-replay" / "bin" / "python"

@@ -41,7 +41,7 @@ from playback.replay.sanitizer.css_rules import (
     write_font_face,
 )
 from playback.replay.sanitizer.rasterizer import picture_address
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.url_paths import ReplayUrlRewriter
 
 # A sheet with one of these is left to the parser whole: escapes, NUL, what CSS took from SGML, and
 # ranges of characters.

@@ -27,7 +27,7 @@ from tinycss2.ast import FunctionBlock, IdentToken, LiteralToken, StringToken, U
 
 from core.media_types import FONT_TYPE
 from playback.replay.sanitizer.allowlist import NAMES
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.url_paths import ReplayUrlRewriter
 
 UNQUOTABLE = re.compile(r"[\x00-\x20\"\\<]")
 

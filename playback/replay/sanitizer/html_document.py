@@ -19,7 +19,7 @@ from playback.replay.sanitizer.css_filter import ParserBudget, filter_declaratio
 from playback.replay.sanitizer.css_rules import STAND_IN, WAS_DISABLED, WRITTEN, WRITTEN_ATTRIBUTES
 from playback.replay.sanitizer.prescan import Attributes, limit_depth, scan_document
 from playback.replay.sanitizer.rasterizer import picture_address
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.url_paths import ReplayUrlRewriter
 
 _TAG = re.compile(r"<(/?)([a-z][a-z0-9]*)([^<>]*)>")
 _SPACE = re.compile(r"[ \t\n\r\f]+")  # what HTML collapses; a no-break space is none of them

@@ -23,7 +23,7 @@ from playback.replay.sanitizer.allowlist import FORMULA_ATTRIBUTES, FORMULA_ELEM
 from playback.replay.sanitizer.css_filter import ParserBudget, filter_declarations
 from playback.replay.sanitizer.css_rules import CONTROLS, STAND_IN, WAS_DISABLED, WRITTEN, WRITTEN_ATTRIBUTES
 from playback.replay.sanitizer.inline_svg import InlineDrawings, drawing_text
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.url_paths import ReplayUrlRewriter
 
 DEEPEST = 512
 MOST_FORMATTING = 64

@@ -27,7 +27,7 @@ import resvg_py
 from core.errors import PermanentError
 from playback.replay.sanitizer.allowlist import NAMES
 from playback.replay.sanitizer.media_sniffer import RasterKind, decode_xml, image_type, raster_kind
-from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+from playback.url_paths import ReplayUrlRewriter
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -24,6 +24,7 @@ from playback.web.i18n import day as day_words
 from playback.web.i18n import moment_of, noop, number, page_language, translate
 from playback.web.page_store import CapturedPage
 from playback.web.registry.link_messages import service_name, standing_of
+from playback.web.registry.registry_reader import capitalize_title
 from playback.web.registry.registry_values import Group, LinkRecord
 
 Day = date  # which a field below hides
@@ -119,7 +120,7 @@ def answer_link(facts: LinkEvidence, leading: AnswerOrigins) -> CachedLink:
     """Return the answer in the request's language."""
     text, spelled, fragment = facts.asked.text, facts.asked.spelled, facts.asked.fragment
     if spelled is None:
-        words = _capital(_never_words(facts.never))
+        words = capitalize_title(_never_words(facts.never))
         return CachedLink(url=text, answer=CopyState.NONE, words=words)
     offer, elsewhere = facts.offer, facts.elsewhere
     answer = CopyState.COPY
@@ -251,7 +252,7 @@ def _copy_words(day: date) -> str:
 
 def _standing_words(standing: UrlQueueStatus) -> str:
     match standing.standing:
-        case UrlQueueState.QUEUED if standing.is_waiting:
+        case UrlQueueState.QUEUED if standing.attempts:  # it waits for the next one
             if standing.until is None:
                 return translate("waiting for the site")
             return translate(
@@ -299,15 +300,11 @@ def _never_words(sort: LinkClass | None) -> str:
     return translate(text) if text else ""
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _words(facts: LinkEvidence, what: str) -> str:
     """Return the text: notable link state, state of the copy, and an unusual media type."""
     link = facts.link
     if link is None:
-        return _capital(what)
+        return capitalize_title(what)
     parts = [what] if what else []
     if link.mime:
         sized = noop("the link leads to a file (%(type)s, %(kib)s KiB)")
@@ -320,7 +317,7 @@ def _words(facts: LinkEvidence, what: str) -> str:
         known = replace(link, url="", spelling="", fails=0, checked_day=None, mime="", kib=None)
         how = _standing(known)
         return translate("%(how)s; %(what)s", how=how, what="; ".join(parts)) if parts else how
-    return _capital("; ".join(parts))
+    return capitalize_title("; ".join(parts))
 
 
 _standing = _per_language(standing_of)

@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from core.errors import BadUrlError, InputError
-from links.archives.archive_services import SERVICES
-from links.archives.archive_urls import recognise
+from links.archives.archive_urls import SERVICES, recognise
 from links.registry.wikis import WikiName
 from playback.web.copy_lookup import UrlSpellings
 from playback.web.i18n import languages, noop

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from core.urls import UrlFault
-from links.archives.archive_services import SERVICES
+from links.archives.archive_urls import SERVICES
 from links.check_history import date_of
 from links.check_result import StatusCode
 from links.feedback.reports import RequestState

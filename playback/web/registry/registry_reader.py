@@ -16,8 +16,8 @@ from links.check_history import HistoryRun, unpack_history
 from links.check_result import StatusCode, public_status
 from links.feedback.replacements import shown_replacement
 from links.feedback.reports import find_page_requests
+from links.registry.citations import revisions_of
 from links.registry.farm_queries import known_by_key, wikis_having
-from links.registry.link_additions import revisions_of
 from links.registry.lookups import (
     PageFacts,
     QuirkFacts,
@@ -305,7 +305,7 @@ def address_of(wiki: Wiki, title: str) -> str:
 
 
 def capitalize_title(title: str) -> str:
-    """Return the title with a capital first letter."""
+    """Return the text with a capital first letter."""
     return title[:1].upper() + title[1:]
 
 

@@ -23,8 +23,8 @@ from links.check_history import day_of
 from links.feedback.replacements import ArchiveCopySink
 from links.feedback.reporter_limits import Limits, limits_of
 from links.feedback.reports import are_requested, put_page_requests
+from links.registry.citations import revisions_of
 from links.registry.database import RegistryStore, open_registry_store
-from links.registry.link_additions import revisions_of
 from links.registry.pages import ask_for, find_pages, find_titled, mark_stale
 from links.registry.wikis import WikiName
 from playback.web.copy_lookup import CopyLookup

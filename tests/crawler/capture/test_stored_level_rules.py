@@ -20,7 +20,7 @@ from crawler.profiles import load_profile
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import LevelActor, target_of
-from qa.compare.resource_comparison import compare_resources, part_at_capture
+from qa.compare.content_comparison import compare_resources, part_at_capture
 from weboid.cli.support.run_options import open_stored_levels, with_store
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -5,11 +5,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from links.archives.archive_urls import is_copy_of, make_archive_url, moment_of, recognise
+from core.urls import fetch_key
+from links.archives.archive_urls import (
+    OTHER,
+    SERVICES,
+    WEBOID,
+    AddressFault,
+    ArchiveUrl,
+    is_copy_of,
+    make_archive_url,
+    moment_of,
+    recognise,
+)
 
 A = "http://a.test/"
+
+
 T = "20150102030405"
+
+
 WAYBACK = "https://web.archive.org/web"
+
 
 # address, service, original, timestamp, the address to keep
 FORMS = [
@@ -77,6 +93,120 @@ FORMS = [
     (f"https://megalodon.jp/ref/2015-0102-1204-05/{A}", "megalodon", A, T, f"https://megalodon.jp/ref/2015-0102-1204-05/{A}"),
     (f"https://wayback.webarchiv.cz/wayback/{T}/{A}", "webarchiv-cz", A, T, f"https://wayback.webarchiv.cz/wayback/{T}/{A}"),
 ]  # fmt: skip
+
+
+def test_every_service_has_a_form_in_these_tests() -> None:
+    """No service is added without one."""
+    tested = {each[1] for each in FORMS} | {each[1] for each in FAULTY}
+
+    assert tested >= set(SERVICES)
+
+
+FAULTY = [
+    ("https://cc.bingj.com/cache.aspx?q=a&d=4567&w=AbC", "bing-cache", "", "", AddressFault.GONE),
+    ("http://www.webcitation.org/query.php?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", AddressFault.GONE),
+    ("http://www.webcitation.org/66lmEkpE8?url=http://a.test/x?chart%3D1G50", "webcite", "http://a.test/x?chart=1G50", "20120408112204", AddressFault.GONE),
+    ("http://www.webcitation.org/query?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", AddressFault.GONE),
+    ("http://www.webcitation.org/query?id=1333884124123456", "webcite", "", "20120408112204", AddressFault.GONE),
+    ("http://webcache.googleusercontent.com/search?q=cache:AbCdEfGhIjKl:a.test/x+word&hl=en", "google-cache", "http://a.test/x", "", AddressFault.GONE),
+    (f"http://collection.europarchive.org/bnf/{T}/{A}", "internet-memory", A, T, AddressFault.GONE),
+    (f"{WAYBACK}/*/{A}", "wayback", A, "", AddressFault.LIST),
+    (f"{WAYBACK}/2015*/{A}", "wayback", A, "", AddressFault.LIST),
+    (f"https://archive.ph/{A}", "archive-today", A, "", AddressFault.LIST),
+    (f"https://web.archive.org/save/{A}", "wayback", A, "", AddressFault.REQUEST),
+    (f"https://archive.ph/o/AbC12/{A}", "archive-today", A, "", AddressFault.REQUEST),
+    ("https://archive.ph/?run=1&url=http%3A%2F%2Fa.test%2F", "archive-today", A, "", AddressFault.REQUEST),
+    (f"{WAYBACK}/{T}/ftp://a.test/x", "wayback", "ftp://a.test/x", T, AddressFault.NOT_WEB),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "service", "original", "timestamp", "fault"), FAULTY, ids=[f[0] for f in FAULTY])
+def test_what_is_no_copy_is_told(text: str, service: str, original: str, timestamp: str, fault: AddressFault) -> None:
+    """Services that are gone, lists, and requests for copies are known, and nobody is led there."""
+    found = recognise(text)
+
+    assert found is not None
+    assert (found.service, found.original, found.timestamp) == (service, original, timestamp)
+    assert found.fault is fault
+    assert not found.is_usable
+
+
+def test_only_the_host_decides_whose_address_it_is() -> None:
+    """Before an @ anybody can write an archive's name; what follows it is what is asked."""
+    found = recognise(f"https://web.archive.org@evil.test/web/{T}/{A}")
+
+    assert found is not None
+    assert found.service == OTHER
+    assert not found.is_known
+    assert is_copy_of(found, A) is None
+
+
+def test_archives_within_archives_end_somewhere() -> None:
+    """A hostile address is not followed for ever, and belongs to nothing."""
+    found = recognise(f"{WAYBACK}/{T}/" * 40 + A)
+
+    assert found is not None
+    assert found.fault is AddressFault.TOO_DEEP
+    assert not found.is_usable
+    assert not is_copy_of(found, A)
+
+
+def test_our_own_pages_are_known_by_their_origin() -> None:
+    """A front's page and replay's copy, with the hash that they escape; no other host has the name."""
+    for view in ("page", "c"):
+        address = f"https://archive.example:8443/{view}/{T}/https://a.test/x%23!/y"
+        found = recognise(address, own=["https://archive.example:8443"])
+        assert found is not None
+        assert (found.service, found.original, found.timestamp) == (WEBOID, "https://a.test/x#!/y", T)
+        other = recognise(address)
+        assert other is not None
+        assert other.service == OTHER
+
+
+_HOSTS = st.from_regex(r"[a-z]{1,8}(\.[a-z]{2,6}){1,2}", fullmatch=True)
+
+
+_PATHS = st.text("abcXYZ019/?&=%~.-_:;,@!$'()*+#[]ü ", max_size=40)
+
+
+_STAMPS = st.datetimes().map(lambda when: when.strftime("%Y%m%d%H%M%S").rjust(14, "0"))
+
+
+@settings(deadline=None)
+@given(host=_HOSTS, path=_PATHS, stamp=_STAMPS, service=st.sampled_from(sorted(SERVICES)))
+def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: str) -> None:
+    """`make` and `recognise` are inverse, whatever the original."""
+    original = fetch_key(f"http://{host}/{path}")
+    address = make_archive_url(service, original, stamp)
+
+    if address:
+        found = recognise(address)
+        assert found is not None
+        assert (found.service, found.timestamp, found.address) == (service, stamp, address)
+        assert found.original == original or found.chain
+    else:
+        assert not SERVICES[service].is_made
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.text(max_size=80),
+        st.builds(
+            "https://{}/{}".format,
+            st.sampled_from([h for s in SERVICES.values() for h in s.hosts]),
+            st.text(max_size=60),
+        ),
+    )
+)
+def test_any_text_has_an_answer(text: str) -> None:
+    """Nothing that stands on a page breaks it; what is understood has a moment or none."""
+    found = recognise(text)
+
+    if found is not None:
+        assert isinstance(found, ArchiveUrl)
+        assert not found.timestamp or len(found.timestamp) == 14
+        assert found.moment is None or found.moment.tzinfo is not None
 
 
 @pytest.mark.parametrize(("text", "service", "original", "timestamp", "address"), FORMS, ids=[f[0] for f in FORMS])

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from links.archives.archive_answers import ArchiveMemento
-from links.archives.archive_services import WEBOID
-from links.archives.archive_urls import moment_of
+from links.archives.archive_urls import WEBOID, moment_of
 from links.archives.copy_search import SearchStep, choose_versions, citation_day, pick_best_copy, plan_copies
 from tests.support.archive_world import NOW
 

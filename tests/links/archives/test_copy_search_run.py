@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from links.archives.adapters import KNOWN_TIMEMAPS, AvailabilityAdapter, TimeMapAdapter
+from links.archives.adapters import KNOWN_TIMEMAPS, AvailabilityAdapter, SavePageNow, TimeMapAdapter
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient
-from links.archives.archive_services import WEBOID
+from links.archives.archive_urls import WEBOID
 from links.archives.copy_search import CopySearchResult, CopySources, SearchStep, search_copies
 from links.archives.copy_store import (
     VISIT_DAYS,
@@ -26,7 +26,6 @@ from links.archives.copy_store import (
     urls_without_copy,
 )
 from links.archives.copy_upkeep import ALL_GONE, check_due_copies, count_effects
-from links.archives.save_page_now import SavePageNow
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, require_observed

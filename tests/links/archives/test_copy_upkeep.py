@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from links.archives.adapters import AvailabilityAdapter
+from links.archives.adapters import AvailabilityAdapter, SavePageNow, SaveResult
 from links.archives.archive_client import ArchiveClient
 from links.archives.copy_search import CopySources
 from links.archives.copy_store import copies_of_url, last_search
@@ -18,7 +18,6 @@ from links.archives.copy_upkeep import (
     is_mirror_wanted,
     mirror_url,
 )
-from links.archives.save_page_now import SavePageNow, SaveResult
 from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState

@@ -9,7 +9,7 @@ import pytest
 
 from core.config.settings import EgressSettings
 from core.errors import InputError, TransientError
-from links.archives.http_fetch import HttpFetch
+from links.archives.archive_client import HttpFetch
 from net.address_policy import is_own
 
 DATA = bytes(range(256)) * 2_000

@@ -16,8 +16,8 @@ from core.errors import TransientError
 from core.layout import Layout
 from links.check_history import unpack_history
 from links.checker import check_schedule, result_store
-from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseLostError
 from links.checker.check_run import CheckTally
+from links.checker.due_urls import ALL_HOSTS, HostShare, LeaseLostError
 from links.checker.result_store import RecordedResult
 from links.registry.database import RegistryStore
 from links.registry.schema import leases, urls

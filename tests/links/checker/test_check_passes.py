@@ -7,8 +7,8 @@ from sqlalchemy import insert
 
 from core.config.settings import LinksSettings
 from links.checker import check_schedule
-from links.checker.check_leases import ALL_HOSTS, HostShare
 from links.checker.check_schedule import NAMED_RUN, CheckRunRow, checks_per_s, interval_of
+from links.checker.due_urls import ALL_HOSTS, HostShare
 from links.feedback.marks import LinkMark, MarkKind, put_marks
 from links.registry.database import RegistryStore
 from links.registry.schema import passes as table

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from links.checker.fetch_errors import FetchFailure
+from links.check_result import FetchFailure
 from links.checker.http_exchange import tls_refusal
 
 pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import insert, select
 
-from links.checker.check_leases import HostShare
 from links.checker.check_worker import CheckerMaintenance
+from links.checker.due_urls import HostShare
 from links.feedback.marks import LinkMark, MarkKind, put_marks
 from links.registry.database import RegistryStore
 from links.registry.schema import replacements, urls

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import insert, select, update
 
-from links.checker.check_leases import ALL_HOSTS, LeaseHeldError, LeaseLostError
 from links.checker.check_worker import take_leases
+from links.checker.due_urls import ALL_HOSTS, LeaseHeldError, LeaseLostError
 from links.checker.result_writer import LeaseHolder
 from links.registry.database import RegistryStore, RegistryThread
 from links.registry.schema import hosts, leases

@@ -16,8 +16,13 @@ from core.config.database_urls import parse_index_url
 from core.errors import TransientError
 from core.layout import Layout
 from playback.access import takedowns as book
-from playback.access.decision_postgres import PostgresDecisionStore
-from playback.access.decision_store import DecisionStore, SqliteDecisionStore, WatchedValue, open_decisions
+from playback.access.decision_store import (
+    DecisionStore,
+    PostgresDecisionStore,
+    SqliteDecisionStore,
+    WatchedValue,
+    open_decisions,
+)
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, TakedownSubject
 from tests.support.playback_fixtures import ROOT
 

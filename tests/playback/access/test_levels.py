@@ -17,8 +17,7 @@ from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
 from core.layout import Layout
 from core.urls import host_of, identity_key
-from playback.access.decision_postgres import PostgresDecisionStore
-from playback.access.decision_store import DecisionStore, SqliteDecisionStore, open_decisions
+from playback.access.decision_store import DecisionStore, PostgresDecisionStore, SqliteDecisionStore, open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import (
     DEFAULT_LEVEL,

@@ -3,26 +3,315 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import closing
+from ipaddress import ip_address, ip_network
+from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from core.errors import ConfigError
 from core.timestamps import timestamp14
-from playback.web.client_address import ClientAddresses, parse_networks
+from net.address_policy import rate_limit_prefix
 from playback.web.rate_limits import (
+    NO_ADDRESS,
     BlockStream,
+    ClientAddresses,
     Endpoint,
     LoadLimit,
     RateLimiter,
     RateLimitPolicy,
     ReaderRates,
+    RequestThrottle,
     TokenRate,
+    parse_networks,
+    read_token,
+    reader_prefix,
 )
-from tests.support.playback_fixtures import NOW, Reply, Served
+from playback.web.registry.registry_service import LinkRegistry, RegistrySource
+from tests.support.playback_fixtures import NOW, CollectionBuilder, Reply, Served, serving
+from tests.support.registry_shelf import DEAD, FixedRegistry, Front, Shelf, open_front
+from tests.support.services.registries import open_registry
+
+RATES = ReaderRates(TokenRate(1, 3), TokenRate(2, 5), TokenRate(100, 1_000))
+TOKEN = "t" * 40
+ACCESS = RateLimitPolicy(
+    readers=ClientAddresses(parse_networks(["198.51.100.0/25"])),
+    internal=parse_networks(["10.0.0.0/8", "2001:db8:aaaa::/48"]),
+    token=TOKEN,
+    rates=RATES,
+    form_rates=RATES,
+)
+V4 = st.ip_addresses(v=4)
+
+
+@pytest.fixture
+def strict(shelf: Shelf, tmp_path: Path) -> Iterator[Front]:
+    """A front that lets a reader ask three times at once, behind a proxy."""
+    with open_front(tmp_path, FixedRegistry(shelf.store), access=ACCESS) as found:
+        yield found
+
+
+def asked(front: Front, times: int, **headers: str) -> list[int]:
+    """The codes of that many questions."""
+    return [front.page(**headers).status_code for _ in range(times)]
+
+
+def test_who_asks_too_often_is_told_how_long_to_wait(strict: Front) -> None:
+    """429 with Retry-After; after that time there is an answer."""
+    assert asked(strict, 3) == [200] * 3
+    refused = strict.page()
+
+    assert refused.status_code == 429
+    assert refused.headers["content-type"] == "application/problem+json"
+    strict.clock.seconds += int(refused.headers["retry-after"])
+    assert strict.page().status_code == 200
+
+
+def test_neighbours_share_a_limit_and_others_do_not(strict: Front) -> None:
+    """An IPv4 /24 and an IPv6 /48 (W23)."""
+    for one, other, far in (
+        ("203.0.113.1", "203.0.113.9", "203.0.114.9"),
+        ("2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:2::1"),
+    ):
+        assert asked(strict, 4, x_forwarded_for=one) == [200, 200, 200, 429]
+        assert asked(strict, 3, x_forwarded_for=other) == [200, 200, 429]
+        assert asked(strict, 1, x_forwarded_for=far) == [200]
+
+
+def test_an_ipv6_reader_is_his_network(strict: Front) -> None:
+    """The lower half of an address is anybody's to choose."""
+    codes = [strict.page(x_forwarded_for=f"2001:db8:7:7::{n:x}").status_code for n in range(1, 5)]
+
+    assert codes == [200, 200, 200, 429]
+
+
+def test_a_question_for_many_pages_costs_more(strict: Front) -> None:
+    """Fifty as much as ten for one; it is answered, and the next has to wait for it."""
+    ids = "|".join(map(str, range(1, 51)))
+
+    assert strict.page(f"dbname=dewiki&curid={ids}").status_code == 200
+    assert int(strict.page().headers["retry-after"]) >= 3
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"x_forwarded_for": "10.1.2.3"}, {"x_forwarded_for": "2001:db8:aaaa::5"}, {"authorization": f"Bearer {TOKEN}"}],
+    ids=["v4", "v6", "token"],
+)
+def test_internal_callers_never_wait(headers: dict[str, str], strict: Front) -> None:
+    """They may walk through a whole namespace."""
+    assert asked(strict, 20, **headers) == [200] * 20
+
+
+@pytest.mark.parametrize("said", ["Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é"])
+def test_a_wrong_token_opens_nothing(said: str, strict: Front) -> None:
+    """It is a question like any other."""
+    assert asked(strict, 4, authorization=said.encode("latin-1").decode("latin-1"))[-1] == 429
+
+
+def test_without_a_token_no_token_is_right(shelf: Shelf, tmp_path: Path) -> None:
+    """An empty setting must not be a key."""
+    with open_front(tmp_path, FixedRegistry(shelf.store), access=RateLimitPolicy(rates=RATES)) as front:
+        assert asked(front, 4, authorization="Bearer ")[-1] == 429
+        assert asked(front, 1, x_forwarded_for="10.0.0.1") == [429]
+
+
+def test_the_form_has_its_own_limit(strict: Front) -> None:
+    """Told in words, with the form above them; the page itself is not counted."""
+    path = f"/links?url={DEAD}&stamp="
+    codes = [strict.get(path + strict.stamp()).status_code for _ in range(4)]
+    refused = strict.get(path + strict.stamp())
+
+    assert codes == [200, 200, 200, 429]
+    assert "Retry-After".lower() in refused.headers
+    assert "Too many requests" in refused.text
+    assert strict.get("/links").status_code == 200
+
+
+def test_the_wrong_questions_are_counted_too(strict: Front) -> None:
+    """Else errors were free."""
+    assert [strict.page("dbname=").status_code for _ in range(4)] == [400, 400, 400, 429]
+
+
+# ---- the addresses
+
+
+def address(peer: str | None, forwarded: list[str], proxies: list[str]) -> str:
+    """Whose address that is."""
+    scope = {
+        "type": "http",
+        "client": (peer, 1) if peer else None,
+        "headers": [(b"x-forwarded-for", each.encode("latin-1", "replace")) for each in forwarded],
+    }
+    return str(ClientAddresses(parse_networks(proxies)).address_of(Request(scope)))
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "proxies", "found"),
+    [
+        ("192.0.2.1", ["203.0.113.5"], [], "192.0.2.1"),
+        ("192.0.2.1", ["203.0.113.5"], ["192.0.2.1"], "203.0.113.5"),
+        ("192.0.2.9", ["203.0.113.5"], ["192.0.2.1"], "192.0.2.9"),
+        ("192.0.2.1", ["10.0.0.1, 203.0.113.5"], ["192.0.2.1"], "203.0.113.5"),
+        ("192.0.2.1", ["203.0.113.5, 192.0.2.2"], ["192.0.2.0/24"], "203.0.113.5"),
+        ("192.0.2.1", ["10.0.0.1", "203.0.113.5"], ["192.0.2.1"], "203.0.113.5"),
+        ("192.0.2.1", ["203.0.113.5, nonsense"], ["192.0.2.1"], "192.0.2.1"),
+        ("192.0.2.1", [""], ["192.0.2.1"], "192.0.2.1"),
+        ("192.0.2.1", ["203.0.113.5:1234"], ["192.0.2.1"], "203.0.113.5"),
+        ("192.0.2.1", ["[2001:db8::5]:1234"], ["192.0.2.1"], "2001:db8::5"),
+        ("::ffff:192.0.2.1", ["::ffff:203.0.113.5"], ["192.0.2.1"], "203.0.113.5"),
+        ("fe80::1%eth0", [], [], "fe80::1"),
+        (None, ["203.0.113.5"], ["192.0.2.1"], str(NO_ADDRESS)),
+        ("a-name", [], [], str(NO_ADDRESS)),
+    ],
+)  # fmt: skip
+def test_only_a_proxy_of_ours_says_who_asks(
+    peer: str | None, forwarded: list[str], proxies: list[str], found: str
+) -> None:
+    """The last address that is none of its own; anybody may have written those before (RFC 7239, 8.1)."""
+    assert address(peer, forwarded, proxies) == found
+
+
+@given(st.lists(st.text(alphabet="0123456789abcdef.:,[]% \t", max_size=60), max_size=4), V4)
+def test_no_header_is_too_odd(forwarded: list[str], peer: object) -> None:
+    """It is an address in any case."""
+    ip_address(address(str(peer), forwarded, ["0.0.0.0/0"]))
+
+
+@given(st.ip_addresses())
+def test_a_reader_is_in_his_neighbourhood(found: object) -> None:
+    """A /24 of IPv4, a /48 of IPv6."""
+    where = ip_address(str(found))
+    near = ip_network(rate_limit_prefix(where))
+
+    assert where in near
+    assert near.prefixlen == {4: 24, 6: 48}[where.version]
+    assert ip_network(reader_prefix(where)).subnet_of(near)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["example.org", "10.0.0.1/8", "", "10.0.0.0/33"])
+def test_what_is_no_network_is_refused(text: str) -> None:
+    """With what to write."""
+    with pytest.raises(ConfigError, match=r"10\.0\.0\.0/8"):
+        parse_networks([text])
+
+
+# ---- the buckets
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 3), st.floats(0, 2)), min_size=1, max_size=60))
+def test_nobody_ever_gets_more_than_the_rates_allow(questions: list[tuple[int, float, float]]) -> None:
+    """Over any stretch of time: what a bucket holds, and what comes back meanwhile.
+
+    A question may be dearer than what was left; then those after it wait.
+    """
+    throttle = RequestThrottle(RATES)
+    given_to: dict[str, list[tuple[float, float]]] = {}
+    now = 0.0
+    for number, gap, cost in questions:
+        now += gap
+        who = ip_address(f"192.0.2.{number}")
+        if throttle.wait_s(who, now):
+            continue
+        throttle.charge(who, now, cost)
+        for name, rate in ((str(who), RATES.reader), ("range", RATES.range)):
+            taken = given_to.setdefault(name, [])
+            for start, (since, _) in enumerate(taken):
+                before = sum(each for _, each in taken[start:])
+                assert before + 1 <= rate.burst + (now - since) * rate.per_s + 1e-4
+            taken.append((now, 1 + cost))
+
+
+@given(st.floats(0.1, 20), st.floats(0, 50))
+def test_whoever_waits_as_told_is_answered(cost: float, start: float) -> None:
+    """So Retry-After is the truth."""
+    throttle, who = RequestThrottle(RATES), ip_address("192.0.2.1")
+    throttle.charge(who, start, cost)
+    while not (wait := throttle.wait_s(who, start)):
+        pass
+
+    assert throttle.wait_s(who, start + wait) == 0
+
+
+def test_memory_is_bounded_whoever_asks() -> None:
+    """Ever new addresses push out what was used longest ago, and gain nothing by it."""
+    throttle = RequestThrottle(ReaderRates(TokenRate(1, 2), TokenRate(1, 2), TokenRate(10, 500)), most=1_000)
+    answered = sum(throttle.wait_s(ip_address(0x2001_0DB8 << 96 | n << 80), 0.0) == 0 for n in range(5_000))
+
+    assert len(throttle) <= 1_000
+    assert answered == 500
+
+
+def test_a_clock_that_goes_back_gives_nothing() -> None:
+    """Nor takes."""
+    throttle, who = RequestThrottle(RATES), ip_address("192.0.2.1")
+    codes = [throttle.wait_s(who, now) for now in (100.0, 90.0, 80.0)]
+
+    assert codes == [0, 0, 0]
+    assert throttle.wait_s(who, 70.0) > 0
+
+
+# ---- the token
+
+
+@pytest.mark.parametrize("content", [b"short", b"", "ü".encode() * 40], ids=["short", "empty", "odd"])
+def test_a_token_must_be_a_secret(content: bytes, tmp_path: Path) -> None:
+    """At least 32 characters, and it says how to make one."""
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(ConfigError, match=r"cannot be read|fewer"):
+        read_token(path)
+
+
+def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    """Whoever has an account on the machine would be an internal caller."""
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        read_token(path)
+
+
+def test_a_token_is_read_and_not_shown(tmp_path: Path) -> None:
+    """Its file ends in a line feed, as `openssl` writes it; no text of ours holds it."""
+    path = tmp_path / "token"
+    path.write_text(TOKEN + "\n")
+    path.chmod(0o600)
+
+    assert read_token(path) == TOKEN
+    assert TOKEN not in repr(RateLimitPolicy(token=TOKEN))
+
+
+@pytest.mark.playback
+@pytest.mark.slow
+def test_the_running_server_believes_no_header_of_a_stranger(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Not even on loopback, where the server's own library would (W23)."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("throttled") / "collection")
+    open_registry(builder.layout).close()
+    slow = ReaderRates(TokenRate(0.001, 3), TokenRate(0.001, 3), TokenRate(1, 100))
+    with (
+        closing(builder),
+        closing(RegistrySource(builder.layout)) as source,
+        serving(builder, links=LinkRegistry(source, RateLimitPolicy(rates=slow))) as served,
+    ):
+        codes = [
+            served.get(
+                "/links/api/page?dbname=dewiki&curid=1",
+                headers={"X-Forwarded-For": f"203.0.{number}.1", "Forwarded": f"for=10.0.{number}.1"},
+            ).status
+            for number in range(5)
+        ]
+
+    assert codes == [404, 404, 404, 429, 429]
+
 
 pytestmark = pytest.mark.playback
 

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from core.playback_check import QaVerdict
+from qa.compare.content_comparison import compare_texts
 from qa.compare.picture_comparison import compare_pictures
-from qa.compare.text_comparison import compare_texts
 from qa.compare.verdict_rules import judge_copy
 from tests.support.labelled.kinds import RULES, Kind
 from tests.support.labelled.pairs import Pair, read_pairs

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.playback_check import LostPart, PlaybackFault, QaVerdict
+from qa.compare.content_comparison import ResourceComparison, TextComparison
 from qa.compare.damage_regions import DamageRegion, RegionKind
 from qa.compare.picture_comparison import PictureComparison as Picture
-from qa.compare.resource_comparison import ResourceComparison
-from qa.compare.text_comparison import TextComparison
 from qa.compare.verdict_rules import THRESHOLDS, judge_copy
 
 SCREEN = (1280, 800)

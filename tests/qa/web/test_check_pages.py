@@ -15,8 +15,7 @@ from sqlalchemy import update
 
 from core.playback_check import QaVerdict
 from links.registry.schema import quality
-from playback.web.client_address import parse_networks
-from playback.web.rate_limits import RateLimitPolicy
+from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from playback.web.registry.registry_service import LinkRegistry
 from qa.check_table import RepairState
 from qa.web.check_pages import QualityContext

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from core.clock import SystemClock
 from core.config.settings import VisitSettings
-from qa.compare.resource_comparison import PartRequest
+from qa.compare.content_comparison import PartRequest
 from render.browser import Browser
 from render.identity import page_options
 from render.page import open_page

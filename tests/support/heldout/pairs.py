@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qa.compare.resource_comparison import PartRequest
+from qa.compare.content_comparison import PartRequest
 from tests.support.heldout.kinds import Label
 from tests.support.labelled.pairs import read_files, write_files
 

@@ -9,8 +9,7 @@ import pytest
 import pytest_asyncio
 
 from links.states import LinkState
-from playback.web.client_address import parse_networks
-from playback.web.rate_limits import RateLimitPolicy
+from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from playback.web.registry.registry_service import LinkRegistry
 from tests.support.browser_screen import Screen, open_screen
 from tests.support.embed_fixtures import running_proxy

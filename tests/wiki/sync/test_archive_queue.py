@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from links.registry.database import RegistryStore
-from links.registry.sync_state import feeds_of
+from links.registry.wikis import feeds_of
 from tests.wiki.sync.model import FACTS
 from tests.wiki.sync.test_wiki_feed import Modelled
 from wiki.api.models import SiteFacts

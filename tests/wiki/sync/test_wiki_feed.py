@@ -20,14 +20,21 @@ from crawler.frontier.sqlite_frontier import SqliteFrontier
 from links.check_history import day_of
 from links.feedback.reports import find_page_requests, put_page_requests, waiting_pages
 from links.registry.archive_backlog import AT_ONCE, ArchivePriority, want_urls
+from links.registry.citations import additions_of
 from links.registry.database import RegistryStore
 from links.registry.farm_queries import missing_targets_on
-from links.registry.link_additions import additions_of
 from links.registry.pages import mark_stale, number_of
 from links.registry.schema import pages, refs, urls
-from links.registry.sync_state import FeedHeldError, feeds_of
 from links.registry.urls import find_urls, urls_by_id
-from links.registry.wikis import InterwikiMap, InterwikiPrefix, change_wiki, ensure_wiki, parse_wiki
+from links.registry.wikis import (
+    FeedHeldError,
+    InterwikiMap,
+    InterwikiPrefix,
+    change_wiki,
+    ensure_wiki,
+    feeds_of,
+    parse_wiki,
+)
 from links.states import LinkState
 from links.url_parts import key_of
 from tests.wiki.sync.conftest import Keeping, Ticking, opened

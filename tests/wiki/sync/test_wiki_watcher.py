@@ -12,8 +12,7 @@ from core.clock import SystemClock
 from core.errors import InputError
 from links.registry.database import RegistryStore
 from links.registry.pages import find_pages
-from links.registry.sync_state import feeds_of
-from links.registry.wikis import Wiki, WikiName, change_wiki, ensure_wiki, parse_wiki
+from links.registry.wikis import Wiki, WikiName, change_wiki, ensure_wiki, feeds_of, parse_wiki
 from tests.wiki.sync.conftest import Keeping, opened
 from tests.wiki.sync.model import ModelWiki
 from wiki.api.models import LoggedOutError, ReadOnlyError, ThrottledError

@@ -43,7 +43,7 @@ from weboid.app.webhooks.webhook_store import WebhookDelivery, WebhookStore, eve
 
 if TYPE_CHECKING:
     from crawler.run.crawl_run import RunSummary
-    from links.archives.http_fetch import HttpFetch
+    from links.archives.archive_client import HttpFetch
     from links.checker.result_store import RecordedResult
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class WebhookSender:
         self._fetch: HttpFetch
 
     async def __aenter__(self) -> Self:
-        from links.archives.http_fetch import HttpFetch
+        from links.archives.archive_client import HttpFetch
         from net.address_policy import is_own
 
         agent = link_user_agent(self._settings.links)

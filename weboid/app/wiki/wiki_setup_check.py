@@ -17,8 +17,7 @@ from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import ConfigError, WeboidError
 from links.registry.database import RegistryStore
-from links.registry.sync_state import LEASE, feeds_of
-from links.registry.wikis import Wiki
+from links.registry.wikis import LEASE, Wiki, feeds_of
 from playback.access.levels import LevelRight
 from weboid.app.copy_sources import open_archives
 from weboid.app.setup_check import SetupFinding, SetupHealth, bad, good, unset, warn

@@ -23,7 +23,6 @@ from core.errors import InputError, UnavailableError
 from core.layout import Layout
 from links.check_history import date_of, day_of
 from links.checker import due_urls
-from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseHeldError, parse_host_share, share_of_bucket
 from links.checker.check_run import CheckContext, CheckRun, CheckTally
 from links.checker.check_schedule import longest_due, run_forecast
 from links.checker.check_worker import (
@@ -35,7 +34,7 @@ from links.checker.check_worker import (
     plan_from_settings,
     take_leases,
 )
-from links.checker.due_urls import DueUrl
+from links.checker.due_urls import ALL_HOSTS, DueUrl, HostShare, LeaseHeldError, parse_host_share, share_of_bucket
 from links.checker.result_store import RecordedResult
 from links.registry.database import RegistryStore, open_registry_store
 from links.states import LinkState

@@ -11,8 +11,8 @@ from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host, registrable
 from links.check_history import date_of, day_of
+from links.registry.citations import KEEP_DAYS, additions_of, domain_spreads
 from links.registry.database import RegistryStore
-from links.registry.link_additions import KEEP_DAYS, additions_of, domain_spreads
 from links.registry.lookups import list_urls
 from links.registry.wikis import all_farms, all_wikis
 from links.rules.link_class import LinkClass, classify_link

@@ -14,8 +14,7 @@ from core.errors import InputError
 from core.layout import Layout
 from core.timestamps import warc_date
 from crawler.profiles import load_profile
-from links.archives.archive_services import OTHER, SERVICES, AddressFault
-from links.archives.archive_urls import ArchiveUrl, is_copy_of, recognise
+from links.archives.archive_urls import OTHER, SERVICES, AddressFault, ArchiveUrl, is_copy_of, recognise
 from links.archives.copy_check import check_copy, resolve_address
 from links.archives.copy_upkeep import MirrorMode, MirrorOutcome
 from links.registry.database import open_registry_store

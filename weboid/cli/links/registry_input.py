@@ -17,8 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from core.clock import SystemClock
 from core.errors import InputError
 from links.check_history import date_of, day_of
-from links.registry.dump_reader import MalformedLine, read_links
-from links.registry.link_import import LinkImporter, PageSpool, sorted_links
+from links.registry.link_import import LinkImporter, MalformedLine, PageSpool, read_links, sorted_links
 from links.registry.lookups import links_of_page, pages_by_title
 from links.registry.pages import PageName, PutPage, put_pages
 from links.registry.wikis import (

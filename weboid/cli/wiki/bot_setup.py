@@ -22,9 +22,8 @@ from weboid.app.wiki.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict
 from weboid.cli.support.options import OUTPUT, CommandOutput
-from wiki.api.edit_request import BotAccount, clear_messages, read_bot_account
+from wiki.api.edit_request import BotAccount, allows_run, clear_messages, read_bot_account
 from wiki.api.page_query import read_text
-from wiki.bot.edit_guard import allows_run
 from wiki.bot.remedies import LOST_STATES
 from wiki.settings import TALK_MODES, BotSettings, WikiSettings, replace_settings
 

@@ -21,15 +21,13 @@ from core.config.settings import INDEX_URL, Settings
 from core.errors import ConfigError
 from core.layout import Layout
 from core.timestamps import format_duration, warc_date
-from links.checker.check_leases import release_all_leases
+from links.checker.due_urls import release_all_leases
 from links.registry.database import open_registry_store
 from links.registry.farm_queries import count_links, count_pages, links_of
 from links.registry.link_search import STATES
-from links.registry.sync_state import LEASE, FeedCursor, feeds_of
-from links.registry.wikis import Wiki, all_farms, all_wikis, change_wiki
+from links.registry.wikis import LEASE, FeedCursor, Wiki, all_farms, all_wikis, change_wiki, feeds_of
 from playback.access.control import AccessControl
 from playback.web.cached_links.cached_answer import AnswerOrigins, CopyState, answer_link
-from playback.web.cached_links.cached_lookup import LinkEvidenceReader
 from playback.web.cached_links.cached_request import CachedQuestion, asked_url
 from playback.web.copy_lookup import CopyLookup
 from playback.web.page_store import PageStore
@@ -49,6 +47,7 @@ from wiki.sync.feed_context import CHANGES, SWEEP
 from wiki.sync.sweep import SweepCursor, late_warning
 
 if TYPE_CHECKING:
+    from playback.web.cached_links.cached_api import LinkEvidenceReader
     from weboid.app.registry_trial import LinkForecast
 
 COUNTED_MOST: Final = 1_000_000
@@ -121,8 +120,10 @@ def list_command(
 
 
 @contextmanager
-def _finder(stores: CollectionStores, frontier_url: str) -> Iterator[LinkEvidenceReader | None]:
+def _finder(stores: CollectionStores, frontier_url: str) -> Iterator["LinkEvidenceReader | None"]:
     """Yield the front's link evidence reader; None while nothing is archived."""
+    from playback.web.cached_links.cached_api import LinkEvidenceReader
+
     layout = Layout(stores.root)
     if not stores.database_url and not layout.captures_db.exists():
         yield None
@@ -137,7 +138,7 @@ def _finder(stores: CollectionStores, frontier_url: str) -> Iterator[LinkEvidenc
         yield LinkEvidenceReader(source, CopyLookup(database, pages), status, _CLOCK)
 
 
-def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -> WikiLinkCounts:
+def _counts(reader: Connection, wiki: Wiki, finder: "LinkEvidenceReader | None") -> WikiLinkCounts:
     known = links_of(reader, wiki.id, limit=JUDGED_MOST)
     if finder is None:
         dead = sum(row.state in STATES[Group.UNREACHABLE] for row in known)
@@ -155,7 +156,7 @@ def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -
     )
 
 
-def _line(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None, now: datetime) -> WikiOverview:
+def _line(reader: Connection, wiki: Wiki, finder: "LinkEvidenceReader | None", now: datetime) -> WikiOverview:
     settings = None
     trouble = ""
     try:

@@ -12,8 +12,7 @@ from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError, WeboidError
 from links.registry.database import RegistryStore
-from links.registry.sync_state import FeedHeldError
-from links.registry.wikis import Wiki, parse_wiki
+from links.registry.wikis import FeedHeldError, Wiki, parse_wiki
 from weboid.app.text_table import clean
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option

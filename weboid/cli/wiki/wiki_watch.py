@@ -20,8 +20,7 @@ from core.errors import ConfigError, InputError
 from crawler.frontier.base import Frontier
 from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
-from links.registry.sync_state import use_signature
-from links.registry.wikis import Wiki, parse_wiki
+from links.registry.wikis import Wiki, parse_wiki, use_signature
 from net.stop_signals import StopSignals, first_error
 from weboid.app.malware_scanner import find_clamd
 from weboid.app.text_table import clean

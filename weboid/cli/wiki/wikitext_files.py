@@ -14,7 +14,7 @@ from core.errors import ConfigError, InputError
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
-from wiki.bot.edit_guard import edit_objection
+from wiki.api.edit_request import edit_objection
 from wiki.wikitext.citation_model import (
     ArchivedCopy,
     Citation,

@@ -22,9 +22,8 @@ from playback.access import takedowns
 from playback.access.decision_store import open_decisions
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from playback.web.client_address import parse_networks
 from playback.web.copy_lookup import FailedAttempt, UrlQueueState, UrlQueueStatus
-from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
+from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate, parse_networks
 from tests.support.playback_fixtures import CollectionBuilder, decide
 from tests.support.registry_shelf import CODES, DEAD, FINE, NOW, ORIGIN, TODAY, FixedRegistry, Front, Shelf, open_front
 

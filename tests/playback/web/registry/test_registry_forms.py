@@ -14,8 +14,7 @@ from core.errors import TransientError
 from links.feedback.reporter_limits import ReporterDigests
 from links.registry.schema import pages
 from links.states import LinkState
-from playback.web.client_address import ClientAddresses, parse_networks
-from playback.web.rate_limits import RateLimitPolicy
+from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, parse_networks
 from playback.web.registry.registry_forms import TOKEN_S, FormTokens
 from tests.support.examples import examples
 from tests.support.registry_shelf import DEAD, FINE, FixedRegistry, Front, Shelf, open_front, stamp_in

@@ -17,14 +17,13 @@ from core.errors import TransientError
 from core.layout import Layout
 from links.check_history import HistoryRun, date_of, pack_history
 from links.feedback.replacements import ProposalStage
+from links.registry.citations import PageRevision, note_additions
 from links.registry.database import RegistryStore
-from links.registry.link_additions import PageRevision, note_additions
 from links.registry.pages import next_stale, number_of
 from links.registry.quirks import HostQuirk, UrlQuirk
 from links.registry.schema import host_quirks, pages, replacements, url_quirks
 from links.states import LinkState
-from playback.web.client_address import parse_networks
-from playback.web.rate_limits import RateLimitPolicy
+from playback.web.rate_limits import RateLimitPolicy, parse_networks
 from playback.web.registry.registry_values import link_order
 from tests.support.registry_shelf import CODES, DEAD, FINE, ORIGIN, TODAY, FixedRegistry, Front, Shelf, open_front
 

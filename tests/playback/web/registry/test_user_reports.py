@@ -26,8 +26,7 @@ from links.registry.database import RegistryStore
 from links.registry.schema import actors, copies, replacements, reports
 from links.registry.urls import matcher
 from links.states import LinkState
-from playback.web.client_address import ClientAddresses, parse_networks
-from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
+from playback.web.rate_limits import ClientAddresses, RateLimitPolicy, ReaderRates, TokenRate, parse_networks
 from playback.web.registry.registry_forms import MOST_FORM_BYTES, TOKEN_S, FormTokens
 from playback.web.registry.registry_service import ReportOptions
 from playback.web.registry.user_reports import ReportReach, report_pattern

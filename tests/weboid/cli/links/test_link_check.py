@@ -21,7 +21,7 @@ from core.clock import SystemClock
 from core.errors import WeboidError
 from core.layout import Layout
 from links.check_history import day_of
-from links.checker.check_leases import ALL_HOSTS, take_check_lease
+from links.checker.due_urls import ALL_HOSTS, take_check_lease
 from links.registry.database import RegistryStore
 from links.registry.schema import urls
 from links.url_parts import url_parts_of

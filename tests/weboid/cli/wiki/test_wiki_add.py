@@ -15,9 +15,8 @@ from sqlalchemy import insert, update
 from core.layout import Layout
 from links.registry.pages import PageName, PutPage, number_of, put_pages
 from links.registry.schema import urls, wanted
-from links.registry.sync_state import put_cursor, put_trouble
 from links.registry.urls import ensure_urls
-from links.registry.wikis import all_wikis, parse_wiki
+from links.registry.wikis import all_wikis, parse_wiki, put_cursor, put_trouble
 from links.rules.link_class import classify_link
 from links.states import LinkState
 from playback.access.decision_store import open_decisions
