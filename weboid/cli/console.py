@@ -46,22 +46,18 @@ def console_command(
         asyncio.run(make_collection(root))
     operator = known_operator(root)
     parts = [queue_worker(root, where.profile)] if worker and not where.is_shared else []
-    with open_stores(where.layout, where.settings, clock=_CLOCK, database_url=where.settings.index.url) as (
-        stores,
-        accounts,
-    ):
+    with open_stores(where.layout, where.settings, clock=_CLOCK, database_url=where.settings.index.url) as stores:
 
         def ready(address: str) -> None:
             click.echo(f"{address}/console")
-            if not accounts.users():
-                key = accounts.make_link(getpass.getuser())
+            if not stores.accounts.users():
+                key = stores.accounts.make_link(getpass.getuser())
                 click.echo(f"First sign-in, within half an hour: {address}/enter?key={key}")
 
         async def run() -> None:
             async with running_children(parts, _CLOCK):
                 await serve_console(
                     stores,
-                    accounts,
                     listen=parse_listen_address(listen),
                     origin=origin,
                     titles=(operator.name or "", front),

@@ -38,6 +38,7 @@ from weboid.console.page_frame import (
     CONSOLE_PATH,
     PICTURE_HEADERS,
     ConsoleFrame,
+    ConsolePages,
     ConsoleStores,
     console_path,
     state_name,
@@ -137,12 +138,11 @@ class WorkerView:
     frame: int | None
 
 
-class CrawlPages:
-    """Pages of the crawl. Plain functions, run by Starlette in threads."""
+class CrawlPages(ConsolePages):
+    """Pages of the crawl."""
 
     def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
-        self._stores = stores
-        self._frame = frame
+        super().__init__(stores, frame)
         self._links = ThrottledValue(stores.clock, self._count_links, background=True)
 
     def routes(self) -> list[BaseRoute]:

@@ -39,7 +39,7 @@ from playback.access.levels import Level, LevelActor, target_of
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
-from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
+from weboid.console.accounts import ConsoleRole, SignedInUser
 from weboid.console.page_frame import ConsoleStores
 
 URLS_LIMIT = 10_000  # of one request
@@ -57,7 +57,6 @@ class OperationContext:
     """Stores and author of an operation."""
 
     stores: ConsoleStores
-    accounts: AccountStore
     user: SignedInUser
 
     @property
@@ -601,7 +600,7 @@ def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
 @resource("/users", ConsoleRole.ADMIN)
 def list_users(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Return the accounts."""
-    return {"users": [json_value(asdict(each)) for each in context.accounts.users()]}
+    return {"users": [json_value(asdict(each)) for each in context.stores.accounts.users()]}
 
 
 class UserFields(OperationFields):
@@ -617,7 +616,7 @@ class UserFields(OperationFields):
 @operation("/users", ConsoleRole.ADMIN, status=201, state=list_users)
 def set_user(context: OperationContext, fields: UserFields) -> dict[str, Any]:
     """Add an account, or change its role and password; its sessions end."""
-    context.accounts.set_user(fields.name, fields.role, password=fields.password or None)
+    context.stores.accounts.set_user(fields.name, fields.role, password=fields.password or None)
     return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
 
 
@@ -630,14 +629,14 @@ class UserNameFields(OperationFields):
 @operation("/users/remove", ConsoleRole.ADMIN, state=list_users)
 def remove_user(context: OperationContext, fields: UserNameFields) -> dict[str, Any]:
     """Remove an account with its sessions and tokens."""
-    context.accounts.remove_user(fields.name)
+    context.stores.accounts.remove_user(fields.name)
     return {"name": fields.name, "message": f"{fields.name} was removed."}
 
 
 @resource("/tokens")
 def list_tokens(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Return the API tokens of your account without their secrets; of all accounts to administrators."""
-    user, found = context.user, context.accounts.tokens()
+    user, found = context.user, context.stores.accounts.tokens()
     return {"tokens": [each for each in found if user.may(ConsoleRole.ADMIN) or each["owner"] == user.name]}
 
 
@@ -660,7 +659,9 @@ def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
     if context.user.scopes or ":" in context.user.name:
         raise InputError("A token cannot make tokens: sign in.")
     age = parse_duration(fields.duration)
-    secret = context.accounts.add_token(fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age)
+    secret = context.stores.accounts.add_token(
+        fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age
+    )
     return {"name": fields.name, "role": fields.role, "token": secret, "message": f"The token {fields.name} was made."}
 
 
@@ -674,5 +675,5 @@ class TokenNumberFields(OperationFields):
 def remove_token(context: OperationContext, fields: TokenNumberFields) -> dict[str, Any]:
     """Remove an API token of your account, or as an administrator any."""
     own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name
-    context.accounts.remove_token(fields.id, owner=own)
+    context.stores.accounts.remove_token(fields.id, owner=own)
     return {"id": fields.id, "message": "The token was removed."}
