@@ -1,7 +1,7 @@
 """`weboid crawl`: runs from seeds along links."""
 
-import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,12 @@ import click
 from core.clock import SystemClock
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError
-from core.layout import Layout
 from core.urls import identity_key
 from crawler.frontier.base import Lane
 from crawler.jobs.crawl_job import Job, jobs_of_groups
 from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets
-from crawler.run.crawl_run import RunConfig
 from crawler.run.job_run import describe_budgets, run_crawl_jobs
 from weboid.app.collection_config import read_config, seeds_by_scope
 from weboid.app.operator_identity import collection_settings
@@ -42,16 +40,8 @@ from weboid.cli.support.options import (
     SharedStores,
     warn_missing_contact,
 )
-from weboid.cli.support.run_options import (
-    QA,
-    STORE,
-    background_checks,
-    open_stored_levels,
-    open_webhooks,
-    unlock_logins,
-    with_store,
-)
-from weboid.cli.support.run_output import format_size, run_exit_code, run_reporter
+from weboid.cli.support.run_options import QA, STORE, run_with_reports, with_store
+from weboid.cli.support.run_output import format_size, run_exit_code
 
 SEEDS_SHOWN = 20
 _CLOCK = SystemClock()
@@ -141,26 +131,8 @@ def crawl_command(
             _preview(job, collection, output=output)
         return ExitCode.SOME_FAILED if problems else ExitCode.OK
     warn_missing_contact(settings.visit.contact)
-    logins = None if settings.frontier.url else unlock_logins(settings, collection)
-    companion = background_checks(settings, qa=qa)
-    with (
-        open_stored_levels(Layout(collection), settings.index.url) as level_of,
-        open_webhooks(collection, settings) as hooks,
-    ):
-        run = RunConfig(collection, settings, workers, continuous, logins, companion, stored_level_of=level_of)
-        reporter = run_reporter(as_json=output.is_json)
-        summary = asyncio.run(
-            run_crawl_jobs(
-                *(jobs, run),
-                clock=_CLOCK,
-                started=reporter.started,
-                report=reporter.event if hooks is None else hooks.reporting(reporter.event),
-                stopping=reporter.stopping,
-            )
-        )
-        if hooks is not None:
-            hooks.put_summary(summary, [job.name for job in jobs])
-    reporter.ended(summary)
+    run, names = partial(run_crawl_jobs, jobs), [job.name for job in jobs]
+    summary = run_with_reports(run, collection, settings, workers, output, qa=qa, stays=continuous, jobs=names)
     return run_exit_code(summary, bad=len(problems))
 
 

@@ -12,13 +12,12 @@ import click
 
 from core.config.settings import Settings
 from core.layout import Layout
-from crawler.run.crawl_run import RunConfig, RunSummary, archive_urls
+from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
 from links.checker.due_urls import links_awaiting_browser
 from links.registry.database import open_registry_store
 from net.stop_signals import wait_unless_stopped
 from warc.index.database import open_database
-from weboid.app.copy_sources import CLOCK
 from weboid.app.visit_results import BrowserConfirmation, VisitLinks, hand_over_visits
 from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import (
@@ -32,7 +31,7 @@ from weboid.cli.support.options import (
     SharedStores,
 )
 from weboid.cli.support.progress import progress_bar
-from weboid.cli.support.run_options import open_stored_levels, open_webhooks
+from weboid.cli.support.run_options import open_webhooks, visit_once
 from weboid.cli.support.stores import registry_settings
 
 
@@ -111,15 +110,10 @@ def confirm_command(
 
 
 async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Settings, quiet: bool) -> RunSummary:
-    """Visit the links once each; failures are results, too, and are not retried."""
-    once = replace(settings, frontier=replace(settings.frontier, attempts=1))
-    levels = open_stored_levels(Layout(root), settings.index.url)
-    progress = progress_bar("Asking the browser", len(urls), quiet=quiet)
-    with levels as level_of, progress as step:
-        run = RunConfig(root, once, workers, stored_level_of=level_of)
+    with progress_bar("Asking the browser", len(urls), quiet=quiet) as step:
 
         def report(event: Event) -> None:
             if isinstance(event, PageDone | PageSkipped):
                 step(1)
 
-        return await archive_urls(run, urls, again=timedelta(0), clock=CLOCK, report=report)
+        return await visit_once(urls, root, settings, workers, report)
