@@ -39,7 +39,7 @@ from playback.access.threat_lists import (
     url_hashes,
 )
 from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput
 from weboid.cli.support.run_output import format_size
@@ -189,10 +189,8 @@ def list_command(
              f"{each.added_at:%Y-%m-%d %H:%M}", clean(each.reason))
             for each in lists
         ]  # fmt: skip
-        output.show(
-            {"lists": [_facts(each) for each in lists]},
-            table(("list", "entries>", "effect", "as of", "reason"), rows, columns=width()),
-        )
+        head = ("list", "entries>", "effect", "as of", "reason")
+        output.table({"lists": [_facts(each) for each in lists]}, head, rows)
         return ExitCode.OK
     document = [
         {"url": url, "lists": [{**_facts(hit.on), "sure": hit.is_sure} for hit in hits]}
@@ -316,10 +314,8 @@ def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput 
     with stores.decisions() as decisions:
         threats = list_threats(decisions)
     rows = [(f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest) for each in threats]
-    output.show(
-        {"threats": [_scan_facts(each) for each in threats]},
-        table(("scanned", "threat", "scanner", "digest"), rows, columns=width()),
-    )
+    head = ("scanned", "threat", "scanner", "digest")
+    output.table({"threats": [_scan_facts(each) for each in threats]}, head, rows)
 
 
 def _watch(scan: CollectionScan, stopped: threading.Event, pause_s: float, output: CommandOutput) -> None:

@@ -35,7 +35,7 @@ from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
 from weboid.app.settings_facts import list_presets, login_facts, setting_rows
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.run_options import ask_passphrase
@@ -49,7 +49,7 @@ def presets_command(*, output: CommandOutput = OUTPUT) -> None:
     """List the presets: profiles that come with the program."""
     rows = list_presets()
     profiles = [{"name": name, "purpose": purpose} for name, purpose in rows]
-    output.show({"profiles": profiles}, table(("name", "purpose"), rows, columns=width()))
+    output.table({"profiles": profiles}, ("name", "purpose"), rows)
 
 
 def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
@@ -226,12 +226,7 @@ def login_list(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT)
             )
         )
     head = ("name", "hosts", "cookies", "made", "cookies last until", "key")
-    output.show(
-        {"logins": facts},
-        table(head, rows, columns=width())
-        if rows
-        else f"There is no login in {collection}; weboid login URL makes one.",
-    )
+    output.table({"logins": facts}, head, rows, f"There is no login in {collection}; weboid login URL makes one.")
 
 
 @cli_command("rm", login_group)

@@ -172,21 +172,22 @@ def _preview(job: Job, collection: Path, output: CommandOutput) -> None:
         "robots": job.settings.policy.robots,
         "lane": job.lane.name.lower(),
     }
-    if output.json(facts):
-        return
     where = "the shared frontier" if job.settings.frontier.url else facts["collection"]
-    click.echo(f"The crawl {job.name} would go into {where}.")
+    lines = [f"The crawl {job.name} would go into {where}."]
     for seed in seeds[:SEEDS_SHOWN]:
         excluded = seed["excluded"]
         what = f"never visited: {excluded} is found in it" if excluded else seed["spans"]
-        click.echo(f"  Seed      {seed['url']}\n            {what}")
+        lines.append(f"  Seed      {seed['url']}\n            {what}")
     if len(seeds) > SEEDS_SHOWN:
-        click.echo(f"            … and {len(seeds) - SEEDS_SHOWN} more")
-    click.echo(f"  Scope     {facts['scope']}")
-    click.echo(f"  Budget    {', '.join(facts['budgets']) or 'none'}")
-    click.echo(f"  Sitemaps  {'read' if facts['sitemaps'] else 'not read'}")
-    click.echo(f"  Robots    {'obeyed' if facts['robots'] == 'obey' else 'ignored'}")
-    click.echo(f"  Lane      {facts['lane']}")
+        lines.append(f"            … and {len(seeds) - SEEDS_SHOWN} more")
+    lines += [
+        f"  Scope     {facts['scope']}",
+        f"  Budget    {', '.join(facts['budgets']) or 'none'}",
+        f"  Sitemaps  {'read' if facts['sitemaps'] else 'not read'}",
+        f"  Robots    {'obeyed' if facts['robots'] == 'obey' else 'ignored'}",
+        f"  Lane      {facts['lane']}",
+    ]
+    output.show(facts, lines)
 
 
 def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> tuple[tuple[str, ...], list[ListLineProblem]]:

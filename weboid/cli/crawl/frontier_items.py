@@ -174,14 +174,10 @@ def show_command(*, url: str = argument(), where: CommandTarget = TARGET, output
         path = via_chain(frontier, record)
         host = frontier.host(record.item.host, now=now)
     facts = record_facts(record) | {"via_chain": path, "slot": json_value(asdict(host)) if host else None}
-    if output.json(facts):
-        return
-    for name, text in item_details(record, path, now):
-        click.echo(f"{name:<10}  {clean(text)}".rstrip())
+    lines = [f"{name:<10}  {clean(text)}".rstrip() for name, text in item_details(record, path, now)]
     if host is not None:
-        click.echo(f"{'Host':<10}  {clean(f'{host.host}: {host_state(host, now)}')}")
-    for line in failed_claims(record):
-        click.echo(line)
+        lines.append(f"{'Host':<10}  {clean(f'{host.host}: {host_state(host, now)}')}")
+    output.show(facts, lines + failed_claims(record))
 
 
 def find_item(frontier: Frontier, url: str) -> ItemRecord:

@@ -263,13 +263,10 @@ def check_command(
                 count = due_urls.count_due(rows, part, today)
                 hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
             facts = {"due": count, "part": str(part), "hosts": [each._asdict() for each in hosts]}
-            if output.json(facts):
-                return ExitCode.OK
-            click.echo(f"{count} URLs are due." if count else "Nothing is due.")
+            lines = [f"{count} URLs are due." if count else "Nothing is due."]
             if hosts:
-                rows_ = [(f"{each.due}", each.host) for each in hosts]
-                for line in table(("due>", "host"), rows_, columns=width()):
-                    click.echo(line)
+                lines += table(("due>", "host"), [(str(each.due), each.host) for each in hosts], columns=width())
+            output.show(facts, lines)
             return ExitCode.OK
         warn_missing_contact(settings.links.contact)
         show = CheckReporter(as_json=output.is_json)

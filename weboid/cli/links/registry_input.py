@@ -158,15 +158,14 @@ def add_page_command(
         links = sorted_links(dict.fromkeys(page_urls), rules)
         put_pages(connection, found.id, [PutPage(name, links)], day=day)
     facts = [{"url": each.text, "sort": str(each.sort), "note": each.note} for each in links]
-    if output.json({"wiki": wiki, "page": page, "links": facts}):
-        return
     watched = sum(each.sort in WATCHED for each in links)
     what = "link that is" if watched == 1 else "links that are"
-    click.echo(f"{clean(page)} has {watched} {what} watched.")
+    lines = [f"{clean(page)} has {watched} {what} watched."]
     for each in links:
         if each.sort not in WATCHED:
             note = f", {clean(each.note)}" if each.note else ""
-            click.echo(f"  {clean(each.text)[:500]}: {each.sort}{note}")
+            lines.append(f"  {clean(each.text)[:500]}: {each.sort}{note}")
+    output.show({"wiki": wiki, "page": page, "links": facts}, lines)
 
 
 _BAD_SHOWN = 20  # bad lines reported individually

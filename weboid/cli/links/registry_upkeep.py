@@ -67,24 +67,22 @@ def passes_command(
         "awaiting_opinion": awaiting,
         "unasked": lacking,
     }
-    if output.json(document):
-        return
-    for line in _lines(passes, int(now.timestamp())):
-        click.echo(line)
+    lines = _lines(passes, int(now.timestamp()))
     if states:
         first, last = states[0], states[-1]
         parts = [f"{name} {first['links'].get(name, 0):,} → {links:,}" for name, links in last["links"].items()]
-        click.echo(f"Links by state, {first['day']} → {last['day']}: {', '.join(parts)}.")
+        lines.append(f"Links by state, {first['day']} → {last['day']}: {', '.join(parts)}.")
     if seen is not None:
-        click.echo(seen.sentence if seen.fits else f"Warning: {seen.sentence}")
+        lines.append(seen.sentence if seen.fits else f"Warning: {seen.sentence}")
     elif passes:
-        click.echo("No pass was long enough yet to judge whether all links are checked in time.")
+        lines.append("No pass was long enough yet to judge whether all links are checked in time.")
     if late > settings.links.pass_days:
-        click.echo(f"Warning: a URL has been due for {late} days.")
+        lines.append(f"Warning: a URL has been due for {late} days.")
     if awaiting:
-        click.echo(f"{awaiting} links wait for a browser's word: run `weboid links confirm`.")
+        lines.append(f"{awaiting} links wait for a browser's word: run `weboid links confirm`.")
     if lacking:
-        click.echo(no_archives_notice(lacking))
+        lines.append(no_archives_notice(lacking))
+    output.show(document, lines)
 
 
 def _lines(found: list[CheckRunRow], now: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -119,6 +119,12 @@ class CommandOutput:
             return
         for line in (text,) if isinstance(text, str) else text:
             click.echo(line)
+
+    def table(self, facts: object, head: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
+        """Print the facts as JSON, or else the rows as a table; in place of a table without rows `empty`, if given."""
+        from weboid.app.text_table import table, width
+
+        self.show(facts, table(head, rows, columns=width()) if rows or not empty else empty)
 
     def json(self, facts: object) -> bool:
         """Print the facts, moments as WARC dates, and return True, if the output is JSON."""

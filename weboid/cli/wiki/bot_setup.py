@@ -147,12 +147,9 @@ def on_command(
         me, warnings = asyncio.run(checked)
         warnings += unsourced
         change_bot(store, wiki, bot)
-    if output.json({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}):
-        return
-    click.echo(f"The bot may edit {wiki.name} as {me.name}.")
-    for warning in warnings:
-        click.echo(f"- {warning}")
-    click.echo(f"`weboid wiki bot run {wiki.name} --dry-run` shows what it would do.")
+    lines = [f"The bot may edit {wiki.name} as {me.name}.", *(f"- {warning}" for warning in warnings)]
+    lines.append(f"`weboid wiki bot run {wiki.name} --dry-run` shows what it would do.")
+    output.show({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}, lines)
 
 
 @cli_command("off")
