@@ -9,12 +9,15 @@ ClamdAddress(host='scanner.example', port=3310)
 import re
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from core.errors import ConfigError, PermanentError, TransientError, UnavailableError
 
+CLAMD_VARIABLE = "WEBOID_CLAMD"
+CLAMD_ADDRESS = "unix:/run/clamav/clamd.ctl"  # where Debian's package listens
 TIMEOUT_S = 120.0  # clamd's own ReadTimeout
 _PORT = 3310
 _CHUNK = 64 * 1024
@@ -23,6 +26,13 @@ _LENGTH = struct.Struct(">I")
 _FOUND = re.compile(r"(?:stream|instream\([^)]*\)): (.{1,400}) FOUND", re.ASCII)
 # Reported with `AlertExceedsMax yes`: the file was not scanned, which is not a threat.
 _TOO_LARGE = re.compile(r"Heuristics\.Limits\.Exceeded", re.ASCII)
+
+
+def find_clamd(environment: Mapping[str, str]) -> str:
+    """Return the configured clamd address, else Debian's default socket if it exists, else ""."""
+    if named := environment.get(CLAMD_VARIABLE, ""):
+        return named
+    return CLAMD_ADDRESS if Path(CLAMD_ADDRESS.removeprefix("unix:")).is_socket() else ""
 
 
 class TooLargeToScanError(PermanentError):

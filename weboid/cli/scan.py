@@ -22,7 +22,7 @@ from core.timestamps import parse_duration
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
-from playback.access.clamd import ClamdClient, parse_clamd_address
+from playback.access.clamd import CLAMD_ADDRESS, CLAMD_VARIABLE, ClamdClient, parse_clamd_address
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
 from playback.access.malware_scan import MOST_BYTES, UNSETTLED, CollectionScan, PayloadReader, ScanProgress
@@ -38,7 +38,6 @@ from playback.access.threat_lists import (
     remove_list,
     url_hashes,
 )
-from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput

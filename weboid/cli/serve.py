@@ -18,6 +18,7 @@ from crawler.collection import read_collection
 from crawler.status.status_server import parse_listen_address
 from links.archives.copy_store import ArchiveCopies
 from links.feedback.reporter_limits import limits_of
+from playback.access.clamd import find_clamd
 from playback.access.holds import UnscannedPolicy
 from playback.playback_server import ServerOrigins, serve
 from playback.url_paths import LOCAL
@@ -33,10 +34,9 @@ from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from warc.index.database import covered_by_file, unindexed_warcs
 from warc.rebuild import upgrade_index
-from weboid.app.malware_scanner import find_clamd, scan_command, scan_environment
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
-from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children
+from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner, store_environment
 from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import FRONTIER, PROFILE, with_frontier
 from weboid.cli.support.run_options import SCAN, WEBOID
@@ -213,7 +213,7 @@ def command(
         own = (f"--collection={stores.root}", f"--profile={profile}", f"--listen={console}")
         children.append(ManagedProcess("console", (*WEBOID, "console", *own)))
     if scan and (clamd := find_clamd(os.environ)) and os.access(stores.root, os.W_OK):
-        children.append(ManagedProcess("scan", (*scan_command(stores.root, clamd), "--watch")))
+        children.append(scanner(stores.root, clamd, "--watch"))
     origins = None
     if origin or replay_origin or no_replay:
         check_origins(origin, replay_origin)
@@ -239,7 +239,7 @@ def command(
         ):
 
             async def run() -> None:
-                async with running_children(children, SystemClock(), scan_environment(stores.database_url)):
+                async with running_children(children, SystemClock(), store_environment(stores.database_url)):
                     await serve(
                         layout,
                         host=host,

@@ -23,7 +23,7 @@ from links.registry.database import RegistryStore
 from links.registry.sync_state import use_signature
 from links.registry.wikis import Wiki, parse_wiki
 from net.stop_signals import StopSignals, first_error
-from weboid.app.malware_scanner import find_clamd
+from playback.access.clamd import find_clamd
 from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
 from weboid.app.wiki.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
@@ -32,8 +32,8 @@ from weboid.cli.support.child_commands import (
     CHILD_NAMES,
     ChildCommandOptions,
     ProcessSupervisor,
-    child_environment,
     child_output_printer,
+    store_environment,
     watch_children,
     with_time,
 )
@@ -142,7 +142,7 @@ def command(
             [] if feed_only else watch_children(home, where.settings.links),
             clock=_CLOCK,
             report=child_output_printer(as_json=output.is_json, clock=_CLOCK),
-            environment=child_environment(home),
+            environment=store_environment(home.database_url, home.frontier_url),
         )
         options = None
         if listener is not None:
