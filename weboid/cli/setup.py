@@ -21,6 +21,7 @@ from core.layout import Layout
 from core.urls import fetch_key
 from crawler.capture.site_logins import (
     LoginKey,
+    login_facts,
     login_path,
     make_key_file,
     read_key_file,
@@ -29,12 +30,11 @@ from crawler.capture.site_logins import (
     write_login,
 )
 from crawler.jobs.crawl_job import toml_value
-from crawler.profile_check import ProfileFinding, profile_faults, profile_warnings
+from crawler.profile_check import ProfileFinding, list_presets, profile_faults, profile_warnings, setting_rows
 from crawler.profiles import chain_settings, load_chain, load_profile
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
-from weboid.app.settings_facts import list_presets, login_facts, setting_rows
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput

@@ -8,14 +8,14 @@ from pydantic import Field
 
 from core.errors import ConfigError, InputError
 from core.timestamps import warc_date
-from crawler.capture.site_logins import read_login, read_login_head
+from crawler.capture.site_logins import login_facts, read_login, read_login_head
+from crawler.profile_check import list_presets, setting_rows
 from crawler.profiles import builtin_profiles, chain_settings, load_chain
 from crawler.status.collection_status import json_value
 from links.registry.farm_queries import count_links, count_pages
 from links.registry.sync_state import feeds_of
 from links.registry.wikis import all_wikis
 from warc.local_storage import DiskReserve
-from weboid.app.settings_facts import list_presets, login_facts, setting_rows
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
 from weboid.console.crawl_pages import days_left
