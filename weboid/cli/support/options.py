@@ -70,7 +70,7 @@ def start_moment(text: str, *, now: datetime) -> datetime:
 
 def _check_trial_clock(_ctx: click.Context, _param: click.Parameter, root: Path) -> Path:
     if clock_offset():
-        from weboid.app.collection_snapshot import check_trial_clock
+        from crawler.collection import check_trial_clock
 
         check_trial_clock(root)
     return root
@@ -235,7 +235,7 @@ def with_database(settings: Settings, url: str) -> Settings:
 def _checked_stores(settings: Settings) -> Settings:
     """Return the settings; ConfigError: the clock is moved, and they name a store that is no copy."""
     if clock_offset():
-        from weboid.app.collection_snapshot import check_trial_stores
+        from crawler.collection import check_trial_stores
 
         check_trial_stores(settings)
     return settings

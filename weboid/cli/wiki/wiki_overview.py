@@ -284,8 +284,7 @@ def trial_command(
     registry: neither the real one nor the wiki is changed.
     """
     from playback.access.decision_store import copy_decisions
-    from weboid.app.collection_snapshot import make_trial_copy  # with the link checker: half a second
-    from weboid.app.registry_trial import RegistryTrial
+    from weboid.app.registry_trial import RegistryTrial, make_trial_copy  # with the link checker: half a second
     from weboid.cli.wiki.wiki_watch import lease_holder_name
 
     with ExitStack() as stack:
