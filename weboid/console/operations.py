@@ -32,7 +32,6 @@ from crawler.jobs.list_files import parse_lines
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
 from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, json_value
-from links.feedback.reporter_limits import ActLimit, LimitedAct
 from links.registry.database import RegistryStore
 from playback.access import takedowns as decided_takedowns
 from playback.access.levels import Level, LevelActor, target_of
@@ -44,7 +43,6 @@ from weboid.console.page_frame import ConsoleStores
 
 URLS_LIMIT = 10_000  # of one request
 _PAST = datetime(1970, 1, 1, tzinfo=UTC)
-_UNLIMITED = {LimitedAct.REMOVE: ActLimit(0, None)}
 
 Reason = Annotated[str, Field(max_length=500)]
 Url = Annotated[str, Field(min_length=1, max_length=8_000)]

@@ -1,25 +1,33 @@
-"""`weboid links confirm`: confirmation of suspected dead links by a browser."""
+"""`weboid links confirm` and `mirror`: browser visits as check results, and visited pages in other archives."""
 
 import asyncio
+import logging
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import click
 
 from core.config.settings import Settings
+from core.errors import InputError
 from core.layout import Layout
 from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
+from links.archives.copy_upkeep import MirrorMode, MirrorOutcome
 from links.checker.due_urls import links_awaiting_browser
 from links.registry.database import open_registry_store
+from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
 from warc.index.database import open_database
-from weboid.app.visit_results import BrowserConfirmation, VisitLinks, hand_over_visits
-from weboid.cli.support.commands import cli_command, option
+from weboid.app.copy_sources import CLOCK
+from weboid.app.text_table import clean
+from weboid.app.visit_results import BrowserConfirmation, CaptureMirror, VisitLinks, hand_over_visits
+from weboid.cli.support.commands import ExitCode, cli_command, option
 from weboid.cli.support.options import (
     COLLECTION,
     DURATION,
@@ -32,7 +40,12 @@ from weboid.cli.support.options import (
 )
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import open_webhooks, visit_once
-from weboid.cli.support.stores import registry_settings
+from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
+
+log = logging.getLogger(__name__)
+
+_LONGEST_S = 3_600.0  # between two rounds after one failed
+_AGAIN = timedelta(hours=1)  # visits may become known a little late
 
 
 @cli_command("confirm")
@@ -117,3 +130,79 @@ async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Set
                 step(1)
 
         return await visit_once(urls, root, settings, workers, report)
+
+
+@cli_command("mirror")
+def mirror_command(
+    *,
+    since: timedelta = option("Visits of this last time.", type=DURATION, default="7d", metavar="DURATION"),
+    limit: int = option("Number of links, at most.", default=100),
+    every: timedelta | None = option("Repeat at this interval: 10m.", type=DURATION, metavar="DURATION"),
+    dry_run: bool = option("Show the links, without querying archives."),
+    profile: str = PROFILE,
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Submit visited pages to other archives, or find copies of those that failed.
+
+    [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`. After a good one Save
+    Page Now is asked to archive the page, too; after one that failed it is asked as well, and the archives of [links]
+    archives are queried for copies. See docs/how-to/archives.md.
+    """
+    settings = registry_settings(profile, stores.database_url, stores.root)
+    if MirrorMode(settings.links.mirror) is MirrorMode.NEVER:
+        raise InputError('Nothing is mirrored: set mirror = "failed" or "always" under [links].')
+    layout = Layout(stores.root)
+    with (
+        closing(open_registry_store(layout, settings.index.url)) as store,
+        closing(open_database(layout, settings.index.url)) as database,
+    ):
+        task = CaptureMirror(store, database, layout, settings)
+        start = CLOCK.now() - since
+        if dry_run:
+            for url, visited in islice(task.waiting(start), limit):
+                output.show({"url": url.url}, f"{visited}  {url.url}")
+            return ExitCode.OK
+        if every is None:
+            _, failed = _round(task, start, limit, output=output)
+            return ExitCode.SOME_FAILED if failed else ExitCode.OK
+        backoff = ExponentialBackoff(every.total_seconds(), max(_LONGEST_S, every.total_seconds()))
+        failed, goes_on = False, True
+        while goes_on:
+            try:
+                start, failed = _round(task, start, limit, output=output)
+            except InputError:
+                raise
+            except Exception as error:
+                log.exception("mirror.round_failed")
+                failed, pause_s = True, backoff.next_s()
+                click.echo(f"weboid: {error} Trying again in {pause_s:g} s.", err=True)
+            else:
+                backoff.reset()
+                pause_s = every.total_seconds()
+            goes_on = asyncio.run(wait_unless_stopped(timedelta(seconds=pause_s)))
+    return ExitCode.SOME_FAILED if failed else ExitCode.OK
+
+
+def _round(task: CaptureMirror, start: datetime, limit: int, output: CommandOutput) -> tuple[datetime, bool]:
+    """Mirror waiting visits; return the next start time, and whether some are to be retried."""
+    begun = CLOCK.now()
+    todo = list(islice(task.waiting(start), limit))
+    done = asyncio.run(task.mirror(todo))
+    for each in done:
+        copy = each.copy
+        facts = {
+            "url": each.url,
+            "outcome": str(each.done),
+            "copy": None if copy is None else {"archive": copy.service, "address": copy.address},
+            "note": each.note,
+        }
+        where = clean(each.note if copy is None else copy.address)
+        output.show(facts, f"{each.done:<6} {clean(each.url)}  {where}")
+    if not output.is_json:
+        counted = Counter(str(each.done) for each in done)
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))
+        click.echo(f"{len(done)} links{': ' + counts if counts else ''}.", err=True)
+    if len(todo) < limit:  # else more is waiting
+        start = max(start, begun - _AGAIN)
+    return start, any(each.done is MirrorOutcome.LATER for each in done)
