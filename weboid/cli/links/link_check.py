@@ -6,8 +6,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Self
@@ -19,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
-from core.errors import InputError, UnavailableError
+from core.errors import InputError
 from core.layout import Layout
 from links.check_history import date_of, day_of
 from links.checker import due_urls
@@ -37,7 +36,7 @@ from links.checker.check_worker import (
 )
 from links.checker.due_urls import DueUrl
 from links.checker.result_store import RecordedResult
-from links.registry.database import RegistryStore, open_registry_store
+from links.registry.database import RegistryStore
 from links.states import LinkState
 from links.url_parts import bucket_of
 from net.address_policy import is_own
@@ -47,7 +46,7 @@ from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput, ParsedType, warn_missing_contact
 from weboid.cli.support.run_options import open_webhooks
-from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
+from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
 _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
 
@@ -276,20 +275,6 @@ def check_command(
             if urls:
                 return uvloop.run(_check_named(store, watched_urls(store, urls), order, show))
             return uvloop.run(_check_due(store, order, show))
-
-
-@contextmanager
-def open_existing_registry(layout: Layout, settings: Settings) -> Iterator[RegistryStore]:
-    """Yield the collection's registry."""
-    if not settings.index.url and not layout.links_db.exists():
-        raise UnavailableError(
-            f"{layout.root} has no link registry yet: `weboid links import` or `weboid links add-page` makes one."
-        )
-    store = open_registry_store(layout, settings.index.url)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def _worker(*, patience_s: float | None = None) -> CheckWorkerOptions:
