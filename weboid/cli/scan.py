@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
 from core.errors import InputError, TransientError, UnavailableError, WeboidError
@@ -41,6 +40,7 @@ from playback.access.threat_lists import (
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput
+from weboid.cli.support.progress import count_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -292,9 +292,8 @@ def scan_group(
         if watch:
             _watch(scan, stopped, pause_s, output=output)
             return ExitCode.STOPPED
-        columns = (TextColumn("scanning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        with Progress(*columns, transient=True, disable=output.is_json) as bar:
-            task = bar.add_task("", total=None)
+        with count_progress(quiet=output.is_json) as bar:
+            task = bar.add_task("scanning", total=None)
             result = scan.run(
                 again=again, stopped=stopped, progress=lambda done, total: bar.update(task, completed=done, total=total)
             )

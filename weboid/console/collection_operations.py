@@ -18,7 +18,6 @@ from links.registry.wikis import all_wikis
 from warc.local_storage import DiskReserve
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
-from weboid.console.crawl_pages import days_left
 from weboid.console.operations import NoFields, OperationContext, OperationFields, UnknownThingError, resource
 from wiki.settings import to_json
 
@@ -101,14 +100,14 @@ def read_storage(context: OperationContext, query: NoFields) -> dict[str, Any]: 
     """
     stores = context.stores
     status, storage = stores.status.status(), stores.settings.storage
-    holdings, view = status.holdings, status.frontier
+    holdings = status.holdings
     archive = stores.layout.archive
     disk = DiskReserve(stores.layout.root, stores.settings.proxy.disk_reserve_bytes)
     return {
         "free_bytes": disk.free_bytes,
         "reserve_bytes": disk.reserve_bytes,
         "holdings": None if holdings is None else json_value(asdict(holdings)),
-        "days_left": days_left(holdings, view.minutes) if view and holdings else None,
+        "days_left": status.days_left,
         "bucket": storage.url or None,
         "uploaded_warcs": sum(1 for _ in archive.glob("*.s3.json")),
         "local_warcs": sum(1 for _ in archive.glob("*.warc.gz")),

@@ -25,7 +25,7 @@ from crawler.frontier.base import Frontier, HostReport, ItemRecord, ItemState, M
 from crawler.jobs.list_files import parse_lines
 from crawler.jobs.scope import describe_span
 from crawler.profiles import builtin_profiles
-from crawler.status.collection_status import CollectionHoldings, CollectionStatus, FrontierOverview, ThrottledValue
+from crawler.status.collection_status import CollectionStatus, FrontierOverview, ThrottledValue
 from crawler.worker.live_view import ask_for_pictures, live_picture, live_pictures, picture_key
 from links.registry.schema import urls
 from links.states import LinkState
@@ -96,13 +96,6 @@ def minute_chart(minutes: Sequence[MinuteCounts]) -> MinuteChart:
     return MinuteChart(tuple(bars), most, *sums)
 
 
-def days_left(holdings: CollectionHoldings, minutes: Sequence[MinuteCounts]) -> int | None:
-    """Return the whole days until the disk's reserve is reached at the last hour's rate; None when unknown."""
-    per_hour = sum(each.bytes for each in minutes)
-    left = holdings.free_bytes - holdings.reserve_bytes
-    return None if per_hour <= 0 or left <= 0 else int(left / (24 * per_hour))
-
-
 def hosts_in_trouble(view: FrontierOverview, frontier: Frontier, *, limit: int = 6) -> list[HostReport]:
     """Return hosts that are blocked or down, with the most waiting items first."""
     names = [each.host for each in view.blocked[:50]]
@@ -161,7 +154,7 @@ class CrawlPages(ConsolePages):
     def overview(self, request: Request) -> Response:
         """Return the overview."""
         status, frontier = self._status(request), self._stores.frontier()
-        view, holdings = status.frontier, status.holdings
+        view = status.frontier
         trend: StateChart | None = None
         with suppress(NoRegistryError, TransientError):
             trend = read_state_chart(self._stores)
@@ -171,7 +164,7 @@ class CrawlPages(ConsolePages):
             section="",
             status=status,
             chart=minute_chart(view.minutes) if view else None,
-            days_left=days_left(holdings, view.minutes) if view and holdings else None,
+            days_left=status.days_left,
             trouble=hosts_in_trouble(view, frontier) if view and frontier else (),
             links=self._links.read() if self._stores.registry.is_there() else None,
             link_parts=link_parts,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from core.clock import SystemClock
 from core.errors import InputError
@@ -39,6 +39,7 @@ from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.progress import count_progress
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
 
@@ -208,11 +209,7 @@ def import_command(
             place = (str(path.absolute()), found.st_size, found.st_mtime_ns, str(wiki or ""))
             digest = blake2b(repr(place).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         spool = stack.enter_context(closing(PageSpool()))
-        columns = (
-            *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
-            *(MofNCompleteColumn(), TimeRemainingColumn()),
-        )
-        progress = stack.enter_context(Progress(*columns, transient=True, disable=output.is_json))
+        progress = stack.enter_context(count_progress(quiet=output.is_json))
         bad = _read(stream, spool, wiki, progress, size=_size(stream))
         task = progress.add_task("writing", total=spool.pages())
         importer = LinkImporter(store, day=day_of(_CLOCK.now()), digest=digest)

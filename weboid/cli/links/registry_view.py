@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
@@ -39,6 +38,7 @@ from weboid.app.link_facts import day_text, link_document, moment_text, states_j
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.progress import session_progress
 from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
 _CLOCK = SystemClock()
@@ -393,15 +393,8 @@ def purge_command(
         if dry_run:
             gone = to_purge(store, day=today, keep_days=keep_days)
         else:
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            with Progress(*columns, transient=True, disable=output.is_json) as progress:
-                task = progress.add_task("forgetting")
-                gone = purge(
-                    store,
-                    day=today,
-                    keep_days=keep_days,
-                    progress=lambda what, _: progress.update(task, description=f"forgetting {what}"),
-                )
+            with session_progress(quiet=output.is_json) as show:
+                gone = purge(store, day=today, keep_days=keep_days, progress=lambda what, _: show(f"forgetting {what}"))
     counts = gone._asdict()
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]
     verb = "Would forget" if dry_run else "Forgot"

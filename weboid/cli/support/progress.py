@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +14,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -21,7 +23,6 @@ from rich.progress import (
 from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
 from crawler.frontier.base import AddResult
-from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import (
     DiskSpaceLow,
     Event,
@@ -33,6 +34,9 @@ from crawler.worker.crawl_events import (
 )
 from net.backoff import WaitStarted
 from weboid.cli.support.run_output import RunReporter, event_line, page_line, worst_first
+
+if TYPE_CHECKING:
+    from crawler.run.crawl_run import RunSummary
 
 
 def terminal_progress(*columns: ProgressColumn, quiet: bool) -> Progress:
@@ -55,6 +59,12 @@ def progress_bar(title: str, total: int | None, *, quiet: bool) -> Iterator[Call
     with terminal_progress(*columns, quiet=quiet) as progress:
         task = progress.add_task(title, total=total)
         yield lambda count: progress.advance(task, count)
+
+
+def count_progress(*, quiet: bool) -> Progress:
+    """Return a progress of tasks, each with a bar, its numbers and the time left."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
+    return terminal_progress(*columns, TimeRemainingColumn(), quiet=quiet)
 
 
 _COLOURS = {
@@ -120,7 +130,7 @@ class BarRunReporter(RunReporter):
         self._progress.update(self._task, description="stopping")
         self._print("Stopping: pages in progress finish; press Ctrl-C again to stop at once.")
 
-    def ended(self, summary: RunSummary) -> None:
+    def ended(self, summary: "RunSummary") -> None:
         """Remove the bar and print the summary."""
         self._progress.stop()
         super().ended(summary)
