@@ -1,7 +1,6 @@
 """`weboid config` and `weboid login`: profiles and stored site logins."""
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -101,26 +100,13 @@ def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
         except ConfigError as error:
             bad = [ProfileFinding(file, str(error))]
         wrong = wrong or bool(bad)
-        if output.is_json:
-            facts = {
-                "file": file,
-                "usable": not bad,
-                "faults": [_profile_facts(each) for each in bad],
-                "warnings": [_profile_facts(each) for each in doubtful],
-            }
-            click.echo(json.dumps(facts, ensure_ascii=False))
-            continue
-        for each in bad:
-            click.echo(f"fault    {clean(each.where)}: {clean(each.text)}")
-        for each in doubtful:
-            click.echo(f"warning  {clean(each.where)}: {clean(each.text)}")
-        if not bad:
-            click.echo(f"{clean(file)} can be used.")
+        facts: dict[str, Any] = {"file": file, "usable": not bad}
+        for name, findings in (("faults", bad), ("warnings", doubtful)):
+            facts[name] = [{key: value for key, value in asdict(each).items() if value} for each in findings]
+        lines = [f"fault    {clean(each.where)}: {clean(each.text)}" for each in bad]
+        lines += [f"warning  {clean(each.where)}: {clean(each.text)}" for each in doubtful]
+        output.show(facts, lines if bad else [*lines, f"{clean(file)} can be used."])
     return ExitCode.INPUT if wrong else ExitCode.OK
-
-
-def _profile_facts(finding: ProfileFinding) -> dict[str, Any]:
-    return {key: value for key, value in asdict(finding).items() if value}
 
 
 _CLOCK = SystemClock()

@@ -1,6 +1,5 @@
 """`weboid queue`: list, show, retry and remove queue items; hosts."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -154,7 +153,7 @@ def list_command(
         total = frontier.counts()[ItemState(state)]
     if output.is_json:
         for record in records:
-            click.echo(json.dumps(record_facts(record), ensure_ascii=False))
+            output.json(record_facts(record))
         return
     for line in item_table(records, _CLOCK.now()):
         click.echo(line)

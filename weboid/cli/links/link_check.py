@@ -1,7 +1,6 @@
 """`weboid links check`: check URLs that are due, with progress and results."""
 
 import asyncio
-import json
 import os
 import secrets
 import socket
@@ -62,8 +61,8 @@ class CheckNotices:
 class CheckReporter:
     """Progress output of a check. A context manager that removes the bar at its end."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
+    def __init__(self, output: CommandOutput) -> None:
+        self._output = output
         self.on_results: Callable[[Sequence[RecordedResult]], None] = lambda _results: None
         columns = (
             TextColumn("{task.description}"),
@@ -73,7 +72,7 @@ class CheckReporter:
             TextColumn("{task.fields[states]}"),
             TimeRemainingColumn(),
         )
-        shown = not as_json and sys.stderr.isatty()
+        shown = not output.is_json and sys.stderr.isatty()
         self._bar = Progress(*columns, console=Console(stderr=True), disable=not shown)
         self._task = self._bar.add_task("Checking", total=None, rate="", states="")
 
@@ -92,20 +91,12 @@ class CheckReporter:
         """Report stored results."""
         self.on_results(booked)
         for each in booked:
-            if self._as_json:
-                click.echo(json.dumps(check_facts(each), ensure_ascii=False))
-            elif is_news(each):
-                line = check_line(each)
-                if self._bar.disable:
-                    click.echo(line)
-                else:
-                    self._bar.console.print(line, markup=False, highlight=False)
+            if not self._output.json(check_facts(each)) and is_news(each):
+                self._say(check_line(each), err=False)
         speed = self._bar.tasks[0].speed
         self._bar.update(
             self._task, completed=tally.kept, rate="" if speed is None else f"{speed:.0f}/s", states=states_text(tally)
         )
-        if self._as_json:
-            sys.stdout.flush()
 
     def passed(self, tally: CheckTally) -> None:
         """Report the end of a pass; the next one begins when something is due."""
@@ -119,15 +110,13 @@ class CheckReporter:
 
     def handed_over(self, error: LeaseHeldError, named: Sequence[DueUrl]) -> None:
         """Report that the URLs are left to the checker that holds their hosts."""
-        if self._as_json:
-            for each in named:
-                facts = {"url": each.url, "handed_to": error.holder}
-                click.echo(json.dumps(facts, ensure_ascii=False))
-            return
-        self._say(
-            f"A checker is at work on these hosts ({clean(error.holder)}): it checks them next. "
-            "`weboid links show URL` shows the result."
-        )
+        for each in named:
+            self._output.json({"url": each.url, "handed_to": error.holder})
+        if not self._output.is_json:
+            self._say(
+                f"A checker is at work on these hosts ({clean(error.holder)}): it checks them next. "
+                "`weboid links show URL` shows the result."
+            )
 
     def stopping(self) -> None:
         """Report the stop signal."""
@@ -152,9 +141,9 @@ class CheckReporter:
         for warning in warnings:
             self._say(f"Warning: {warning}")
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: str, *, err: bool = True) -> None:
         if self._bar.disable:
-            click.echo(line, err=True)
+            click.echo(line, err=err)
         else:
             self._bar.console.print(line, markup=False, highlight=False)
 
@@ -268,7 +257,7 @@ def check_command(
             output.show(facts, lines)
             return ExitCode.OK
         warn_missing_contact(settings.links.contact)
-        show = CheckReporter(as_json=output.is_json)
+        show = CheckReporter(output)
         with show, open_webhooks(stores.root, settings) as hooks:
             if hooks is not None:
                 show.on_results = hooks.put_results

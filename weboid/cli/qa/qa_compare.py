@@ -2,7 +2,6 @@
 
 import asyncio
 import heapq
-import json
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -195,7 +194,7 @@ def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
                     if row.kind in _DIFFERING
                 ],
             }
-        click.echo(json.dumps(facts, ensure_ascii=False))
+        output.json(facts)
         return
     changes = compared.changes
     click.echo(f"{changes.drift}: {clean(compared.now.url)}")
@@ -257,10 +256,8 @@ def _print_drifted(
         if sample is not None:
             urls = sample_urls(urls, sample, seed)
         drifted = _most_drifted(snapshots, urls, limit=limit, jobs=jobs, quiet=output.is_json)
-    if output.is_json:
-        for facts in drifted:
-            click.echo(json.dumps(facts, ensure_ascii=False))
-        return
+    for facts in drifted if output.is_json else ():
+        output.json(facts)
     rows = [
         (
             facts["drift"],
@@ -271,7 +268,8 @@ def _print_drifted(
         for facts in drifted
     ]
     head = ("became", "text>", "picture>", "page")
-    click.echo("\n".join(table(head, rows, columns=width())))
+    if not output.is_json:
+        click.echo("\n".join(table(head, rows, columns=width())))
 
 
 def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """`weboid wiki bot run`, `show`, `ls` and `review`: repair of dead citations, past edits and their outcome."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -64,7 +63,7 @@ def command(
         raise click.UsageError("--front goes with --dry-run; `weboid wiki bot on --front` sets it.")
     if is_all and (name or titles):
         raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
-    show = _BotRunReporter(as_json=output.is_json, is_dry=dry_run)
+    show = _BotRunReporter(output, is_dry=dry_run)
 
     def begin(store: RegistryStore, wiki: Wiki, own: str | None = None) -> int:
         wish = BotOptions(titles, limit, dry_run)
@@ -115,8 +114,8 @@ async def _run(task: BotRun, own: OwnCaptures | None, show: "_BotRunReporter", *
 class _BotRunReporter:
     """Output of a run: coloured diffs as text, or one JSON line per page."""
 
-    def __init__(self, *, as_json: bool, is_dry: bool) -> None:
-        self._as_json = as_json
+    def __init__(self, output: CommandOutput, *, is_dry: bool) -> None:
+        self._output = output
         self._is_dry = is_dry
         self._console = Console(highlight=False, soft_wrap=True)
         self._progress: Progress | None = None
@@ -127,7 +126,7 @@ class _BotRunReporter:
             *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
             *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
         )
-        self._progress = terminal_progress(*columns, quiet=self._as_json)
+        self._progress = terminal_progress(*columns, quiet=self._output.is_json)
         self._task = self._progress.add_task("looking", total=None)
         return self._progress
 
@@ -135,9 +134,7 @@ class _BotRunReporter:
         click.echo(text, err=True)
 
     def show(self, each: PageEditResult | BotEdit) -> None:
-        if self._as_json:
-            facts = edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)
-            click.echo(json.dumps(facts, ensure_ascii=False))
+        if self._output.json(edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)):
             return
         if isinstance(each, BotEdit):
             self._console.print(Text(clean(f"Edit {each.id} is {each.state.name.lower()}: {each.note}")))
@@ -157,8 +154,7 @@ class _BotRunReporter:
             self._console.print(Text("  " + skip_reason_line(link)))
 
     def end(self, task: BotRun, tally: BotRunSummary, job: str) -> None:
-        if self._as_json:
-            click.echo(json.dumps(tally_facts(tally, job), ensure_ascii=False))
+        if self._output.json(tally_facts(tally, job)):
             return
         for title in tally.unknown:
             click.echo(f"The registry does not know the page {clean(title)}.", err=True)
@@ -308,7 +304,7 @@ def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], output: Co
             facts["moment"] = moment_text(edit.moment)
             for each, change in zip(facts["changes"], edit.changes, strict=True):
                 each["url"] = names.get(change.url_id)
-            click.echo(json.dumps(facts, ensure_ascii=False))
+            output.json(facts)
         return
     if not edits:
         return
@@ -326,8 +322,7 @@ def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], output: Co
         )
         for edit in edits
     ]
-    for line in table(head, lines, columns=width()):
-        click.echo(line)
+    click.echo("\n".join(table(head, lines, columns=width())))
 
 
 def _links(edit: BotEdit, names: Mapping[int, str]) -> str:

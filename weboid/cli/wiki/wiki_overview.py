@@ -95,11 +95,6 @@ def list_command(
     with stores.registry() as store, _finder(stores, frontier_url) as finder, store.reading() as connection:
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
         farms = [{"farm": farm.name, "address": farm.address, "hosts": farm.internal} for farm in all_farms(connection)]
-    if output.json({"wikis": [_facts(line) for line in lines], "farms": farms}):
-        return
-    if not lines:
-        click.echo("No wiki is known: `weboid wiki add URL` adds one, by any address of it.")
-        return
     rows = []
     for line in lines:
         counts = line.counts
@@ -113,11 +108,13 @@ def list_command(
             line.wiki.url or "no API is known: weboid wiki add URL --name …",
         )
         rows.append(row)
-    for text in table(_HEAD, rows, columns=width()):
-        click.echo(text)
-    for line in lines:
-        if line.trouble:
-            click.echo(f"{line.wiki.name}: {clean(line.trouble)}")
+    known = (
+        table(_HEAD, rows, columns=width())
+        if rows
+        else ["No wiki is known: `weboid wiki add URL` adds one, by any address of it."]
+    )
+    troubles = [f"{line.wiki.name}: {clean(line.trouble)}" for line in lines if line.trouble]
+    output.show({"wikis": [_facts(line) for line in lines], "farms": farms}, known + troubles)
 
 
 @contextmanager
@@ -250,12 +247,8 @@ def check_command(
             rights = levels.now().rights
         check = WikiSetupCheck(wiki, note, where.settings, store, rights)
         findings = asyncio.run(check.run())
-    if output.is_json:
-        document = {"wiki": str(wiki.name), "findings": [each.to_dict() for each in findings]}
-        click.echo(json.dumps(document, ensure_ascii=False))
-    else:
-        for finding in findings:
-            click.echo(finding_line(finding))
+    document = {"wiki": str(wiki.name), "findings": [each.to_dict() for each in findings]}
+    output.show(document, map(finding_line, findings))
     return ExitCode.SOME_FAILED if any(f.health is SetupHealth.BAD for f in findings) else ExitCode.OK
 
 

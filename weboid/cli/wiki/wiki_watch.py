@@ -1,7 +1,6 @@
 """`weboid wiki watch`: archiving of pages as they are saved, until stopped."""
 
 import asyncio
-import json
 import os
 import secrets
 import socket
@@ -131,7 +130,7 @@ def command(
         store = stack.enter_context(where.stores.registry(make=True))
         frontier = stack.enter_context(where.frontier(make=True))
         shared = sync_services(where, store, frontier)
-        show = WatchReporter(as_json=output.is_json)
+        show = WatchReporter(output)
         watch = WikiWatcher(shared, wiki_opener(where.settings), names=wanted, on_report=show.report)
         if not select_wikis(store, wanted):
             show.notice("No wiki is known yet: add one with `weboid wiki add URL`.")
@@ -251,9 +250,8 @@ def has_holder_ended(holder: str) -> bool:
 class WatchReporter:
     """Output of a watch: one line for each round with changes."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        """Set the format: JSON lines or sentences."""
-        self._as_json = as_json
+    def __init__(self, output: CommandOutput) -> None:
+        self._output = output
         self._troubles: dict[str, str] = {}
 
     def notice(self, sentence: str) -> None:
@@ -277,10 +275,7 @@ class WatchReporter:
             self._line({"wiki": name, **facts}, f"{name}: {words}.")
 
     def _line(self, facts: dict[str, object], sentence: str) -> None:
-        if self._as_json:
-            click.echo(json.dumps(facts, ensure_ascii=False))
-        else:
-            click.echo(with_time(clean(sentence), _CLOCK.now()))
+        self._output.show(facts, with_time(clean(sentence), _CLOCK.now()))
 
 
 def round_facts(report: WatcherReport) -> dict[str, int]:

@@ -106,17 +106,11 @@ def read_command(
     citations = read_citations(text, rules, today=_CLOCK.now().date())
     lines = _LineCounter(text)
     if output.is_json:
-        document = {
-            "language": rules.language,
-            "characters": len(text),
-            "citations": [_facts(citation, lines) for citation in citations],
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
-    elif not citations:
-        click.echo("No link was found.")
+        listed = [_facts(citation, lines) for citation in citations]
+        output.json({"language": rules.language, "characters": len(text), "citations": listed})
     else:
-        for citation in citations:
-            click.echo("\n".join(_citation_lines(citation, lines)))
+        shown = [line for citation in citations for line in _citation_lines(citation, lines)]
+        click.echo("\n".join(shown) if citations else "No link was found.")
     return ExitCode.SOME_FAILED if any(each.is_malformed for each in citations) else ExitCode.OK
 
 
@@ -257,7 +251,7 @@ def repair_command(
             "changes": [{name: getattr(each, name) for name in names} for each in done.changes],
             "refused": refused,
         }
-        click.echo(json.dumps(document, ensure_ascii=False))
+        output.json(document)
     elif as_diff:
         for line in unified_diff_of(text, done.text, Path(file.name).name).splitlines():
             click.secho(line, fg=_COLOURS.get(line[:1]))
