@@ -8,7 +8,7 @@ from its beginning to that of the next, and the captures belong to the first.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -171,18 +171,13 @@ async def _record(
         for number, (seen, entries) in enumerate(visits):
             own_id = page_id if not number else str(uuid4())
             # The artifacts of a page bear its own identifier.
-            writing = client.visit(own_id, bucket=bucket) if number else _opened(session)
+            writing = client.visit(own_id, bucket=bucket) if number else nullcontext(session)
             async with writing as visit:
                 result.pages.append(await _write_page(visit, own_id, seen, entries))
         written = [each for each in ledger if each.filename]
         result.records = len(written)
         result.stored_bytes = sum(each.length for each in written)
         return result
-
-
-@asynccontextmanager
-async def _opened(visit: ProxyVisit) -> AsyncIterator[ProxyVisit]:
-    yield visit
 
 
 @asynccontextmanager

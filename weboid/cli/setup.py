@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from crawler.profile_check import ProfileFinding, list_presets, profile_faults, 
 from crawler.profiles import chain_settings, load_chain, load_profile
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
-from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
+from render.site_session import Login, check_hosts, confine_to_hosts
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
@@ -176,8 +176,11 @@ def login_group(
         )
     if not layout.marker.exists():
         asyncio.run(make_collection(collection))
-    login = login_of_session(name, hosts, session, now=_CLOCK.now())
-    login = replace(login, unverified_tls=unverified_tls)
+    ends = [each["expires"] for each in session.cookies if "expires" in each]
+    # A cookie may be dated beyond all calendars.
+    last = datetime.fromtimestamp(min(max(ends), 4e9), tz=UTC) if ends else None
+    count = len(session.cookies)
+    login = Login(name, hosts, _CLOCK.now(), last, count, unverified_tls=unverified_tls, session=session)
     path = write_login(layout.logins, login, key)
     storage = sum(map(len, login.session.storage.values()))
     output.show(
@@ -229,14 +232,6 @@ def login_remove(
     for name in names:
         login_path(folder, name).unlink(missing_ok=True)
     output.show({"removed": names}, f"Removed {', '.join(names)}.")
-
-
-def login_of_session(name: str, hosts: Iterable[str], session: SiteSession, *, now: datetime) -> Login:
-    """Create the login of a session."""
-    ends = [each["expires"] for each in session.cookies if "expires" in each]
-    # A cookie may be dated beyond all calendars.
-    last = datetime.fromtimestamp(min(max(ends), 4e9), tz=UTC) if ends else None
-    return Login(name, tuple(hosts), now, last, len(session.cookies), session=session)
 
 
 def _login_key(path: Path | None) -> LoginKey:

@@ -39,11 +39,6 @@ def takedown_group() -> None:
     """
 
 
-def takedown_facts(takedown: Takedown, now: datetime) -> dict[str, Any]:
-    """Return a take-down as JSON values."""
-    return {**asdict(takedown), "holds": takedown.holds(now)}
-
-
 @cli_command("add")
 def add_command(
     *,
@@ -146,9 +141,8 @@ def list_command(
                 is not None
             )
         ]
-    output.show(
-        [takedown_facts(each, now) for each in shown], _table(shown, now) if shown else "There is no take-down."
-    )
+    facts = [{**asdict(each), "holds": each.holds(now)} for each in shown]
+    output.show(facts, _table(shown, now) if shown else "There is no take-down.")
 
 
 @cli_command("rm")

@@ -164,7 +164,10 @@ class ConsoleFrame:
     def __call__(self, template: str, request: Request, code: int = 200, **values: Any) -> Response:
         """Render a page for the request's user, ``request.state.user``; ``done`` in its query names a done operation."""
         done = DONE.get(request.query_params.get("done", ""), "")
-        values = {"done": done and translate(done), "error": "", "here": _without_done(request), **values}
+        query = [(key, value) for key, value in request.query_params.multi_items() if key != "done"]
+        path = page_language.get().prefix + page_language.get().path.partition("?")[0]
+        here = f"{path}?{urlencode(query)}" if query else path
+        values = {"done": done and translate(done), "error": "", "here": here, **values}
         user = request.state.user
         return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
 
@@ -225,13 +228,6 @@ class _RoleGuard:
             if not all(map(request.state.user.may, roles)):
                 app = self._frame.problem(request, 403, translate(_NO_RIGHT))
         await app(scope, receive, send)
-
-
-def _without_done(request: Request) -> str:
-    """Return path and query of the request, with the language prefix, without the message of an operation."""
-    query = [(key, value) for key, value in request.query_params.multi_items() if key != "done"]
-    path = page_language.get().prefix + page_language.get().path.partition("?")[0]
-    return f"{path}?{urlencode(query)}" if query else path
 
 
 def console_path(*parts: str, **query: str) -> str:

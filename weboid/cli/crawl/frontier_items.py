@@ -169,7 +169,10 @@ def show_command(*, url: str = argument(), where: CommandTarget = TARGET, output
     """
     now = _CLOCK.now()
     with where.frontier() as frontier:
-        record = find_item(frontier, url)
+        spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
+        record = next(filter(None, (frontier.find(fetch_key(each)) for each in spellings)), None)
+        if record is None:
+            raise InputError(f"The frontier does not know {url}: `weboid crawl add` adds it.")
         path = via_chain(frontier, record)
         host = frontier.host(record.item.host, now=now)
     facts = record_facts(record) | {"via_chain": path, "slot": json_value(asdict(host)) if host else None}
@@ -177,16 +180,6 @@ def show_command(*, url: str = argument(), where: CommandTarget = TARGET, output
     if host is not None:
         lines.append(f"{'Host':<10}  {clean(f'{host.host}: {host_state(host, now)}')}")
     output.show(facts, lines + failed_claims(record))
-
-
-def find_item(frontier: Frontier, url: str) -> ItemRecord:
-    """Return the URL's record; a URL without a scheme is looked up with both http and https."""
-    spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
-    for each in spellings:
-        record = frontier.find(fetch_key(each))
-        if record is not None:
-            return record
-    raise InputError(f"The frontier does not know {url}: `weboid crawl add` adds it.")
 
 
 @cli_command("retry")

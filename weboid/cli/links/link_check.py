@@ -91,7 +91,8 @@ class CheckReporter:
         """Report stored results."""
         self.on_results(booked)
         for each in booked:
-            if not self._output.json(check_facts(each)) and is_news(each):
+            is_first = each.before is LinkState.UNKNOWN and each.after is LinkState.ALIVE
+            if not self._output.json(check_facts(each)) and each.before is not each.after and not is_first:
                 self._say(check_line(each), err=False)
         speed = self._bar.tasks[0].speed
         self._bar.update(
@@ -164,12 +165,6 @@ def check_facts(booked: RecordedResult) -> dict[str, object]:
         "due": None if booked.due_day is None else date_of(booked.due_day).isoformat(),
         "awaits_opinion": booked.awaits_opinion,
     }
-
-
-def is_news(booked: RecordedResult) -> bool:
-    """Return True if a state has changed, and not from unknown to alive."""
-    is_first = booked.before is LinkState.UNKNOWN and booked.after is LinkState.ALIVE
-    return booked.before is not booked.after and not is_first
 
 
 def check_line(booked: RecordedResult) -> str:

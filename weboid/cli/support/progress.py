@@ -75,15 +75,6 @@ _COLOURS = {
 }
 
 
-def queue_line(event: QueueStatus) -> str:
-    """Return the frontier's counts in a few words."""
-    parts = [f"{event.claimed} in work", f"{event.queued} queued"]
-    if event.dead:
-        parts.append(f"{event.dead} dead")
-    parts.append(f"{event.per_minute:.0f}/min" if event.paused is None else "paused")
-    return " · ".join(parts)
-
-
 class BarRunReporter(RunReporter):
     """Reporter with a progress bar below the lines."""
 
@@ -121,7 +112,9 @@ class BarRunReporter(RunReporter):
         if isinstance(event, QueueStatus):
             checked = worst_first(self._checked)
             counts = [f"{count} {verdict}" for verdict, count in checked if verdict]
-            text = " · ".join([queue_line(event), *counts])
+            dead = [f"{event.dead} dead"] * bool(event.dead)
+            rate = f"{event.per_minute:.0f}/min" if event.paused is None else "paused"
+            text = " · ".join([f"{event.claimed} in work", f"{event.queued} queued", *dead, rate, *counts])
             self._progress.update(self._task, standing=text)
         self._progress.update(self._task, total=self._todo, completed=self._done)
 

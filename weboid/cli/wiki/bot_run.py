@@ -14,7 +14,7 @@ from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, 
 from links.registry.database import RegistryStore
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
-from links.registry.wikis import Wiki
+from links.registry.wikis import Wiki, all_wikis
 from net.stop_signals import StopSignals
 from weboid.app.copy_sources import OwnCaptures
 from weboid.app.link_facts import moment_text
@@ -26,7 +26,7 @@ from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import terminal_progress
 from weboid.cli.support.stores import actor_name
-from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, front_origin, source_warnings, wikis_with_bot
+from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, front_origin, source_warnings
 from weboid.cli.wiki.wikitext_files import skip_reason_line
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
 from wiki.bot.past_edits import RevertReview, edits_to_review, review_revert
@@ -73,7 +73,9 @@ def command(
         if is_all:
             # One wiki after the other; the trouble of one is not the others'.
             worst: int = ExitCode.OK
-            for wiki in wikis_with_bot(store):
+            with store.reading() as rows:
+                known = [wiki for wiki in all_wikis(rows) if wiki.url]
+            for wiki in [each for each in known if settings_of_wiki(each).bot.enabled]:
                 try:
                     code = begin(store, wiki)
                 except WeboidError as error:

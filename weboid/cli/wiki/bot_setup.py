@@ -46,13 +46,6 @@ def choose_wiki(store: RegistryStore, name: str) -> Wiki:
     raise InputError(f"Several wikis are known; name one: {names}.")
 
 
-def wikis_with_bot(store: RegistryStore) -> list[Wiki]:
-    """Return the wikis that have their bot switched on."""
-    with store.reading() as rows:
-        there = [wiki for wiki in all_wikis(rows) if wiki.url]
-    return [wiki for wiki in there if settings_of_wiki(wiki).bot.enabled]
-
-
 def front_origin(front: str | None) -> str | None:
     """Parse `--front`: an origin; empty for ``-``, no front; None when it was not given."""
     if front is None or front == "-":

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -42,6 +41,7 @@ from weboid.app.wiki.wiki_intake import read_note
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
+from weboid.cli.support.run_options import WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 from weboid.cli.wiki.bot_setup import choose_wiki
 from wiki.settings import WikiSettings, replace_settings
@@ -303,7 +303,20 @@ def trial_command(
         output.show(document, _lines(forecasts, days))
         if bot and not output.is_json and any(each.events for each in forecasts):
             click.echo(f"\nThe bot, {days} days from now:")
-            return _run_bot(root, wiki, days, where.profile)
+            words = [
+                "wiki",
+                "bot",
+                "run",
+                str(wiki.name),
+                "--dry-run",
+                f"--collection={root}",
+                f"--profile={where.profile}",
+            ]
+            environ = {name: value for name, value in os.environ.items() if name not in _SHARED}
+            ran = subprocess.run([*WEBOID, *words], env={**environ, CLOCK_OFFSET: f"{days}d"}, check=False)
+            # A bot without a front or archives refuses with the reason, as it would on that day.
+            refused = (ExitCode.OK, ExitCode.SOME_FAILED, ExitCode.INPUT)
+            return ExitCode.OK if ran.returncode in refused else ExitCode.SOME_FAILED
     return ExitCode.OK
 
 
@@ -321,13 +334,3 @@ def _lines(forecasts: Sequence["LinkForecast"], days: int) -> list[str]:
             lines.append(clean(f"  {event['day']}  {event['state']}{after}{why}"))
     lines.append(f"{same} of {len(forecasts)} links stay as they are for {days} days.")
     return lines
-
-
-def _run_bot(root: Path, wiki: Wiki, days: int, profile: str) -> int:
-    line = [sys.executable, "-m", "weboid", "wiki", "bot", "run", str(wiki.name), "--dry-run"]
-    options = [f"--collection={root}", f"--profile={profile}"]
-    env = {name: value for name, value in os.environ.items() if name not in _SHARED}
-    ran = subprocess.run([*line, *options], env={**env, CLOCK_OFFSET: f"{days}d"}, check=False)
-    # A bot without a front or archives refuses with the reason, as it would on that day.
-    refused = (ExitCode.OK, ExitCode.SOME_FAILED, ExitCode.INPUT)
-    return ExitCode.OK if ran.returncode in refused else ExitCode.SOME_FAILED
