@@ -36,7 +36,7 @@ from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, check_hosts, confine_to_hosts
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.options import COLLECTION, FILE, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.run_options import ask_passphrase
 from weboid.cli.support.stores import make_collection
 
@@ -123,8 +123,7 @@ def login_group(
         metavar="HOST",
     ),
     key_file: Path | None = option(
-        "Encrypt it with the key in that file instead of a passphrase; made when it is not there.",
-        type=click.Path(dir_okay=False, path_type=Path),
+        "Encrypt it with the key in that file instead of a passphrase; made when it is not there.", type=FILE
     ),
     unverified_tls: bool = option(
         "Send the login to servers whose certificate does not verify, too. An attacker on the network path can read it."

@@ -20,7 +20,7 @@ from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, mark_pages_s
 from links.url_parts import key_of
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki_named
 
@@ -47,7 +47,7 @@ def spam_group() -> None:
 @cli_command("add", spam_group)
 def add_command(
     *,
-    file: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    file: Path = argument(type=EXISTING_FILE),
     wiki: str | None = _OWNER_OPTIONS["wiki"],
     farm: str | None = _OWNER_OPTIONS["farm"],
     kind: str | None = option(

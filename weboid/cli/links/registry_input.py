@@ -38,7 +38,7 @@ from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
 from weboid.cli.support.progress import count_progress
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
@@ -278,11 +278,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 @cli_command("interwiki")
-def interwiki_command(
-    *,
-    known: Path = argument("MAP", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
-    file: str = argument("FILE|-"),
-) -> int:
+def interwiki_command(*, known: Path = argument("MAP", type=EXISTING_FILE), file: str = argument("FILE|-")) -> int:
     """Write the interwiki links in FILE as URLs, which `weboid links import` reads.
 
     MAP is the wiki's answer to api.php?action=query&meta=siteinfo&siprop=interwikimap&format=json.

@@ -30,7 +30,7 @@ from warc.index.queries import OFFERED, captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import DEDUP, DURATION, OUTPUT, PROFILE, CommandOutput, SharedStores
+from weboid.cli.support.options import DEDUP, DURATION, FILE, OUTPUT, PROFILE, CommandOutput, SharedStores
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import visit_once
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -69,16 +69,8 @@ def compare_command(
     first: str = option("The older one.  [default: the oldest good]", "--at", default="", metavar="MOMENT"),
     second: str = option("The newer one.  [default: the newest]", "--to", default="", metavar="MOMENT"),
     live: bool = option("Capture the page now, and compare with that. The capture is kept in the collection."),
-    out: Path | None = option(
-        "Write all of it as one HTML page, pictures included.",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE.html",
-    ),
-    heat: Path | None = option(
-        "Write the picture that shows where both differ.",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE.png",
-    ),
+    out: Path | None = option("Write all of it as one HTML page, pictures included.", type=FILE, metavar="FILE.html"),
+    heat: Path | None = option("Write the picture that shows where both differ.", type=FILE, metavar="FILE.png"),
     drift: dict[str, Any] = option_dict(_DRIFT_OPTIONS),
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,

@@ -39,6 +39,8 @@ class ParsedType(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
 DURATION, SIZE = ParsedType("duration", parse_duration), ParsedType("size", parse_size)
 
 

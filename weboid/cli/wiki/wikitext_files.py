@@ -13,7 +13,7 @@ from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
 from wiki.bot.edit_guard import edit_objection
 from wiki.wikitext.citation_model import (
     ArchivedCopy,
@@ -90,10 +90,7 @@ def read_command(
     file: IO[bytes] = argument("FILE|-", type=click.File("rb")),
     language: str = option("The wiki's, which chooses its template map.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to lay over it, to try one.",
-        "--templates",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
+        "A template map in TOML to lay over it, to try one.", "--templates", type=EXISTING_FILE, metavar="FILE"
     ),
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -213,10 +210,7 @@ def repair_command(
     ),
     language: str = option("The wiki's.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to lay over that of the language.",
-        "--templates",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
+        "A template map in TOML to lay over that of the language.", "--templates", type=EXISTING_FILE, metavar="FILE"
     ),
     bot: str = option("The account that tags are to name.", default="", metavar="NAME"),
     as_diff: bool = option("Show what would change, instead of the text.", "--diff"),
