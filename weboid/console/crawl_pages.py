@@ -20,9 +20,9 @@ from starlette.routing import BaseRoute, Route
 
 from core.config.settings import SCOPE_KINDS
 from core.errors import BadUrlError, TransientError
-from core.urls import fetch_key, identity_key
+from core.urls import fetch_key
 from crawler.frontier.base import Frontier, HostReport, ItemRecord, ItemState, MinuteCounts
-from crawler.jobs.list_files import parse_lines
+from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.jobs.scope import describe_span
 from crawler.profiles import builtin_profiles
 from crawler.status.collection_status import CollectionStatus, FrontierOverview, ThrottledValue
@@ -329,21 +329,15 @@ def estimate_crawl(fields: Mapping[str, str], status: CollectionStatus) -> Crawl
     """Return scope and size of a crawl from its form."""
     kind = fields.get("scope", "page")
     kind = kind if kind in SCOPE_KINDS else "page"
-    seeds: dict[str, str] = {}
-    problems: list[str] = []
-    for each in parse_lines(fields.get("urls", "").splitlines(), source=translate("The list")):
-        if isinstance(each, str):
-            seeds.setdefault(identity_key(each), each)
-        else:
-            problems.append(str(each))
+    seeds, problems = unique_urls(parse_lines(fields.get("urls", "").splitlines(), source=translate("The list")))
     limit = fields.get("page_limit", "").strip()
     pages = len(seeds) if kind == "page" else int(limit) if limit.isascii() and limit.isdecimal() and limit else None
     each_bytes = status.holdings.bytes_per_page if status.holdings is not None else None
     rate = status.frontier.per_minute[10] if status.frontier is not None else 0
     return CrawlEstimate(
-        [(url, describe_span(kind, url)) for url in list(seeds.values())[:SEEDS_SHOWN]],
+        [(url, describe_span(kind, url)) for url in seeds[:SEEDS_SHOWN]],
         len(seeds),
-        problems[:SEEDS_SHOWN],
+        list(map(str, problems[:SEEDS_SHOWN])),
         pages,
         pages * each_bytes if pages is not None and each_bytes is not None else None,
         pages * 60 / rate if pages is not None and rate else None,

@@ -17,7 +17,7 @@ from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError, UnavailableError
 from core.hosts import host_name
 from core.timestamps import LONGEST_DURATION, parse_duration, parse_timestamp14
-from core.urls import fetch_key, identity_key
+from core.urls import fetch_key
 from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, HostReport, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import (
     ItemSelection,
@@ -28,7 +28,7 @@ from crawler.frontier.frontier_export import (
     select_items,
 )
 from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
-from crawler.jobs.list_files import parse_lines
+from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
 from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, json_value
@@ -206,15 +206,9 @@ class CrawlFields(OperationFields):
 def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, Any]:
     """Store a crawl and queue its seeds; workers begin at once. With `dry_run` nothing is stored."""
     lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
-    seeds: dict[str, str] = {}
-    problems = []
-    for each in parse_lines(lines[:URLS_LIMIT], source="urls"):
-        if isinstance(each, str):
-            seeds.setdefault(identity_key(each), each)
-        else:
-            problems.append(str(each))
-    if not seeds:
-        raise InputError(problems[0] if problems else "Name what to crawl: at least one URL.")
+    urls, problems = unique_urls(parse_lines(lines[:URLS_LIMIT], source="urls"))
+    if not urls:
+        raise InputError(str(problems[0]) if problems else "Name what to crawl: at least one URL.")
     if fields.scope not in SCOPE_KINDS:
         raise InputError(f"The scope is one of {', '.join(SCOPE_KINDS)}.")
     settings: Settings = collection_settings(fields.preset, context.stores.layout.root, unattended=True)
@@ -224,10 +218,9 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
         pages=fields.page_limit or settings.scope.pages,
         depth=settings.scope.depth if fields.depth == "" else fields.depth,
     )
-    urls = tuple(seeds.values())
     name = check_job_name(fields.name) if fields.name else derive_job_name(urls)
     job = Job(name, urls, replace(settings, scope=scope), Lane[fields.lane.upper()], context.now)
-    facts = {"name": name, "seeds": len(urls), "problems": problems[:20], "dry_run": fields.dry_run}
+    facts = {"name": name, "seeds": len(urls), "problems": list(map(str, problems[:20])), "dry_run": fields.dry_run}
     if fields.dry_run:
         return facts
     done = submit(context, job)

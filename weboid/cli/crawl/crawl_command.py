@@ -10,10 +10,9 @@ import click
 from core.clock import SystemClock
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError
-from core.urls import identity_key
 from crawler.frontier.base import Lane
 from crawler.jobs.crawl_job import Job, jobs_of_groups
-from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines
+from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines, unique_urls
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets
 from crawler.run.job_run import describe_budgets, run_crawl_jobs
@@ -194,15 +193,11 @@ def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> tuple[tuple[s
     """Return the URLs of the command line and of the list, each once, and the lines that are none."""
     if list_file is None and not urls:
         raise InputError("Name what to crawl: seeds, --list FILE, or [[seed]] in the collection's weboid.toml.")
-    lines = list(parse_lines(urls, source="the command line"))
+    lines = [*parse_lines(urls, source="the command line")]
     if list_file is not None:
         with ListFile(list_file) as file:
             listed = list(file)
             if not listed:
                 raise file.empty()
         lines += listed
-    seeds: dict[str, str] = {}
-    for each in lines:
-        if isinstance(each, str):
-            seeds.setdefault(identity_key(each), each)
-    return tuple(seeds.values()), [each for each in lines if isinstance(each, ListLineProblem)]
+    return unique_urls(lines)

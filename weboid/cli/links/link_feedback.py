@@ -112,10 +112,10 @@ def mark_command(
             tally = _settled(registry, quiet=output.is_json)
         _print_marked("settled", (), tally, dry_run=False, output=output)
     elif is_removal:
-        _remove_marks(stores, words, actor, dry_run=dry_run, output=output)
+        _change_marks(stores, [], words, actor, dry_run=dry_run, output=output)
     elif words:
         made = _new_marks(words, reason, until, actor)
-        _set_marks(stores, made, dry_run=dry_run, output=output)
+        _change_marks(stores, made, (), actor, dry_run=dry_run, output=output)
     else:
         _list_marks(stores, url, with_all=with_all, output=output)
 
@@ -148,30 +148,27 @@ def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str 
     ]
 
 
-def _set_marks(stores: CollectionStores, made: list[LinkMark], *, dry_run: bool, output: CommandOutput) -> None:
+def _change_marks(
+    stores: CollectionStores,
+    made: list[LinkMark],
+    names: Sequence[str],
+    actor: str | None,
+    *,
+    dry_run: bool,
+    output: CommandOutput,
+) -> None:
+    """Set marks, and remove those with the names; print them and the links that change."""
     with stores.registry() as registry:
+        with registry.reading() as rows:
+            lifted = named_marks(rows, names) if names else []
         if dry_run:
-            tally = preview_marks(registry, made, (), _CLOCK)
+            tally = preview_marks(registry, made, [mark.id for mark in lifted], _CLOCK)
         else:
             with registry.writing() as rows:
                 made = put_marks(rows, made)
-            tally = _settled(registry, quiet=output.is_json)
-    _print_marked("marked", made, tally, dry_run=dry_run, output=output)
-
-
-def _remove_marks(
-    stores: CollectionStores, names: Sequence[str], actor: str | None, *, dry_run: bool, output: CommandOutput
-) -> None:
-    with stores.registry() as registry:
-        with registry.reading() as rows:
-            lifted = named_marks(rows, names)
-        if dry_run:
-            tally = preview_marks(registry, (), [mark.id for mark in lifted], _CLOCK)
-        else:
-            with registry.writing() as rows:
                 lift_marks(rows, lifted, actor_name(actor), _CLOCK.now())
             tally = _settled(registry, quiet=output.is_json)
-    _print_marked("lifted", lifted, tally, dry_run=dry_run, output=output)
+    _print_marked("lifted" if names else "marked", lifted or made, tally, dry_run=dry_run, output=output)
 
 
 def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool, output: CommandOutput) -> None:
