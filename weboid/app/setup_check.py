@@ -107,8 +107,7 @@ def check_open_files(settings: Settings, limit: Callable[[], tuple[int, int]] | 
     text = f"{soft} open files a process ({hard} at most), {needed} are needed"
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return good("limits", text)
-    remedy = f"`ulimit -n {needed}`, or LimitNOFILE={needed} in the unit of systemd."
-    return warn("limits", text, remedy)
+    return warn("limits", text, f"`ulimit -n {needed}`, or LimitNOFILE={needed} in the unit of systemd.")
 
 
 def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
@@ -275,8 +274,7 @@ def _check_disk(root: Path, settings: Settings) -> list[SetupFinding]:
     free, reserve = shutil.disk_usage(place).free, settings.proxy.disk_reserve_bytes
     text = f"{free / 1e9:.1f} GB free for {root}, {reserve / 1e9:.1f} GB of them reserved"
     if free < reserve:
-        remedy = "Free some space, or lower [proxy] disk_reserve_bytes in the profile."
-        findings = [bad("disk", text, remedy)]
+        findings = [bad("disk", text, "Free some space, or lower [proxy] disk_reserve_bytes in the profile.")]
     else:
         findings = [good("disk", text)]
     layout = Layout(root)
