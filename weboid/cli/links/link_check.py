@@ -6,7 +6,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Self
 
@@ -48,14 +48,6 @@ from weboid.cli.support.run_options import open_webhooks
 from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
 _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
-
-
-@dataclass(slots=True)
-class CheckNotices:
-    """Notices printed at the end besides the figures."""
-
-    warnings: list[str] = field(default_factory=list)
-    awaiting: int = 0  # links that wait for confirmation by a browser
 
 
 class CheckReporter:
@@ -123,19 +115,14 @@ class CheckReporter:
         """Report the stop signal."""
         self._say("Stopping: checks in progress finish. A second signal stops at once.")
 
-    def end(self, tally: CheckTally, lines: CheckNotices | None = None) -> None:
-        """Report the end of the command."""
-        said = lines or CheckNotices()
+    def end(self, tally: CheckTally, warnings: Sequence[str] = (), awaiting: int = 0) -> None:
+        """Report the end of the command; `awaiting` links wait for confirmation by a browser."""
         self._bar.stop()
-        if tally.kept == 0 and tally.put_off == 0 and tally.is_complete:
-            self._say("Nothing is due.")
-        else:
-            self._say(_summary(tally))
-        if said.awaiting:
-            self._say(
-                f"{said.awaiting} links wait for confirmation by a browser: `weboid links confirm` lets it see them."
-            )
-        self.warn(said.warnings)
+        is_idle = tally.kept == 0 and tally.put_off == 0 and tally.is_complete
+        self._say("Nothing is due." if is_idle else _summary(tally))
+        if awaiting:
+            self._say(f"{awaiting} links wait for confirmation by a browser: `weboid links confirm` lets it see them.")
+        self.warn(warnings)
 
     def warn(self, warnings: Sequence[str]) -> None:
         """Print warnings that need action."""
@@ -288,10 +275,8 @@ async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckRepo
             if tally.is_complete:
                 chores = CheckerMaintenance(means, order.part, keep_days=order.settings.links.keep_days)
                 await chores.run(stop.event)
-            # Print the result and further notices.
-            lines = CheckNotices(await _warnings(means, order.settings.links))
-            lines.awaiting = await means.desk.read(due_urls.count_awaiting)
-            show.end(tally, lines)
+            warnings = await _warnings(means, order.settings.links)
+            show.end(tally, warnings, await means.desk.read(due_urls.count_awaiting))
             code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
     return code
 

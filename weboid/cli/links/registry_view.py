@@ -34,7 +34,7 @@ from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
 from weboid.app.copy_sources import count_without_copy, no_archives_notice, own_copy
-from weboid.app.link_facts import day_text, link_document, moment_text, states_json, url_json
+from weboid.app.link_facts import day_text, link_document, moment_text, states_json, url_json, use_json
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
@@ -219,16 +219,7 @@ def show_command(
 
 
 def _show_refused(url: str, uses: list[RefusedUse], names: dict[int, str], output: CommandOutput) -> None:
-    pages = [
-        {
-            "wiki": names.get(use.page.wiki_id, ""),
-            "page_id": use.page.page_id,
-            "title": use.page.title,
-            "since": day_text(use.first_day),
-            "gone": None,
-        }
-        for use in uses
-    ]
+    pages = [use_json(use.page, names, use.first_day) for use in uses]
     reason = uses[0].reason
     document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
     explanation = _REASONS.get(reason, f"no valid address ({clean(reason)})")
@@ -244,11 +235,21 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield f"  known since {document['added']}, checked {checked}, next {due}"
     if document["mime"]:
         yield f"  {clean(document['mime'])}, {document['kib']} KiB"
-    yield from _part("History", (_run_line(run) for run in document["history"]))
+    history = []
+    for run in document["history"]:
+        days = run["first"] if run["first"] == run["last"] else f"{run['first']} to {run['last']}"
+        history.append(f"{days}: {run['says']} ({run['code']})")
+    yield from _part("History", history)
     yield from _part("Looks", map(_look_line, document["looks"]))
-    quirks = [*document["quirks"], *({**each, "of": "host"} for each in document["host_quirks"])]
-    yield from _part("Quirks", map(_quirk_line, quirks))
-    yield from _part("Copies", map(_copy_line, document["copies"]))
+    quirks = []
+    for name, whose in (("quirks", ""), ("host_quirks", " (host)")):
+        for quirk in document[name]:
+            value = f" {clean(quirk['value'])}" if quirk["value"] else ""
+            quirks.append(f"{quirk['kind']}{whose}{value}, {quirk['first']} to {quirk['last']}")
+    yield from _part("Quirks", quirks)
+    copies = ((each, ", locked" if each["locked"] else "") for each in document["copies"])
+    names = (f"{clean(each['service'])}: {clean(each['address'] or 'none chosen')}{lock}" for each, lock in copies)
+    yield from _part("Copies", names)
     if document["reports"]:
         yield f"Reached by {document['reports']} readers, who are believed until {document['reports_until']}"
     if document["replacement"]:
@@ -264,11 +265,6 @@ def _part(head: str, lines: Any) -> Iterator[str]:
         yield from (f"  {line}" for line in found)
 
 
-def _run_line(run: dict[str, Any]) -> str:
-    days = run["first"] if run["first"] == run["last"] else f"{run['first']} to {run['last']}"
-    return f"{days}: {run['says']} ({run['code']})"
-
-
 def _look_line(look: dict[str, Any]) -> str:
     facts = [
         f"{look['how']}: {look['verdict']}",
@@ -278,17 +274,6 @@ def _look_line(look: dict[str, Any]) -> str:
         f"{look['similarity']} % of the copy's text" if look["similarity"] is not None else "",
     ]
     return f"{look['moment'][:16].replace('T', ' ')}  {', '.join(filter(None, facts))}"
-
-
-def _quirk_line(quirk: dict[str, Any]) -> str:
-    whose = " (host)" if quirk.get("of") else ""
-    value = f" {clean(quirk['value'])}" if quirk["value"] else ""
-    return f"{quirk['kind']}{whose}{value}, {quirk['first']} to {quirk['last']}"
-
-
-def _copy_line(copy: dict[str, Any]) -> str:
-    locked = ", locked" if copy["locked"] else ""
-    return f"{clean(copy['service'])}: {clean(copy['address'] or 'none chosen')}{locked}"
 
 
 def _page_line(page: dict[str, Any]) -> str:
