@@ -94,23 +94,22 @@ class ConsoleOperation:
     path: str
     role: ConsoleRole
     fields: type[OperationFields]
-    perform: Callable[[OperationContext, Any], dict[str, Any]]
+    perform: Callable[..., dict[str, Any]]
     status: int = 200
     # The state that it changes, as its resource shows it: for If-Match and the audit log. None: it has no resource.
-    read_state: Callable[[OperationContext, Any], Any] | None = None
+    read_state: Callable[..., Any] | None = None
 
 
 OPERATIONS: dict[str, ConsoleOperation] = {}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def operation(
-    path: str, role: ConsoleRole, *, status: int = 200, state: Callable[[OperationContext, Any], Any] | None = None
-) -> Callable[[Callable[[OperationContext, Any], dict[str, Any]]], Callable[[OperationContext, Any], dict[str, Any]]]:
-    """Register the function under its name."""
+    path: str, role: ConsoleRole, *, status: int = 200, state: Callable[..., Any] | None = None
+) -> Callable[[_Function], _Function]:
+    """Register the function, which takes a context and fields, under its name."""
 
-    def register(
-        perform: Callable[[OperationContext, Any], dict[str, Any]],
-    ) -> Callable[[OperationContext, Any], dict[str, Any]]:
+    def register(perform: _Function) -> _Function:
         fields = perform.__annotations__["fields"]
         OPERATIONS[perform.__name__] = ConsoleOperation(perform.__name__, path, role, fields, perform, status, state)
         return perform
@@ -133,17 +132,16 @@ class ConsoleResource:
     path: str
     role: ConsoleRole
     query: type[OperationFields]
-    read: Callable[[OperationContext, Any], Any]
+    read: Callable[..., Any]
 
 
 RESOURCES: dict[str, ConsoleResource] = {}
-_Read = TypeVar("_Read", bound=Callable[..., Any])
 
 
-def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Read], _Read]:
+def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Function], _Function]:
     """Register the function, which takes a context and a query, under its name."""
 
-    def register(read: _Read) -> _Read:
+    def register(read: _Function) -> _Function:
         RESOURCES[read.__name__] = ConsoleResource(path, role, read.__annotations__["query"], read)
         return read
 

@@ -1,13 +1,10 @@
-"""`weboid config` and `weboid login`: profiles and stored site logins."""
+"""`weboid login`: stored logins of sites."""
 
 import asyncio
 import os
 import sys
-from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -28,86 +25,15 @@ from crawler.capture.site_logins import (
     read_login_head,
     write_login,
 )
-from crawler.jobs.crawl_job import toml_value
-from crawler.profile_check import ProfileFinding, list_presets, profile_faults, profile_warnings, setting_rows
-from crawler.profiles import chain_settings, load_chain, load_profile
+from crawler.profiles import load_profile
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, check_hosts, confine_to_hosts
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.commands import GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, FILE, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.run_options import ask_passphrase
 from weboid.cli.support.stores import make_collection
-
-DEFAULT = "default"
-
-
-@cli_command("ls")
-def presets_command(*, output: CommandOutput = OUTPUT) -> None:
-    """List the presets: profiles that come with the program."""
-    rows = list_presets()
-    profiles = [{"name": name, "purpose": purpose} for name, purpose in rows]
-    output.table({"profiles": profiles}, ("name", "purpose"), rows)
-
-
-def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
-    """Print the settings of a profile with their sources; `changed`: only what is not as by default."""
-    chain = load_chain(name)
-    settings = chain_settings(chain)
-    rows = list(setting_rows(settings, chain))
-    if changed:
-        rows = [row for row in rows if row["value"] != row["default"]]
-    sheets: list[dict[str, Any]] = [{"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets]
-    facts = {
-        "profile": chain[0].source,
-        "extends": [layer.source for layer in chain[1:]],
-        "settings": rows,
-        "sheets": sheets,
-    }
-    if output.json(facts):
-        return
-    group = ""
-    for row in rows:
-        if row["group"] != group:
-            click.echo(f"\n[{row['group']}]" if group else f"[{row['group']}]")
-            group = row["group"]
-        differs = row["value"] != row["default"]
-        note = ""
-        if row["from"] != "default":
-            note = f"  # {row['from']}"
-            note += f"; default {toml_value(row['default'])}" if differs else "; as by default"
-        click.echo(f"{'+' if differs else ' '} {row['key']} = {toml_value(row['value'])}{note}")
-    if not rows:
-        click.echo("Nothing differs from the defaults.")
-    for each in settings.sheets:
-        click.echo(f"\n[[sheet]]\n+ prefix = {toml_value(each.prefix)}")
-        for group, keys in each.changes().items():
-            for key, value in keys.items():
-                click.echo(f"+ {group}.{key} = {toml_value(value)}")
-
-
-def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
-    """Print every error of profiles, and unusual settings; INPUT: one of them cannot be used."""
-    wrong = False
-    for file in files:
-        doubtful: list[ProfileFinding] = []
-        try:
-            chain = load_chain(file)
-            bad = profile_faults(chain)
-            if not bad:
-                doubtful = profile_warnings(chain, chain_settings(chain))
-        except ConfigError as error:
-            bad = [ProfileFinding(file, str(error))]
-        wrong = wrong or bool(bad)
-        facts: dict[str, Any] = {"file": file, "usable": not bad}
-        for name, findings in (("faults", bad), ("warnings", doubtful)):
-            facts[name] = [{key: value for key, value in asdict(each).items() if value} for each in findings]
-        lines = [f"fault    {clean(each.where)}: {clean(each.text)}" for each in bad]
-        lines += [f"warning  {clean(each.where)}: {clean(each.text)}" for each in doubtful]
-        output.show(facts, lines if bad else [*lines, f"{clean(file)} can be used."])
-    return ExitCode.INPUT if wrong else ExitCode.OK
-
 
 _CLOCK = SystemClock()
 
