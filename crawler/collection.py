@@ -7,16 +7,17 @@ finished. The proxies of a cluster share it; opening the collection exclusively 
 import asyncio
 import fcntl
 import os
+import sqlite3
 import tomllib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.clock import Clock
 from core.config.settings import Settings
-from core.errors import CollectionInUseError, CollectionVersionError, DiskFullError, UnavailableError
-from core.layout import COLLECTION_VERSION, CONFIG_FILE, Layout
+from core.errors import CollectionInUseError, CollectionVersionError, ConfigError, DiskFullError, UnavailableError
+from core.layout import COLLECTION_VERSION, CONFIG_FILE, Layout, read_only_uri
 from core.timestamps import warc_date
 from warc.local_storage import replacing_file
 
@@ -29,6 +30,31 @@ def trial_mark_path(layout: Layout) -> Path:
 def is_trial(root: Path) -> bool:
     """Return True when the collection is a trial's copy."""
     return trial_mark_path(Layout(root)).exists()
+
+
+def check_trial_clock(root: Path) -> None:
+    """Raise ConfigError when the collection, with which a moved clock would be used, is no trial's."""
+    if not is_trial(root):
+        raise ConfigError(
+            f"The clock is moved, and {root} is no copy for a trial: make one with `weboid wiki trial "
+            "--keep DIR`, or leave out --clock-offset and WEBOID_CLOCK_OFFSET."
+        )
+
+
+def check_trial_stores(settings: Settings) -> None:
+    """Raise ConfigError when a store, with which a moved clock would be used, is shared by machines."""
+    named = {
+        "--database (WEBOID_DATABASE, [index] url)": settings.index.url,
+        "--frontier (WEBOID_FRONTIER, [frontier] url)": settings.frontier.url,
+        "--dedup (WEBOID_DEDUP, [proxy] dedup_url)": settings.proxy.dedup_url,
+        "--storage (WEBOID_STORAGE, [storage] url)": settings.storage.url,
+    }
+    for name, url in named.items():
+        if url:
+            raise ConfigError(
+                f"The clock is moved, and {name} names a store that is no copy: leave it out, or leave "
+                "out --clock-offset and WEBOID_CLOCK_OFFSET."
+            )
 
 
 def trial_settings(settings: Settings) -> Settings:
@@ -167,3 +193,14 @@ def _check_version(layout: Layout) -> None:
             f"{layout.root} is a collection of version {version!r}; this program writes version "
             f"{COLLECTION_VERSION}. Use the program that made it, or another folder."
         )
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy an SQLite database that may be in use; an existing target is replaced."""
+    target.unlink(missing_ok=True)
+    with (
+        closing(sqlite3.connect(read_only_uri(source), uri=True, timeout=60)) as opened,
+        closing(sqlite3.connect(target)) as made,
+    ):
+        # All pages in one step: a concurrent write would restart a stepwise backup.
+        opened.backup(made, pages=-1)

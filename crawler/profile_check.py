@@ -1,4 +1,4 @@
-"""Check of profiles for their authors: errors with their lines, and warnings about unusual values.
+"""Check of profiles for their authors: errors with their lines, warnings about unusual values, sources of settings.
 
 Each key is checked alone, so that one fault does not hide the next; combinations of keys are checked
 when each of them is valid.
@@ -14,7 +14,18 @@ from core.config.profile import check_settings, settings_from
 from core.config.settings import Settings
 from core.errors import ConfigError
 from core.layout import CONFIG_FILE
-from crawler.profiles import CONFIG_TABLES, SHEETS, ProfileLayer, chain_settings, check_environment, lines_of
+from crawler.profiles import (
+    CONFIG_TABLES,
+    SHEETS,
+    ProfileLayer,
+    builtin_profiles,
+    chain_settings,
+    check_environment,
+    lines_of,
+    load_chain,
+    load_profile,
+    source_of_key,
+)
 
 _WIDE_PHONE_PX = 1_000
 _LONG_VISIT_S = 600.0
@@ -167,3 +178,50 @@ def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
         if is_so:
             group, _, key = name.partition(".")
             yield group, key, text
+
+
+_SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
+
+
+def list_presets() -> list[tuple[str, str]]:
+    """Return name and purpose of the profiles that come with the program."""
+    rows = []
+    for name in builtin_profiles():
+        comment = []
+        for line in load_chain(name)[0].text.splitlines():
+            if not line.startswith("#"):
+                break
+            comment.append(line.lstrip("# ").strip())
+        load_profile(name)  # an invalid one is an error here
+        rows.append((name, " ".join(comment).partition(". ")[0].rstrip(".")))
+    return rows
+
+
+def setting_rows(settings: Settings, chain: tuple[ProfileLayer, ...]) -> Iterator[dict[str, Any]]:
+    """Yield the settings with their sources, without passwords."""
+    usual = Settings()
+    for group in fields(settings):
+        if group.name == "sheets":
+            continue
+        values, defaults = getattr(settings, group.name), getattr(usual, group.name)
+        for each in fields(values):
+            value = getattr(values, each.name)
+            if (group.name, each.name) in _SECRET_URLS:
+                value = _without_password(value)
+            elif (group.name, each.name) == ("egress", "via"):
+                value = {pattern: _without_password(via) for pattern, via in value.items()}
+            yield {
+                "group": group.name,
+                "key": each.name,
+                "value": value,
+                "default": getattr(defaults, each.name),
+                "from": source_of_key(chain, group.name, each.name) or "default",
+            }
+
+
+def _without_password(address: str) -> str:
+    scheme, separator, rest = address.partition("://")
+    user, at, host = rest.rpartition("@")
+    if not at:
+        return address
+    return f"{scheme}{separator}{user.partition(':')[0]}:…@{host}"

@@ -146,7 +146,7 @@ Made from the API's own description by `python -m scripts.reference`: [OpenAPI 3
 def console_description() -> dict[str, Any]:
     """Return the OpenAPI document of the console's API; it needs no stores."""
     nothing: Any = None
-    return create_api(nothing, nothing).openapi()
+    return create_api(nothing).openapi()
 
 
 def console_document() -> str:

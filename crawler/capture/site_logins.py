@@ -179,6 +179,18 @@ def read_login(folder: Path, name: str) -> bytes:
     return data
 
 
+def login_facts(login: Login) -> dict[str, object]:
+    """Return what may be shown of a login as JSON values: no cookie, no stored item."""
+    return {
+        "name": login.name,
+        "hosts": login.hosts,
+        "cookies": login.cookies,
+        "made_at": login.made_at.isoformat(),
+        "expires_at": None if login.expires_at is None else login.expires_at.isoformat(),
+        "unverified_tls": login.unverified_tls,
+    }
+
+
 def login_path(folder: Path, name: str) -> Path:
     """Return the path of the login of that name. Raises InputError if it is no valid name."""
     return folder / f"{check_login_name(name)}.login"

@@ -46,6 +46,18 @@ def parse_lines(lines: Iterable[str], *, source: str) -> Iterator[str | ListLine
             yield url
 
 
+def unique_urls(parsed: Iterable[str | ListLineProblem]) -> tuple[tuple[str, ...], list[ListLineProblem]]:
+    """Return each URL once, in its first spelling, and the problems."""
+    urls: dict[str, str] = {}
+    problems = []
+    for each in parsed:
+        if isinstance(each, str):
+            urls.setdefault(identity_key(each), each)
+        else:
+            problems.append(each)
+    return tuple(urls.values()), problems
+
+
 class ListFile:
     """URL list in a file, or on standard input for the name ``-``; may be iterated repeatedly.
 

@@ -255,6 +255,15 @@ class CollectionStatus:
     frontier: FrontierOverview | None  # None when the collection has none yet
     checks: CopyCheckSummary | None = None  # None without a link registry, where they are stored
 
+    @property
+    def days_left(self) -> int | None:
+        """Return the whole days until the disk's reserve is reached at the last hour's rate; None when unknown."""
+        if self.holdings is None or self.frontier is None:
+            return None
+        per_hour = sum(each.bytes for each in self.frontier.minutes)
+        left = self.holdings.free_bytes - self.holdings.reserve_bytes
+        return None if per_hour <= 0 or left <= 0 else int(left / (24 * per_hour))
+
     def to_dict(self) -> dict[str, Any]:
         """Convert the status to JSON values: the collection's on top, with the frontier's main counts."""
         facts: dict[str, Any] = {"at": self.at.isoformat()}

@@ -74,16 +74,16 @@ class Console:
 @contextmanager
 def serve_console(layout: Layout) -> Iterator[Console]:
     """Serve the console of a collection until the end of the block."""
-    with open_stores(layout, Settings(), clock=SystemClock()) as (stores, accounts):
+    with open_stores(layout, Settings(), clock=SystemClock()) as stores:
         for role, name in NAMES.items():
-            accounts.set_user(name, ConsoleRole(role))
-        sessions = {role: accounts.use_link(accounts.make_link(name)) for role, name in NAMES.items()}
+            stores.accounts.set_user(name, ConsoleRole(role))
+        sessions = {role: stores.accounts.use_link(stores.accounts.make_link(name)) for role, name in NAMES.items()}
         with serving(
             lambda origin: create_app(
-                stores, accounts, origin=origin, name="Example Library", front_origin="https://archive.example"
+                stores, origin=origin, name="Example Library", front_origin="https://archive.example"
             )
         ) as address:
-            yield Console(address, layout, stores, accounts, sessions)
+            yield Console(address, layout, stores, stores.accounts, sessions)
 
 
 @contextmanager

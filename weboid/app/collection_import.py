@@ -44,7 +44,6 @@ from warc.writer import WarcFile
 
 _LINE_LIMIT_BYTES = 16 << 20  # of a list of pages, with their text
 _TEXT_LIMIT_CHARS = 2_000_000
-_HEAD_BYTES = 8_192
 _DOCUMENT_LIMIT_BYTES = 8 << 20
 _MOST_RESOURCES = 2_000
 _MOST_HOPS = 5

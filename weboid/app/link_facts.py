@@ -19,6 +19,7 @@ from links.feedback.reporter_limits import Limits
 from links.registry.database import RegistryStore
 from links.registry.link_search import FoundLink
 from links.registry.lookups import LinkUse, QuirkFacts, UrlFacts
+from links.registry.pages import WikiPageRow
 from links.registry.quirks import HostQuirk, UrlQuirk
 from links.registry.urls import UrlObservation, UrlRow
 from links.states import LinkState
@@ -90,16 +91,7 @@ def link_document(
         "replacement": None
         if replacement is None
         else {"address": replacement.address, "stage": ProposalStage(replacement.state).name.lower()},
-        "pages": [
-            {
-                "wiki": names.get(use.page.wiki_id, ""),
-                "page_id": use.page.page_id,
-                "title": use.page.title,
-                "since": day_text(use.first_day),
-                "gone": day_text(use.gone_day),
-            }
-            for use in uses
-        ],
+        "pages": [use_json(use.page, names, use.first_day, use.gone_day) for use in uses],
         "looks": [
             {
                 "moment": moment_text(look.moment),
@@ -114,6 +106,12 @@ def link_document(
             for look in looks
         ],
     }
+
+
+def use_json(page: WikiPageRow, names: dict[int, str], first_day: int, gone_day: int | None = None) -> dict[str, Any]:
+    """Return a page and the days of a link on it as JSON values."""
+    facts = {"wiki": names.get(page.wiki_id, ""), "page_id": page.page_id, "title": page.title}
+    return {**facts, "since": day_text(first_day), "gone": day_text(gone_day)}
 
 
 def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from its beginning to that of the next, and the captures belong to the first.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +25,6 @@ from core.timestamps import from_unix_milliseconds
 from crawler.capture.reconciliation import build_page_info
 from crawler.collection import open_collection
 from crawler.pools.resource_pool import BYTE_COUNTER_FILE, ProxyProcess
-from crawler.worker.crawl_events import FileRecovered
 from proxy.control.client import NewArtifact, ProxyClient, ProxyVisit
 from proxy.request_log import RequestLogEntry
 from render.artifacts import PageArtifact
@@ -114,13 +113,7 @@ SessionClients = Callable[[SessionAccess], Awaitable[Sequence[ShownPage]]]
 
 
 async def record_session(
-    root: Path,
-    settings: Settings,
-    clients: SessionClients,
-    *,
-    clock: Clock,
-    on_counts: Callable[[SessionCounts], None],
-    on_recovered: Callable[[FileRecovered], None] = lambda _event: None,
+    root: Path, settings: Settings, clients: SessionClients, *, clock: Clock, on_counts: Callable[[SessionCounts], None]
 ) -> SessionResult:
     """Record what the clients request into the collection; return when its pages are on disk and in the index.
 
@@ -138,7 +131,7 @@ async def record_session(
             await asyncio.to_thread(complete_index, layout, settings.proxy, index=settings.index, report=lambda _: None)
         with scratch_folder(ScratchKind.RUN) as folder:
             (folder / BYTE_COUNTER_FILE).write_bytes(bytes(8))
-            recorder = ProxyProcess(0, collection, settings, folder, on_recovered)
+            recorder = ProxyProcess(0, collection, settings, folder, lambda _recovered: None)
             await recorder.start()
             try:
                 return await _record(recorder.client, folder, settings, clients, clock, on_counts)
@@ -171,18 +164,13 @@ async def _record(
         for number, (seen, entries) in enumerate(visits):
             own_id = page_id if not number else str(uuid4())
             # The artifacts of a page bear its own identifier.
-            writing = client.visit(own_id, bucket=bucket) if number else _opened(session)
+            writing = client.visit(own_id, bucket=bucket) if number else nullcontext(session)
             async with writing as visit:
                 result.pages.append(await _write_page(visit, own_id, seen, entries))
         written = [each for each in ledger if each.filename]
         result.records = len(written)
         result.stored_bytes = sum(each.length for each in written)
         return result
-
-
-@asynccontextmanager
-async def _opened(visit: ProxyVisit) -> AsyncIterator[ProxyVisit]:
-    yield visit
 
 
 @asynccontextmanager

@@ -1,15 +1,21 @@
-"""Trial of a registry: simulation of days on a copy of it."""
+"""Trial of a registry: a copy of its collection without WARCs, and simulation of days on it."""
 
 import asyncio
+import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from core.clock import SystemClock
 from core.config.settings import Settings
+from core.errors import ConfigError, InputError, UnavailableError
+from core.layout import CONFIG_FILE, Layout
+from crawler.collection import copy_database, make_collection, trial_mark_path
 from links.check_history import day_of
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.checker import due_urls
@@ -17,7 +23,7 @@ from links.checker.check_run import CheckRun, CheckTally
 from links.checker.check_worker import CheckWorkerOptions, open_check_context, plan_from_settings
 from links.checker.due_urls import ALL_HOSTS, DueUrl, links_awaiting_browser, share_of_bucket
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
-from links.registry.database import RegistryStore
+from links.registry.database import RegistryStore, copy_rows, open_registry_read_only, open_registry_store
 from links.registry.pages import number_of
 from links.registry.schema import refs, urls
 from links.registry.urls import urls_by_id
@@ -28,6 +34,59 @@ from net.address_policy import is_own
 
 _CLOCK = SystemClock()
 _GONE = CheckResult(StatusCode.REFUSED, CheckVerdict.FAILING, CheckMethod.HEAD, note="tcp: refused", whole_host=True)
+
+
+COPY_URLS_LIMIT = 2_000_000  # of a registry in PostgreSQL: about 1 GB in the copy
+_NAMES = ("links_db", "captures_db", "decisions_db")
+
+
+def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layout:
+    """Copy registry, captures index and decisions into a new folder that is marked as a trial.
+
+    Frontier, WARCs, logins and keys are not copied, nor decisions in the PostgreSQL at `database_url`.
+    """
+    if not database_url and not layout.links_db.exists():
+        raise UnavailableError(f"{layout.root} has no link registry: `weboid wiki add` makes one.")
+    if root.exists() and any(root.iterdir()):
+        raise ConfigError(f"{root} is not empty: name a new folder for the trial.")
+    if database_url:
+        from warc.index.postgres import take_snapshot  # needs PostgreSQL's driver
+
+        store = open_registry_read_only(layout, database_url)
+        if store is None:
+            raise UnavailableError("The database has no link registry: `weboid wiki add` makes one.")
+        with closing(store):
+            with store.reading() as rows:
+                count = rows.execute(select(func.count()).select_from(urls)).scalar_one()
+            if count > COPY_URLS_LIMIT:
+                raise InputError(
+                    f"The registry has {count:,} links, and a trial copies {COPY_URLS_LIMIT:,} at most. Read the wiki "
+                    "into a collection of its own, without --database and [index] url: `weboid wiki add URL "
+                    "--collection DIR`, `weboid wiki sweep --now --collection DIR`; then `weboid wiki trial "
+                    "--collection DIR`."
+                )
+            copy = _new_copy(layout, root)
+            with closing(open_registry_store(copy)) as own, store.reading() as there, own.writing() as here:
+                copy_rows(there, here)
+        take_snapshot(database_url, copy.captures_db)
+        return copy
+    copy = _new_copy(layout, root)
+    for name in _NAMES:
+        source: Path = getattr(layout, name)
+        if source.exists():
+            copy_database(source, getattr(copy, name))
+    return copy
+
+
+def _new_copy(layout: Layout, root: Path) -> Layout:
+    copy = Layout(root)
+    make_collection(copy, SystemClock())
+    trial_mark_path(copy).write_text(json.dumps({"copy_of": str(layout.root.absolute())}) + "\n")
+    if layout.marker.exists():
+        copy.marker.write_bytes(layout.marker.read_bytes())
+    if (config := layout.root / CONFIG_FILE).exists():
+        (copy.root / CONFIG_FILE).write_bytes(config.read_bytes())
+    return copy
 
 
 @dataclass

@@ -23,7 +23,7 @@ from core.errors import WeboidError
 from core.layout import Layout
 from crawler.frontier.redis_store import durability_warnings
 from crawler.status.collection_status import is_in_use
-from playback.access.malware_scan import ClamdClient, parse_clamd_address
+from playback.access.malware_scan import ClamdClient, find_clamd, parse_clamd_address
 from playback.replay.full.text_rewriter import PYWB_FOLDER, find_pywb_python, pywb_version
 from render.browser import Browser
 from render.chromium import find_browser
@@ -32,7 +32,6 @@ from warc.index.sqlite import check_index, check_shared
 from warc.object_storage import open_storage
 from warc.uploads import read_state
 from weboid.app.installation import is_pywb_current
-from weboid.app.malware_scanner import find_clamd
 
 
 class SetupHealth(StrEnum):
@@ -108,8 +107,7 @@ def check_open_files(settings: Settings, limit: Callable[[], tuple[int, int]] | 
     text = f"{soft} open files a process ({hard} at most), {needed} are needed"
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return good("limits", text)
-    remedy = f"`ulimit -n {needed}`, or LimitNOFILE={needed} in the unit of systemd."
-    return warn("limits", text, remedy)
+    return warn("limits", text, f"`ulimit -n {needed}`, or LimitNOFILE={needed} in the unit of systemd.")
 
 
 def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
@@ -276,8 +274,7 @@ def _check_disk(root: Path, settings: Settings) -> list[SetupFinding]:
     free, reserve = shutil.disk_usage(place).free, settings.proxy.disk_reserve_bytes
     text = f"{free / 1e9:.1f} GB free for {root}, {reserve / 1e9:.1f} GB of them reserved"
     if free < reserve:
-        remedy = "Free some space, or lower [proxy] disk_reserve_bytes in the profile."
-        findings = [bad("disk", text, remedy)]
+        findings = [bad("disk", text, "Free some space, or lower [proxy] disk_reserve_bytes in the profile.")]
     else:
         findings = [good("disk", text)]
     layout = Layout(root)

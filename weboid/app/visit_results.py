@@ -252,7 +252,13 @@ async def hand_over_visits(urls: Sequence[str], layout: Layout, settings: Settin
     with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
         records = dict(zip(urls, frontier.find_all(urls), strict=True))
         # Links that wait for their site's return are tested now; a live one is queued again.
-        waiting = [url for url, each in records.items() if each is not None and _waits(each, now)]
+        waiting = [
+            url
+            for url, each in records.items()
+            if each is not None and each.state is ItemState.QUEUED and each.due_at is not None and each.due_at > now
+            # A failed visit is to be repeated later.
+            if any(one.ending == "retry" or _failure_of(one) for one in each.attempts)
+        ]
         frontier.discard(waiting, now=now, reason="confirm")
         new = [NewItem(url, Lane.HIGH, via=each.item.via if each is not None else "") for url, each in records.items()]
         items = await make_slot_assigner(settings).assign(new)
@@ -263,13 +269,6 @@ async def hand_over_visits(urls: Sequence[str], layout: Layout, settings: Settin
                 frontier.put_note(ONE_ATTEMPT, key, "confirm", now=now, until=until)
         added = frontier.add(items, now=now, again=timedelta(0))
     return RunSummary(added=added, handed_over=True)
-
-
-def _waits(record: ItemRecord, now: datetime) -> bool:
-    """Return whether a failed visit is to be repeated later."""
-    is_later = record.due_at is not None and record.due_at > now
-    was_tried = any(each.ending == "retry" or _failure_of(each) for each in record.attempts)
-    return record.state is ItemState.QUEUED and is_later and was_tried
 
 
 class CaptureMirror:

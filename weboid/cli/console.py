@@ -13,7 +13,6 @@ from core.errors import InputError
 from core.layout import Layout
 from crawler.status.status_server import parse_listen_address
 from weboid.app.operator_identity import known_operator
-from weboid.app.text_table import table, width
 from weboid.cli.support.child_commands import queue_worker, running_children
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import COMMANDS, LazyGroupWithDefault, argument, cli_command, option
@@ -46,22 +45,18 @@ def console_command(
         asyncio.run(make_collection(root))
     operator = known_operator(root)
     parts = [queue_worker(root, where.profile)] if worker and not where.is_shared else []
-    with open_stores(where.layout, where.settings, clock=_CLOCK, database_url=where.settings.index.url) as (
-        stores,
-        accounts,
-    ):
+    with open_stores(where.layout, where.settings, clock=_CLOCK, database_url=where.settings.index.url) as stores:
 
         def ready(address: str) -> None:
             click.echo(f"{address}/console")
-            if not accounts.users():
-                key = accounts.make_link(getpass.getuser())
+            if not stores.accounts.users():
+                key = stores.accounts.make_link(getpass.getuser())
                 click.echo(f"First sign-in, within half an hour: {address}/enter?key={key}")
 
         async def run() -> None:
             async with running_children(parts, _CLOCK):
                 await serve_console(
                     stores,
-                    accounts,
                     listen=parse_listen_address(listen),
                     origin=origin,
                     titles=(operator.name or "", front),
@@ -97,10 +92,8 @@ def user_command(
         if name is None:
             found = accounts.users()
             rows = [(each.name, str(each.role), f"{each.added:%Y-%m-%d}") for each in found]
-            output.show(
-                {"users": [{"name": each.name, "role": each.role} for each in found]},
-                table(("name", "role", "added"), rows, columns=width()) if rows else "There is no account yet.",
-            )
+            facts = {"users": [{"name": each.name, "role": each.role} for each in found]}
+            output.table(facts, ("name", "role", "added"), rows, "There is no account yet.")
             return
         if is_removal:
             accounts.remove_user(name)

@@ -3,7 +3,8 @@
 import json
 import sys
 import typing
-from dataclasses import fields
+from collections.abc import Iterable
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from core.errors import ConfigError, InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from crawler.collection import make_collection
 from crawler.jobs.crawl_job import toml_value
-from crawler.profile_check import profile_faults
-from crawler.profiles import builtin_profiles, load_chain, load_profile
+from crawler.profile_check import ProfileFinding, list_presets, profile_faults, profile_warnings, setting_rows
+from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile
 from links.archives.adapters import check_archive_names
 from weboid.app.collection_config import COMMAND_TABLES, PROVIDER_KEYS, WEBHOOK_EVENTS, config_faults, read_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator
-from weboid.cli.setup import check_profiles, presets_command, print_settings
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 
@@ -92,7 +93,12 @@ def config_group() -> None:
     """
 
 
-config_group.add_command(presets_command)
+@cli_command("ls", config_group)
+def presets_command(*, output: CommandOutput = OUTPUT) -> None:
+    """List the presets: profiles that come with the program."""
+    rows = list_presets()
+    profiles = [{"name": name, "purpose": purpose} for name, purpose in rows]
+    output.table({"profiles": profiles}, ("name", "purpose"), rows)
 
 
 @cli_command("show", config_group)
@@ -140,6 +146,64 @@ def config_check(
             faults.append(str(error))
     output.show({"file": str(config.path), "faults": faults}, faults or f"{config.path}: no errors.")
     return ExitCode.SOME_FAILED if faults else ExitCode.OK
+
+
+def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
+    """Print the settings of a profile with their sources; `changed`: only what is not as by default."""
+    chain = load_chain(name)
+    settings = chain_settings(chain)
+    rows = list(setting_rows(settings, chain))
+    if changed:
+        rows = [row for row in rows if row["value"] != row["default"]]
+    sheets: list[dict[str, Any]] = [{"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets]
+    facts = {
+        "profile": chain[0].source,
+        "extends": [layer.source for layer in chain[1:]],
+        "settings": rows,
+        "sheets": sheets,
+    }
+    if output.json(facts):
+        return
+    group = ""
+    for row in rows:
+        if row["group"] != group:
+            click.echo(f"\n[{row['group']}]" if group else f"[{row['group']}]")
+            group = row["group"]
+        differs = row["value"] != row["default"]
+        note = ""
+        if row["from"] != "default":
+            note = f"  # {row['from']}"
+            note += f"; default {toml_value(row['default'])}" if differs else "; as by default"
+        click.echo(f"{'+' if differs else ' '} {row['key']} = {toml_value(row['value'])}{note}")
+    if not rows:
+        click.echo("Nothing differs from the defaults.")
+    for each in settings.sheets:
+        click.echo(f"\n[[sheet]]\n+ prefix = {toml_value(each.prefix)}")
+        for group, keys in each.changes().items():
+            for key, value in keys.items():
+                click.echo(f"+ {group}.{key} = {toml_value(value)}")
+
+
+def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
+    """Print every error of profiles, and unusual settings; INPUT: one of them cannot be used."""
+    wrong = False
+    for file in files:
+        doubtful: list[ProfileFinding] = []
+        try:
+            chain = load_chain(file)
+            bad = profile_faults(chain)
+            if not bad:
+                doubtful = profile_warnings(chain, chain_settings(chain))
+        except ConfigError as error:
+            bad = [ProfileFinding(file, str(error))]
+        wrong = wrong or bool(bad)
+        facts: dict[str, Any] = {"file": file, "usable": not bad}
+        for name, findings in (("faults", bad), ("warnings", doubtful)):
+            facts[name] = [{key: value for key, value in asdict(each).items() if value} for each in findings]
+        lines = [f"fault    {clean(each.where)}: {clean(each.text)}" for each in bad]
+        lines += [f"warning  {clean(each.where)}: {clean(each.text)}" for each in doubtful]
+        output.show(facts, lines if bad else [*lines, f"{clean(file)} can be used."])
+    return ExitCode.INPUT if wrong else ExitCode.OK
 
 
 def _check_command(words: str, collection: Path) -> None:

@@ -95,10 +95,7 @@ def _list_rights(wiki: str, editor: str, stores: CollectionStores, output: Comma
         for each in shown
     ]
     head = ("wiki", "editor", "decides on", "most", "by", "decided", "reason")
-    output.show(
-        {"rights": [_right_facts(each) for each in shown]},
-        table(head, rows, columns=width()) if rows else "No editor may decide anything.",
-    )
+    output.table({"rights": [_right_facts(each) for each in shown]}, head, rows, "No editor may decide anything.")
 
 
 def _right_facts(right: LevelRight) -> dict[str, Any]:
@@ -223,14 +220,13 @@ def _decide(
         }
         for target, held in before.items()
     ]
-    if output.json({"changes": changes, "actor": str(by), "dry_run": dry_run}):
-        return
-    of = "stored " if is_stored else ""
+    of, would = "stored " if is_stored else "", "Would change: " if dry_run else ""
+    becomes = f"{of}{level}" if level is not None else f"no {of}level of its own any more"
+    lines = []
     for target, held in before.items():
         was = f" (was {held.level}, by {clean(str(held.actor))})" if held is not None else ""
-        would = "Would change: " if dry_run else ""
-        now = f"{of}{level}" if level is not None else f"no {of}level of its own any more"
-        click.echo(f"{would}{clean(str(target))}: {now}{was}")
+        lines.append(f"{would}{clean(str(target))}: {becomes}{was}")
+    output.show({"changes": changes, "actor": str(by), "dry_run": dry_run}, lines)
 
 
 def _targets(links: Iterable[str], domains: Iterable[str], wiki: str, *, is_default: bool) -> list[LevelTarget]:
@@ -264,17 +260,14 @@ def show_command(
         **_ruling_facts(ruling, speaking),
         "stored": _ruling_facts(stored, storing),
     }
-    if output.json(document):
-        return
-    where = f" to readers of {wiki}" if wiki else ""
-    click.echo(f"{clean(identity)} is shown{where} at the level {ruling.level}.")
-    _explain(ruling, speaking, f"No rule speaks of it; without one everything is shown at {DEFAULT_LEVEL}.")
-    where = f" when a page of {wiki} cites it" if wiki else ""
-    click.echo(f"It is recorded{where} at the level {stored.level}.")
-    _explain(stored, storing, "No rule sets how much is recorded.")
+    readers, citing = (f" to readers of {wiki}", f" when a page of {wiki} cites it") if wiki else ("", "")
+    without = f"No rule speaks of it; without one everything is shown at {DEFAULT_LEVEL}."
+    lines = [f"{clean(identity)} is shown{readers} at the level {ruling.level}.", *_explain(ruling, speaking, without)]
+    lines.append(f"It is recorded{citing} at the level {stored.level}.")
+    output.show(document, lines + _explain(stored, storing, "No rule sets how much is recorded."))
 
 
-def _explain(ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str) -> None:
+def _explain(ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str) -> list[str]:
     text, rule = without, ruling.rule
     if rule is not None:
         reason = f": {rule.reason}" if rule.reason else "."
@@ -282,11 +275,9 @@ def _explain(ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], w
         if ruling.is_capped:
             text += " That is more than editors of that wiki may allow now, so it counts no further."
         text = clean(text)
-    click.echo(text)
-    if len(speaking) > 1:
-        click.echo("Rules of lower precedence:")
-        for line in _lines(speaking[1:]):
-            click.echo(f"  {line}")
+    if len(speaking) < 2:
+        return [text]
+    return [text, "Rules of lower precedence:", *(f"  {line}" for line in _lines(speaking[1:]))]
 
 
 def _ruling_facts(ruling: LevelRuling[Any], speaking: Iterable[LevelDecision[Any]]) -> dict[str, Any]:

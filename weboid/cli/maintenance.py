@@ -38,6 +38,7 @@ from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_co
 from weboid.cli.support.options import (
     COLLECTION,
     DEDUP,
+    EXISTING_FILE,
     OUTPUT,
     PROFILE,
     STORAGE,
@@ -125,14 +126,10 @@ def verify_command(
     path: Path | None = argument("[FILE.wacz|COLLECTION]", type=click.Path(path_type=Path)),
     stores: CollectionStores = STORES,
     key: Path | None = option(
-        "Public key, PEM, that the WACZ file must be signed with.",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        "Public key, PEM, that the WACZ file must be signed with.", metavar="FILE", type=EXISTING_FILE
     ),
     trust: tuple[Path, ...] = option(
-        "Certificate authorities, PEM, that are trusted besides those of browsers.",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        "Certificate authorities, PEM, that are trusted besides those of browsers.", metavar="FILE", type=EXISTING_FILE
     ),
     chain: str = option(
         "Link that SHA256SUMS.chain of the collection must have, as an earlier run printed it.",

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
 from core.errors import InputError, TransientError, UnavailableError, WeboidError
@@ -25,6 +24,8 @@ from net.stop_signals import wait_unless_stopped
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
 from playback.access.malware_scan import (
+    CLAMD_ADDRESS,
+    CLAMD_VARIABLE,
     MOST_BYTES,
     UNSETTLED,
     ClamdClient,
@@ -45,10 +46,10 @@ from playback.access.threat_lists import (
     remove_list,
     url_hashes,
 )
-from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput
+from weboid.cli.support.progress import count_progress
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -196,10 +197,8 @@ def list_command(
              f"{each.added_at:%Y-%m-%d %H:%M}", clean(each.reason))
             for each in lists
         ]  # fmt: skip
-        output.show(
-            {"lists": [_facts(each) for each in lists]},
-            table(("list", "entries>", "effect", "as of", "reason"), rows, columns=width()),
-        )
+        head = ("list", "entries>", "effect", "as of", "reason")
+        output.table({"lists": [_facts(each) for each in lists]}, head, rows)
         return ExitCode.OK
     document = [
         {"url": url, "lists": [{**_facts(hit.on), "sure": hit.is_sure} for hit in hits]}
@@ -302,9 +301,8 @@ def scan_group(
         if watch:
             _watch(scan, stopped, pause_s, output=output)
             return ExitCode.STOPPED
-        columns = (TextColumn("scanning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        with Progress(*columns, transient=True, disable=output.is_json) as bar:
-            task = bar.add_task("", total=None)
+        with count_progress(quiet=output.is_json) as bar:
+            task = bar.add_task("scanning", total=None)
             result = scan.run(
                 again=again, stopped=stopped, progress=lambda done, total: bar.update(task, completed=done, total=total)
             )
@@ -323,10 +321,8 @@ def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput 
     with stores.decisions() as decisions:
         threats = list_threats(decisions)
     rows = [(f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest) for each in threats]
-    output.show(
-        {"threats": [_scan_facts(each) for each in threats]},
-        table(("scanned", "threat", "scanner", "digest"), rows, columns=width()),
-    )
+    head = ("scanned", "threat", "scanner", "digest")
+    output.table({"threats": [_scan_facts(each) for each in threats]}, head, rows)
 
 
 def _watch(scan: CollectionScan, stopped: threading.Event, pause_s: float, output: CommandOutput) -> None:

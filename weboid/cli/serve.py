@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +19,7 @@ from crawler.status.status_server import parse_listen_address
 from links.archives.copy_store import ArchiveCopies
 from links.feedback.reporter_limits import limits_of
 from playback.access.holds import UnscannedPolicy
+from playback.access.malware_scan import find_clamd
 from playback.playback_server import ServerOrigins, serve
 from playback.url_paths import LOCAL
 from playback.web.asgi_app import WebOptions
@@ -34,10 +33,9 @@ from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from warc.index.database import covered_by_file, unindexed_warcs
 from warc.rebuild import upgrade_index
-from weboid.app.malware_scanner import find_clamd, scan_command, scan_environment
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
-from weboid.cli.support.child_commands import queue_worker, running_children
+from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner, store_environment
 from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import FRONTIER, PROFILE, with_frontier
 from weboid.cli.support.run_options import SCAN, WEBOID
@@ -204,12 +202,17 @@ def command(
     shared = None  # rate limit counters that the fronts of one Redis frontier share
     if settings.frontier.url:
         shared = SharedBuckets(parse_redis_url(settings.frontier.url, RedisUse.FRONTIER))
-    workers_of_saves = []
+    children = []
     if save and not settings.frontier.url:
         if not os.access(layout.databases, os.W_OK):
             raise ConfigError(f"--save needs the right to write to {layout.databases}, where the queue is.")
         if save_worker and not console:  # which has its own
-            workers_of_saves = [queue_worker(stores.root, profile)]
+            children.append(queue_worker(stores.root, profile))
+    if console:
+        own = (f"--collection={stores.root}", f"--profile={profile}", f"--listen={console}")
+        children.append(ManagedProcess("console", (*WEBOID, "console", *own)))
+    if scan and (clamd := find_clamd(os.environ)) and os.access(stores.root, os.W_OK):
+        children.append(scanner(stores.root, clamd, "--watch"))
     origins = None
     if origin or replay_origin or no_replay:
         check_origins(origin, replay_origin)
@@ -232,16 +235,10 @@ def command(
             closing(shared) if shared is not None else nullcontext(),
             closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
             closing(RegistrySource(layout, stores.database_url)) as registry,
-            run_scanner(stores.root, stores.database_url) if scan else nullcontext(),
-            run_companion(
-                (*WEBOID, "console", f"--collection={stores.root}", f"--profile={profile}", f"--listen={console}")
-            )
-            if console
-            else nullcontext(),
         ):
 
             async def run() -> None:
-                async with running_children(workers_of_saves, SystemClock(), scan_environment(stores.database_url)):
+                async with running_children(children, SystemClock(), store_environment(stores.database_url)):
                     await serve(
                         layout,
                         host=host,
@@ -295,39 +292,3 @@ def _require_index(layout: Layout) -> None:
     if not covered_by_file(layout.captures_db):
         raise UnavailableError(f"{layout.captures_db} is missing, empty or unreadable: {text}")
     click.echo(f"Incomplete: {text}", err=True)
-
-
-COMPANION_STOP_S = 30.0  # for the payload or the pages under way
-
-
-@contextmanager
-def run_scanner(collection: Path, database_url: str) -> Iterator[None]:
-    """Run the scanner for new payloads until the end of the block, if clamd is found."""
-    clamd = find_clamd(os.environ)
-    if not clamd or not os.access(collection, os.W_OK):
-        yield
-        return
-    with run_companion((*scan_command(collection, clamd), "--watch"), scan_environment(database_url)):
-        yield
-
-
-@contextmanager
-def run_companion(command: tuple[str, ...], environment: dict[str, str] | None = None) -> Iterator[None]:
-    """Run a command until the end of the block; what it prints goes to standard error."""
-    process = subprocess.Popen(
-        # Should we be killed, the kernel ends it.
-        ("setpriv", "--pdeathsig", "TERM", *command),  # noqa: S607
-        stdin=subprocess.DEVNULL,
-        stdout=2,
-        env=environment,
-        start_new_session=True,
-    )
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(COMPANION_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -39,11 +39,6 @@ def takedown_group() -> None:
     """
 
 
-def takedown_facts(takedown: Takedown, now: datetime) -> dict[str, Any]:
-    """Return a take-down as JSON values."""
-    return {**asdict(takedown), "holds": takedown.holds(now)}
-
-
 @cli_command("add")
 def add_command(
     *,
@@ -146,9 +141,8 @@ def list_command(
                 is not None
             )
         ]
-    output.show(
-        [takedown_facts(each, now) for each in shown], _table(shown, now) if shown else "There is no take-down."
-    )
+    facts = [{**asdict(each), "holds": each.holds(now)} for each in shown]
+    output.show(facts, _table(shown, now) if shown else "There is no take-down.")
 
 
 @cli_command("rm")
@@ -220,26 +214,24 @@ def _print_added(
     ]
     embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
     document = {"added": added, "already": held, "embedded_in": embedded, "dry_run": dry_run}
-    if output.json(document):
-        return
+    lines = []
     for each, pages, captures in covered[:_MOST_SHOWN]:
-        number = numbers.get(each.identity)
-        name = "Would take down" if dry_run else f"#{number} takes down"
+        name = "Would take down" if dry_run else f"#{numbers.get(each.identity)} takes down"
         what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
-        click.echo(f"{name} {what}: {pages:,} pages, {captures:,} captures.")
+        lines.append(f"{name} {what}: {pages:,} pages, {captures:,} captures.")
     if len(covered) > _MOST_SHOWN:
-        click.echo(f"… and {len(covered) - _MOST_SHOWN:,} more.")
+        lines.append(f"… and {len(covered) - _MOST_SHOWN:,} more.")
     if framing:
-        click.echo(
+        lines.append(
             f"Framed in {len(framing):,} other captures, whose copies are shown without it and whose"
             " text and pictures are not shown:"
         )
-    for page in framing[:_MOST_SHOWN]:
-        click.echo(f"  {page.timestamp} {clean(page.url)}")
+        lines += [f"  {page.timestamp} {clean(page.url)}" for page in framing[:_MOST_SHOWN]]
     if len(framing) > _MOST_SHOWN:
-        click.echo(f"… and {len(framing) - _MOST_SHOWN:,} more.")
+        lines.append(f"… and {len(framing) - _MOST_SHOWN:,} more.")
     if held:
-        click.echo(f"{held:,} taken down already.")
+        lines.append(f"{held:,} taken down already.")
+    output.show(document, lines)
 
 
 def _is_named(takedown: Takedown, name: str) -> bool:

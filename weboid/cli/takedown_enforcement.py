@@ -44,7 +44,7 @@ from warc.text_index.indexer import erase_texts
 from warc.uploads import UploadQueue
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput, with_database
+from weboid.cli.support.options import EXISTING_FILE, FILE, OUTPUT, CommandOutput, with_database
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
 
 _CLOCK = SystemClock()
@@ -212,13 +212,10 @@ def prove_command(
     front: str = option("Origin of the archive to ask.  [default: one is started]", default=""),
     replay: str = option("Origin of its copies.", default=""),
     keep: Path | None = option(
-        "Ask before the take-down, and keep what readers hold then in this file.",
-        "--before",
-        type=click.Path(dir_okay=False, path_type=Path),
+        "Ask before the take-down, and keep what readers hold then in this file.", "--before", type=FILE
     ),
     warm: Path | None = option(
-        "Send the validators in that file, as readers with a cached copy do.",
-        type=click.Path(dir_okay=False, exists=True, path_type=Path),
+        "Send the validators in that file, as readers with a cached copy do.", type=EXISTING_FILE
     ),
     show_logins: bool = option("The archive is served with --show-logins: captures made with a login may be shown."),
     stores: CollectionStores = STORES,

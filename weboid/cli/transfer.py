@@ -48,6 +48,8 @@ from weboid.cli.support.command_target import CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
 from weboid.cli.support.options import (
     DEDUP,
+    EXISTING_FILE,
+    FILE,
     FRONTIER,
     OUTPUT,
     PROFILE,
@@ -65,7 +67,6 @@ if TYPE_CHECKING:  # cryptography is loaded for signing only
     from warc.wacz_signature import WaczSigner
 
 _CLOCK = SystemClock()
-_FILE = click.Path(dir_okay=False, path_type=Path)
 _PAGE_ENDINGS = (".html", ".pdf", ".png", ".txt")
 _STAMP_BYTES = 1 << 20
 _STAMP_S = 30.0
@@ -73,14 +74,11 @@ _STAMP_S = 30.0
 
 @cli_command("export")
 def export_command(
-    out: Path = argument("OUT", type=click.Path(dir_okay=False, path_type=Path)),
+    out: Path = argument("OUT", type=FILE),
     urls: tuple[str, ...] = argument("[URL]..."),
     *,
     lists: tuple[Path, ...] = option(
-        "Pages whose URLs are in FILE, one a line.",
-        "--list",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        "Pages whose URLs are in FILE, one a line.", "--list", metavar="FILE", type=EXISTING_FILE
     ),
     hosts: tuple[str, ...] = option("Pages of HOST and its subdomains.", "--host", metavar="HOST"),
     jobs: tuple[str, ...] = option("Pages that the crawl NAME archived, as it did last.", "--job", metavar="NAME"),
@@ -92,8 +90,8 @@ def export_command(
     size_limit: int = option("Largest size of a file; further ones are numbered.", type=SIZE, default=0),
     text: bool = option("Include the pages' text, for search.", "--text/--no-text", default=True),
     sign: bool = option("Sign the file (wacz-auth), with --sign-key or sign_key in [export] of weboid.toml."),
-    sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=_FILE),
-    sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=_FILE),
+    sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=FILE),
+    sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=FILE),
     timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
     upload: bool = option("Also upload the files to [storage] url, below exports/."),
     withheld: bool = option("Include what was taken down, has a threat, or was captured with a login."),

@@ -16,7 +16,7 @@ from crawler.collection import read_collection
 from net.stop_signals import wait_unless_stopped
 from weboid.app.collection_config import WEBHOOK_EVENTS, read_config
 from weboid.app.operator_identity import collection_settings
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.app.webhooks.webhook_sender import WebhookSender
 from weboid.app.webhooks.webhook_store import WebhookDelivery, WebhookStore, add_webhook, event_body, remove_webhook
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
@@ -41,8 +41,7 @@ def list_command(*, collection: Path = COLLECTION, output: CommandOutput = OUTPU
         queued = {each.url: len(store.deliveries(url=each.url, state="queued", limit=-1)) for each in hooks}
     facts = [asdict(each) | {"secret_file": str(each.secret_file), "queued": queued[each.url]} for each in hooks]
     rows = [(str(queued[each.url]), each.url, " ".join(each.events)) for each in hooks]
-    text = list(table(("queued>", "url", "events"), rows, columns=width())) if rows else "There are no webhooks."
-    output.show(facts, text)
+    output.table(facts, ("queued>", "url", "events"), rows, "There are no webhooks.")
 
 
 @cli_command("add", webhooks_group)
@@ -148,5 +147,4 @@ def log_command(
         for each in deliveries
     ]
     heads = ("made", "state", "attempts>", "event", "url", "reason")
-    text = list(table(heads, rows, columns=width())) if rows else "There are no deliveries."
-    output.show([each._asdict() for each in deliveries], text)
+    output.table([each._asdict() for each in deliveries], heads, rows, "There are no deliveries.")

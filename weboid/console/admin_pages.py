@@ -22,10 +22,10 @@ from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownSubject, list_takedowns
 from weboid.app.collection_config import config_faults, read_config
 from weboid.app.setup_check import check_setup
-from weboid.console.accounts import AccountStore
-from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, ConsoleFrame, ConsoleStores, console_path
+from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, ConsolePages, console_path
 
 ROWS_SHOWN = 200
+_ENTRIES = 100
 _PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 _LONGEST_VALUE = 200
 
@@ -66,12 +66,8 @@ def _value_text(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
-class RulePages:
-    """Pages of rules, settings and health. Plain functions, run by Starlette in threads."""
-
-    def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
-        self._stores = stores
-        self._frame = frame
+class AdminPages(ConsolePages):
+    """Pages of rules, settings, health, accounts and the audit log."""
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -79,6 +75,8 @@ class RulePages:
             Route(f"{CONSOLE_PATH}/rules", self.rules),
             Route(f"{CONSOLE_PATH}/settings", self.settings),
             Route(f"{CONSOLE_PATH}/health", self.health),
+            Route(f"{CONSOLE_PATH}/users", self.users),
+            Route(f"{CONSOLE_PATH}/audit", self.audit),
         ]
 
     def rules(self, request: Request) -> Response:
@@ -149,35 +147,20 @@ class RulePages:
         )
         return self._frame("health.html", request, section="health", findings=findings)
 
-
-_ENTRIES = 100
-
-
-class AccountPages:
-    """Pages of accounts. Plain functions, run by Starlette in threads."""
-
-    def __init__(self, accounts: AccountStore, frame: ConsoleFrame) -> None:
-        self._accounts = accounts
-        self._frame = frame
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route(f"{CONSOLE_PATH}/users", self.users), Route(f"{CONSOLE_PATH}/audit", self.audit)]
-
     def users(self, request: Request) -> Response:
         """Return accounts and API tokens to an administrator, to others their own tokens."""
         user = request.state.user
         is_admin = user.may("admin")
         tokens = [
             {**each, **{name: _moment(each[name]) for name in ("added", "expires", "used")}}
-            for each in self._accounts.tokens()
+            for each in self._stores.accounts.tokens()
             if is_admin or each["owner"] == user.name
         ]
         return self._frame(
             "users.html",
             request,
             section="users",
-            accounts=self._accounts.users() if is_admin else None,
+            accounts=self._stores.accounts.users() if is_admin else None,
             tokens=tokens,
             roles=list(ROLE_NAMES),
             own_roles=[role for role in ROLE_NAMES if user.may(role)],
@@ -187,7 +170,7 @@ class AccountPages:
         """Return changes by whom and when, the newest first."""
         text = request.query_params.get("before", "")
         before = int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
-        entries = self._accounts.log_entries(before=before, limit=_ENTRIES + 1)
+        entries = self._stores.accounts.log_entries(before=before, limit=_ENTRIES + 1)
         shown = [{**each, "at": _moment(each["moment"])} for each in entries[:_ENTRIES]]
         older = console_path("audit", before=str(shown[-1]["id"])) if len(entries) > _ENTRIES else ""
         return self._frame("audit.html", request, section="audit", entries=shown, older=older)

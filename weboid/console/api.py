@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query, Request, Response
@@ -30,7 +31,7 @@ from links.feedback.replacements import ProposalTakenError
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
 from weboid.app.setup_check import check_setup
 from weboid.console import bot_operations, collection_operations, crawl_operations, link_operations, task_operations  # noqa: F401 they register themselves
-from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
+from weboid.console.accounts import ConsoleRole, SignedInUser
 from weboid.console.operations import (
     OPERATIONS,
     RESOURCES,
@@ -88,20 +89,18 @@ def require(role: ConsoleRole, name: str = "") -> Callable[[Request], SignedInUs
     return user_of
 
 
-def perform(
-    operation: ConsoleOperation, stores: ConsoleStores, accounts: AccountStore, user: SignedInUser, fields: Any
-) -> dict[str, Any]:
+def perform(operation: ConsoleOperation, context: OperationContext, fields: Any) -> dict[str, Any]:
     """Perform an operation and log it; raises as the operation does."""
     shown = {key: value for key, value in fields.model_dump().items() if key != "password"}
-    context = OperationContext(stores, accounts, user)
+    log = partial(context.stores.accounts.log, context.user.name, operation.name, shown)
     before = state_of(operation, context, fields)
     try:
         answer = operation.perform(context, fields)
     except WeboidError as error:
-        accounts.log(user.name, operation.name, shown, f"refused: {error}")
+        log(f"refused: {error}")
         raise
     was, becomes = difference(before, state_of(operation, context, fields))
-    accounts.log(user.name, operation.name, shown, "done", before=was, after=becomes)
+    log("done", before=was, after=becomes)
     return answer
 
 
@@ -157,7 +156,7 @@ def _tag(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
-def create_api(stores: ConsoleStores, accounts: AccountStore) -> FastAPI:
+def create_api(stores: ConsoleStores) -> FastAPI:
     """Create the application that is mounted at `API_PATH`; middleware sets ``request.state.user``."""
     api = FastAPI(
         title="Weboid console API",
@@ -180,11 +179,10 @@ def create_api(stores: ConsoleStores, accounts: AccountStore) -> FastAPI:
             )
         },
     )
-    resources = ApiResources(stores, accounts)
     changes = threading.Lock()
     for each in OPERATIONS.values():
-        _add_operation(api, each, resources, changes)
-    api.include_router(resources.routes())
+        _add_operation(api, each, stores, changes)
+    api.include_router(ApiResources(stores).routes())
 
     def http_problem(_request: Request, error: Exception) -> Response:
         assert isinstance(error, StarletteHTTPException)
@@ -208,32 +206,31 @@ def create_api(stores: ConsoleStores, accounts: AccountStore) -> FastAPI:
     return api
 
 
-def _add_operation(
-    api: FastAPI, operation: ConsoleOperation, resources: "ApiResources", changes: threading.Lock
-) -> None:
+def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleStores, changes: threading.Lock) -> None:
     """Add the route of an operation, whose body are its fields; `changes` is held while a resource is compared."""
 
     def endpoint(
         fields: Any, user: SignedInUser, response: Response, idempotency_key: str | None, if_match: str | None
     ) -> dict[str, Any]:
+        context = OperationContext(stores, user)
+
         def act() -> dict[str, Any]:
             if if_match is None or if_match == "*":
-                return perform(operation, resources.stores, resources.accounts, user, fields)
+                return perform(operation, context, fields)
             if operation.read_state is None:
                 raise HTTPException(
                     400, "If-Match has no meaning here: this operation changes no resource with an ETag."
                 )
-            context = OperationContext(resources.stores, resources.accounts, user)
             with changes:
                 if _tag(bytes(JSONResponse(state_of(operation, context, fields)).body)) not in if_match:
                     raise HTTPException(412, "The resource has changed since you read it. Read it again.")
-                return perform(operation, resources.stores, resources.accounts, user, fields)
+                return perform(operation, context, fields)
 
         if idempotency_key is None:
             answer = act()
         else:
             request = f"{operation.name} {fields.model_dump_json()}"
-            answer = resources.accounts.answer_once(f"{user.name} {idempotency_key}", request, act)
+            answer = stores.accounts.answer_once(f"{user.name} {idempotency_key}", request, act)
         if "location" in answer:
             response.headers["Location"] = answer["location"]
         return answer
@@ -272,9 +269,8 @@ _Reader = Annotated[SignedInUser, Depends(require(ConsoleRole.READER, "read"))]
 class ApiResources:
     """Resources to read; each method is a route."""
 
-    def __init__(self, stores: ConsoleStores, accounts: AccountStore) -> None:
-        self.stores = self._stores = stores
-        self.accounts = self._accounts = accounts
+    def __init__(self, stores: ConsoleStores) -> None:
+        self._stores = stores
 
     def routes(self) -> APIRouter:
         """Return the routes."""
@@ -312,7 +308,7 @@ class ApiResources:
                 response_model=None,
                 openapi_extra={"x-role": str(each.role)},
             )
-        upload = upload_endpoint(self.stores, self.accounts, require(ConsoleRole.OPERATOR, "upload_file"))
+        upload = upload_endpoint(self._stores, require(ConsoleRole.OPERATOR, "upload_file"))
         router.add_api_route(
             UPLOAD_PATH,
             upload,
@@ -333,7 +329,7 @@ class ApiResources:
         """Return a function whose parameters FastAPI reads: the user, and the query."""
 
         def endpoint(user: SignedInUser, query: Any) -> Any:
-            return resource.read(OperationContext(self.stores, self.accounts, user), query)
+            return resource.read(OperationContext(self._stores, user), query)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         user = Annotated[SignedInUser, Depends(require(resource.role, "read"))]
@@ -413,7 +409,7 @@ class ApiResources:
         self, cursor: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None, limit: _Limit = 50
     ) -> dict[str, Any]:
         """Return the audit log, the newest first."""
-        entries = self._accounts.log_entries(before=cursor, limit=limit)
+        entries = self._stores.accounts.log_entries(before=cursor, limit=limit)
         return {"entries": entries, "next": entries[-1]["id"] if len(entries) == limit else None}
 
     def send_events(self) -> StreamingResponse:

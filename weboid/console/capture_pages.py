@@ -31,14 +31,7 @@ from playback.web.text_diff import compare_texts
 from playback.web.text_search import TextSearch
 from playback.web.url_history import CAPTURES_SHOWN, CaptureCalendar, list_captures, span_of
 from weboid.app.collection_export import CollectionExport, ExportForm, ExportRequest, ExportSelection, url_keys
-from weboid.console.page_frame import (
-    ALL_CAPTURES_ROLE,
-    CONSOLE_PATH,
-    PICTURE_HEADERS,
-    ConsoleFrame,
-    ConsoleStores,
-    console_path,
-)
+from weboid.console.page_frame import ALL_CAPTURES_ROLE, CONSOLE_PATH, PICTURE_HEADERS, ConsolePages, console_path
 
 PARTS_SHOWN = 200
 RECORDS_SHOWN = 200
@@ -75,12 +68,8 @@ def parts_of(manifest: PageInfo) -> PageParts:
     return PageParts(manifest.resources[:PARTS_SHOWN], len(manifest.resources), received, summed)
 
 
-class CapturePages:
-    """Pages of captures. Plain functions, run by Starlette in threads."""
-
-    def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
-        self._stores = stores
-        self._frame = frame
+class CapturePages(ConsolePages):
+    """Pages of captures."""
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""

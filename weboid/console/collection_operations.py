@@ -8,16 +8,15 @@ from pydantic import Field
 
 from core.errors import ConfigError, InputError
 from core.timestamps import warc_date
-from crawler.capture.site_logins import read_login, read_login_head
+from crawler.capture.site_logins import login_facts, read_login, read_login_head
+from crawler.profile_check import list_presets, setting_rows
 from crawler.profiles import builtin_profiles, chain_settings, load_chain
 from crawler.status.collection_status import json_value
 from links.registry.farm_queries import count_links, count_pages
 from links.registry.wikis import all_wikis, feeds_of
 from warc.local_storage import DiskReserve
-from weboid.app.settings_facts import list_presets, login_facts, setting_rows
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
-from weboid.console.crawl_pages import days_left
 from weboid.console.operations import NoFields, OperationContext, OperationFields, UnknownThingError, resource
 from wiki.settings import to_json
 
@@ -100,14 +99,14 @@ def read_storage(context: OperationContext, query: NoFields) -> dict[str, Any]: 
     """
     stores = context.stores
     status, storage = stores.status.status(), stores.settings.storage
-    holdings, view = status.holdings, status.frontier
+    holdings = status.holdings
     archive = stores.layout.archive
     disk = DiskReserve(stores.layout.root, stores.settings.proxy.disk_reserve_bytes)
     return {
         "free_bytes": disk.free_bytes,
         "reserve_bytes": disk.reserve_bytes,
         "holdings": None if holdings is None else json_value(asdict(holdings)),
-        "days_left": days_left(holdings, view.minutes) if view and holdings else None,
+        "days_left": status.days_left,
         "bucket": storage.url or None,
         "uploaded_warcs": sum(1 for _ in archive.glob("*.s3.json")),
         "local_warcs": sum(1 for _ in archive.glob("*.warc.gz")),

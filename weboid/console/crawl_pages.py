@@ -20,12 +20,12 @@ from starlette.routing import BaseRoute, Route
 
 from core.config.settings import SCOPE_KINDS
 from core.errors import BadUrlError, TransientError
-from core.urls import fetch_key, identity_key
+from core.urls import fetch_key
 from crawler.frontier.base import Frontier, HostReport, ItemRecord, ItemState, MinuteCounts
-from crawler.jobs.list_files import parse_lines
+from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.jobs.scope import describe_span
 from crawler.profiles import builtin_profiles
-from crawler.status.collection_status import CollectionHoldings, CollectionStatus, FrontierOverview, ThrottledValue
+from crawler.status.collection_status import CollectionStatus, FrontierOverview, ThrottledValue
 from crawler.worker.live_view import ask_for_pictures, live_picture, live_pictures, picture_key
 from links.registry.schema import urls
 from links.states import LinkState
@@ -38,6 +38,7 @@ from weboid.console.page_frame import (
     CONSOLE_PATH,
     PICTURE_HEADERS,
     ConsoleFrame,
+    ConsolePages,
     ConsoleStores,
     console_path,
     state_name,
@@ -95,13 +96,6 @@ def minute_chart(minutes: Sequence[MinuteCounts]) -> MinuteChart:
     return MinuteChart(tuple(bars), most, *sums)
 
 
-def days_left(holdings: CollectionHoldings, minutes: Sequence[MinuteCounts]) -> int | None:
-    """Return the whole days until the disk's reserve is reached at the last hour's rate; None when unknown."""
-    per_hour = sum(each.bytes for each in minutes)
-    left = holdings.free_bytes - holdings.reserve_bytes
-    return None if per_hour <= 0 or left <= 0 else int(left / (24 * per_hour))
-
-
 def hosts_in_trouble(view: FrontierOverview, frontier: Frontier, *, limit: int = 6) -> list[HostReport]:
     """Return hosts that are blocked or down, with the most waiting items first."""
     names = [each.host for each in view.blocked[:50]]
@@ -137,12 +131,11 @@ class WorkerView:
     frame: int | None
 
 
-class CrawlPages:
-    """Pages of the crawl. Plain functions, run by Starlette in threads."""
+class CrawlPages(ConsolePages):
+    """Pages of the crawl."""
 
     def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
-        self._stores = stores
-        self._frame = frame
+        super().__init__(stores, frame)
         self._links = ThrottledValue(stores.clock, self._count_links, background=True)
 
     def routes(self) -> list[BaseRoute]:
@@ -161,7 +154,7 @@ class CrawlPages:
     def overview(self, request: Request) -> Response:
         """Return the overview."""
         status, frontier = self._status(request), self._stores.frontier()
-        view, holdings = status.frontier, status.holdings
+        view = status.frontier
         trend: StateChart | None = None
         with suppress(NoRegistryError, TransientError):
             trend = read_state_chart(self._stores)
@@ -171,7 +164,7 @@ class CrawlPages:
             section="",
             status=status,
             chart=minute_chart(view.minutes) if view else None,
-            days_left=days_left(holdings, view.minutes) if view and holdings else None,
+            days_left=status.days_left,
             trouble=hosts_in_trouble(view, frontier) if view and frontier else (),
             links=self._links.read() if self._stores.registry.is_there() else None,
             link_parts=link_parts,
@@ -336,21 +329,15 @@ def estimate_crawl(fields: Mapping[str, str], status: CollectionStatus) -> Crawl
     """Return scope and size of a crawl from its form."""
     kind = fields.get("scope", "page")
     kind = kind if kind in SCOPE_KINDS else "page"
-    seeds: dict[str, str] = {}
-    problems: list[str] = []
-    for each in parse_lines(fields.get("urls", "").splitlines(), source=translate("The list")):
-        if isinstance(each, str):
-            seeds.setdefault(identity_key(each), each)
-        else:
-            problems.append(str(each))
+    seeds, problems = unique_urls(parse_lines(fields.get("urls", "").splitlines(), source=translate("The list")))
     limit = fields.get("page_limit", "").strip()
     pages = len(seeds) if kind == "page" else int(limit) if limit.isascii() and limit.isdecimal() and limit else None
     each_bytes = status.holdings.bytes_per_page if status.holdings is not None else None
     rate = status.frontier.per_minute[10] if status.frontier is not None else 0
     return CrawlEstimate(
-        [(url, describe_span(kind, url)) for url in list(seeds.values())[:SEEDS_SHOWN]],
+        [(url, describe_span(kind, url)) for url in seeds[:SEEDS_SHOWN]],
         len(seeds),
-        problems[:SEEDS_SHOWN],
+        list(map(str, problems[:SEEDS_SHOWN])),
         pages,
         pages * each_bytes if pages is not None and each_bytes is not None else None,
         pages * 60 / rate if pages is not None and rate else None,

@@ -17,7 +17,7 @@ from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError, UnavailableError
 from core.hosts import host_name
 from core.timestamps import LONGEST_DURATION, parse_duration, parse_timestamp14
-from core.urls import fetch_key, identity_key
+from core.urls import fetch_key
 from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, HostReport, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import (
     ItemSelection,
@@ -28,23 +28,21 @@ from crawler.frontier.frontier_export import (
     select_items,
 )
 from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
-from crawler.jobs.list_files import parse_lines
+from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
 from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, json_value
-from links.feedback.reporter_limits import ActLimit, LimitedAct
 from links.registry.database import RegistryStore
 from playback.access import takedowns as decided_takedowns
 from playback.access.levels import Level, LevelActor, target_of
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
-from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
+from weboid.console.accounts import ConsoleRole, SignedInUser
 from weboid.console.page_frame import ConsoleStores
 
 URLS_LIMIT = 10_000  # of one request
 _PAST = datetime(1970, 1, 1, tzinfo=UTC)
-_UNLIMITED = {LimitedAct.REMOVE: ActLimit(0, None)}
 
 Reason = Annotated[str, Field(max_length=500)]
 Url = Annotated[str, Field(min_length=1, max_length=8_000)]
@@ -57,7 +55,6 @@ class OperationContext:
     """Stores and author of an operation."""
 
     stores: ConsoleStores
-    accounts: AccountStore
     user: SignedInUser
 
     @property
@@ -97,23 +94,22 @@ class ConsoleOperation:
     path: str
     role: ConsoleRole
     fields: type[OperationFields]
-    perform: Callable[[OperationContext, Any], dict[str, Any]]
+    perform: Callable[..., dict[str, Any]]
     status: int = 200
     # The state that it changes, as its resource shows it: for If-Match and the audit log. None: it has no resource.
-    read_state: Callable[[OperationContext, Any], Any] | None = None
+    read_state: Callable[..., Any] | None = None
 
 
 OPERATIONS: dict[str, ConsoleOperation] = {}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def operation(
-    path: str, role: ConsoleRole, *, status: int = 200, state: Callable[[OperationContext, Any], Any] | None = None
-) -> Callable[[Callable[[OperationContext, Any], dict[str, Any]]], Callable[[OperationContext, Any], dict[str, Any]]]:
-    """Register the function under its name."""
+    path: str, role: ConsoleRole, *, status: int = 200, state: Callable[..., Any] | None = None
+) -> Callable[[_Function], _Function]:
+    """Register the function, which takes a context and fields, under its name."""
 
-    def register(
-        perform: Callable[[OperationContext, Any], dict[str, Any]],
-    ) -> Callable[[OperationContext, Any], dict[str, Any]]:
+    def register(perform: _Function) -> _Function:
         fields = perform.__annotations__["fields"]
         OPERATIONS[perform.__name__] = ConsoleOperation(perform.__name__, path, role, fields, perform, status, state)
         return perform
@@ -136,17 +132,16 @@ class ConsoleResource:
     path: str
     role: ConsoleRole
     query: type[OperationFields]
-    read: Callable[[OperationContext, Any], Any]
+    read: Callable[..., Any]
 
 
 RESOURCES: dict[str, ConsoleResource] = {}
-_Read = TypeVar("_Read", bound=Callable[..., Any])
 
 
-def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Read], _Read]:
+def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Function], _Function]:
     """Register the function, which takes a context and a query, under its name."""
 
-    def register(read: _Read) -> _Read:
+    def register(read: _Function) -> _Function:
         RESOURCES[read.__name__] = ConsoleResource(path, role, read.__annotations__["query"], read)
         return read
 
@@ -209,15 +204,9 @@ class CrawlFields(OperationFields):
 def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, Any]:
     """Store a crawl and queue its seeds; workers begin at once. With `dry_run` nothing is stored."""
     lines = fields.urls.splitlines() if isinstance(fields.urls, str) else fields.urls
-    seeds: dict[str, str] = {}
-    problems = []
-    for each in parse_lines(lines[:URLS_LIMIT], source="urls"):
-        if isinstance(each, str):
-            seeds.setdefault(identity_key(each), each)
-        else:
-            problems.append(str(each))
-    if not seeds:
-        raise InputError(problems[0] if problems else "Name what to crawl: at least one URL.")
+    urls, problems = unique_urls(parse_lines(lines[:URLS_LIMIT], source="urls"))
+    if not urls:
+        raise InputError(str(problems[0]) if problems else "Name what to crawl: at least one URL.")
     if fields.scope not in SCOPE_KINDS:
         raise InputError(f"The scope is one of {', '.join(SCOPE_KINDS)}.")
     settings: Settings = collection_settings(fields.preset, context.stores.layout.root, unattended=True)
@@ -227,10 +216,9 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
         pages=fields.page_limit or settings.scope.pages,
         depth=settings.scope.depth if fields.depth == "" else fields.depth,
     )
-    urls = tuple(seeds.values())
     name = check_job_name(fields.name) if fields.name else derive_job_name(urls)
     job = Job(name, urls, replace(settings, scope=scope), Lane[fields.lane.upper()], context.now)
-    facts = {"name": name, "seeds": len(urls), "problems": problems[:20], "dry_run": fields.dry_run}
+    facts = {"name": name, "seeds": len(urls), "problems": list(map(str, problems[:20])), "dry_run": fields.dry_run}
     if fields.dry_run:
         return facts
     done = submit(context, job)
@@ -601,7 +589,7 @@ def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
 @resource("/users", ConsoleRole.ADMIN)
 def list_users(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Return the accounts."""
-    return {"users": [json_value(asdict(each)) for each in context.accounts.users()]}
+    return {"users": [json_value(asdict(each)) for each in context.stores.accounts.users()]}
 
 
 class UserFields(OperationFields):
@@ -617,7 +605,7 @@ class UserFields(OperationFields):
 @operation("/users", ConsoleRole.ADMIN, status=201, state=list_users)
 def set_user(context: OperationContext, fields: UserFields) -> dict[str, Any]:
     """Add an account, or change its role and password; its sessions end."""
-    context.accounts.set_user(fields.name, fields.role, password=fields.password or None)
+    context.stores.accounts.set_user(fields.name, fields.role, password=fields.password or None)
     return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
 
 
@@ -630,14 +618,14 @@ class UserNameFields(OperationFields):
 @operation("/users/remove", ConsoleRole.ADMIN, state=list_users)
 def remove_user(context: OperationContext, fields: UserNameFields) -> dict[str, Any]:
     """Remove an account with its sessions and tokens."""
-    context.accounts.remove_user(fields.name)
+    context.stores.accounts.remove_user(fields.name)
     return {"name": fields.name, "message": f"{fields.name} was removed."}
 
 
 @resource("/tokens")
 def list_tokens(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Return the API tokens of your account without their secrets; of all accounts to administrators."""
-    user, found = context.user, context.accounts.tokens()
+    user, found = context.user, context.stores.accounts.tokens()
     return {"tokens": [each for each in found if user.may(ConsoleRole.ADMIN) or each["owner"] == user.name]}
 
 
@@ -660,7 +648,9 @@ def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
     if context.user.scopes or ":" in context.user.name:
         raise InputError("A token cannot make tokens: sign in.")
     age = parse_duration(fields.duration)
-    secret = context.accounts.add_token(fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age)
+    secret = context.stores.accounts.add_token(
+        fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age
+    )
     return {"name": fields.name, "role": fields.role, "token": secret, "message": f"The token {fields.name} was made."}
 
 
@@ -674,5 +664,5 @@ class TokenNumberFields(OperationFields):
 def remove_token(context: OperationContext, fields: TokenNumberFields) -> dict[str, Any]:
     """Remove an API token of your account, or as an administrator any."""
     own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name
-    context.accounts.remove_token(fields.id, owner=own)
+    context.stores.accounts.remove_token(fields.id, owner=own)
     return {"id": fields.id, "message": "The token was removed."}

@@ -1,8 +1,9 @@
 """Frame of the console's pages: the stores that they read, templates, navigation and results of operations.
 
-An application mounts `pages_app` to signed-in users only: ``request.state.user`` is a `ConsoleUser`. Pages change nothing: their forms are posted to ``operation_path(id)``
-with the fields of the operation, ``csrf`` and ``back``. The operation redirects to ``back`` with ``done=id`` in the query,
-whose message is in `DONE`, or answers with `ConsoleFrame.problem`.
+An application mounts `pages_app` to signed-in users only: ``request.state.user`` is a `SignedInUser`. Pages change
+nothing: their forms are posted to ``operation_path(id)`` with the fields of the operation, ``csrf`` and ``back``. The
+operation redirects to ``back`` with ``done=id`` in the query, whose message is in `DONE`, or answers with
+`ConsoleFrame.problem`.
 """
 
 import logging
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from starlette.applications import Starlette
@@ -18,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -40,10 +41,8 @@ from playback.web.registry.registry_service import RegistrySource
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase
 from warc.text_index.reader import TextIndex
+from weboid.console.accounts import AccountStore, SignedInUser
 from weboid.console.background_tasks import BackgroundTasks
-
-if TYPE_CHECKING:
-    from weboid.console.accounts import AccountStore
 
 HERE = Path(__file__).parent
 CONSOLE_PATH = "/console"
@@ -99,32 +98,9 @@ ROLE_NAMES = {
 }
 
 
-class ConsoleUser(Protocol):
-    """Signed-in user, as pages need it."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of the account."""
-        ...
-
-    @property
-    def role(self) -> str:
-        """Return the name of the role."""
-        ...
-
-    @property
-    def csrf(self) -> str:
-        """Return the token of the session's forms."""
-        ...
-
-    def may(self, role: str) -> bool:
-        """Return True when the user has the role or a higher one."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ConsoleStores:
-    """Stores of a collection that the pages read. Thread-safe."""
+    """Stores of a collection that the console reads and changes. Thread-safe."""
 
     layout: Layout
     settings: Settings
@@ -138,12 +114,13 @@ class ConsoleStores:
     texts: TextIndex
     clock: Clock
     tasks: BackgroundTasks
+    accounts: AccountStore
 
-    def pages(self, user: "ConsoleUser") -> PageStore:
+    def pages(self, user: SignedInUser) -> PageStore:
         """Return the captures that the user may see: curators all, others those that readers are shown."""
         return PageStore(self.database, None if user.may(ALL_CAPTURES_ROLE) else self.access)
 
-    def records(self, user: "ConsoleUser") -> PageRecords:
+    def records(self, user: SignedInUser) -> PageRecords:
         """Return the artifacts of these captures."""
         return PageRecords(self.pages(user), ArtifactReader(self.layout))
 
@@ -187,7 +164,10 @@ class ConsoleFrame:
     def __call__(self, template: str, request: Request, code: int = 200, **values: Any) -> Response:
         """Render a page for the request's user, ``request.state.user``; ``done`` in its query names a done operation."""
         done = DONE.get(request.query_params.get("done", ""), "")
-        values = {"done": done and translate(done), "error": "", "here": _without_done(request), **values}
+        query = [(key, value) for key, value in request.query_params.multi_items() if key != "done"]
+        path = page_language.get().prefix + page_language.get().path.partition("?")[0]
+        here = f"{path}?{urlencode(query)}" if query else path
+        values = {"done": done and translate(done), "error": "", "here": here, **values}
         user = request.state.user
         return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
 
@@ -196,13 +176,24 @@ class ConsoleFrame:
         return self("problem.html", request, code, section=None, error=text, back=back or console_path())
 
 
-def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: "AccountStore") -> Starlette:
+class ConsolePages:
+    """Pages of one section of the console: functions of a request, which Starlette runs in threads."""
+
+    def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
+        self._stores = stores
+        self._frame = frame
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        raise NotImplementedError
+
+
+def pages_app(stores: ConsoleStores, frame: ConsoleFrame) -> Starlette:
     """Create the application of all pages below `CONSOLE_PATH`, with their style sheets and scripts at ``/static``."""
-    from weboid.console.admin_pages import AccountPages, RulePages
-    from weboid.console.bot_pages import BotPages
+    from weboid.console.admin_pages import AdminPages
     from weboid.console.capture_pages import CapturePages
     from weboid.console.crawl_pages import CrawlPages
-    from weboid.console.link_pages import LinkPages
+    from weboid.console.link_pages import BotPages, LinkPages
 
     def failed(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
@@ -211,9 +202,8 @@ def pages_app(stores: ConsoleStores, frame: ConsoleFrame, accounts: "AccountStor
         _LOG.warning("console.store_unavailable error=%s", error)
         return frame.problem(request, 503, translate(_AWAY), str(request.url.path))
 
-    kinds = (CrawlPages, CapturePages, LinkPages, RulePages)
-    routes = [route for each in kinds for route in each(stores, frame).routes()]
-    routes += BotPages(stores, frame, accounts).routes() + AccountPages(accounts, frame).routes()
+    sections: tuple[type[ConsolePages], ...] = (CrawlPages, CapturePages, LinkPages, BotPages, AdminPages)
+    routes = [route for each in sections for route in each(stores, frame).routes()]
     static = StaticFiles(directory=READER_FOLDER / "static", packages=[("weboid.console", "static")])
     return Starlette(
         routes=[*routes, Mount("/static", static)],
@@ -238,13 +228,6 @@ class _RoleGuard:
             if not all(map(request.state.user.may, roles)):
                 app = self._frame.problem(request, 403, translate(_NO_RIGHT))
         await app(scope, receive, send)
-
-
-def _without_done(request: Request) -> str:
-    """Return path and query of the request, with the language prefix, without the message of an operation."""
-    query = [(key, value) for key, value in request.query_params.multi_items() if key != "done"]
-    path = page_language.get().prefix + page_language.get().path.partition("?")[0]
-    return f"{path}?{urlencode(query)}" if query else path
 
 
 def console_path(*parts: str, **query: str) -> str:

@@ -64,7 +64,7 @@ from weboid.console.oidc import (
     ProviderSettings,
     read_provider,
 )
-from weboid.console.operations import OPERATIONS
+from weboid.console.operations import OPERATIONS, OperationContext
 from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path, pages_app
 from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
@@ -80,9 +80,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @contextmanager
-def open_stores(
-    layout: Layout, settings: Settings, *, clock: Clock, database_url: str = ""
-) -> Iterator[tuple[ConsoleStores, AccountStore]]:
+def open_stores(layout: Layout, settings: Settings, *, clock: Clock, database_url: str = "") -> Iterator[ConsoleStores]:
     """Open the stores of a collection that the console shows and changes, until the end of the block."""
     with ExitStack() as stack:
         frontier = stack.enter_context(open_frontier(layout, settings.frontier, settings.politeness))
@@ -90,7 +88,6 @@ def open_stores(
         decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
         registry = stack.enter_context(closing(RegistrySource(layout, database_url)))
         texts = stack.enter_context(closing(open_text_index(layout, database_url)))
-        accounts = stack.enter_context(closing(AccountStore(layout.console_db, clock)))
         status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
         shared = {"WEBOID_DATABASE": database_url, "WEBOID_FRONTIER": settings.frontier.url}
         environment = {name: value for name, value in shared.items() if value}  # command lines expose passwords
@@ -98,22 +95,20 @@ def open_stores(
             closing(BackgroundTasks(layout, clock, environment, lambda: frontier.give_order(STOP_ORDER, "", "")))
         )
         holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
-        yield (
-            ConsoleStores(
-                layout=layout,
-                settings=settings,
-                status=status,
-                frontier=lambda: frontier,
-                database=database,
-                access=AccessControl(decisions, database.rows, clock.now, holds),
-                decisions=decisions,
-                levels=LevelStore(decisions),
-                registry=registry,
-                texts=texts,
-                clock=clock,
-                tasks=tasks,
-            ),
-            accounts,
+        yield ConsoleStores(
+            layout=layout,
+            settings=settings,
+            status=status,
+            frontier=lambda: frontier,
+            database=database,
+            access=AccessControl(decisions, database.rows, clock.now, holds),
+            decisions=decisions,
+            levels=LevelStore(decisions),
+            registry=registry,
+            texts=texts,
+            clock=clock,
+            tasks=tasks,
+            accounts=stack.enter_context(closing(AccountStore(layout.console_db, clock))),
         )
 
 
@@ -184,7 +179,6 @@ class ConsoleForms:
     def __init__(
         self,
         stores: ConsoleStores,
-        accounts: AccountStore,
         frame: ConsoleFrame,
         *,
         provider: IdentityProvider | None,
@@ -192,7 +186,7 @@ class ConsoleForms:
         is_secure: bool,
     ) -> None:
         self._stores = stores
-        self._accounts = accounts
+        self._accounts = stores.accounts
         self._frame = frame
         self._provider = provider
         self._addresses = addresses
@@ -294,7 +288,7 @@ class ConsoleForms:
                 if not only or key in only
             }
             given = operation.fields.model_validate(document)
-            answer = await run_in_threadpool(perform, operation, self._stores, self._accounts, user, given)
+            answer = await run_in_threadpool(perform, operation, OperationContext(self._stores, user), given)
         except ValidationError as error:
             first = error.errors()[0]
             return self._frame.problem(request, 422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}", back)
@@ -321,13 +315,7 @@ def _own_path(back: str) -> str:
 
 
 def create_app(
-    stores: ConsoleStores,
-    accounts: AccountStore,
-    *,
-    origin: str,
-    name: str = "",
-    front_origin: str = "",
-    oidc: ProviderSettings | None = None,
+    stores: ConsoleStores, *, origin: str, name: str = "", front_origin: str = "", oidc: ProviderSettings | None = None
 ) -> ASGIApp:
     """Create the application for browsers that know it as `origin`."""
     frame = ConsoleFrame(
@@ -336,14 +324,14 @@ def create_app(
         operation_path=lambda operation: localized_path(f"/do/{operation}"),
         has_registry=stores.registry.is_there,
     )
-    api = create_api(stores, accounts)
+    api = create_api(stores)
     provider = IdentityProvider(oidc, f"{origin}{CALLBACK_PATH}", stores.clock) if oidc is not None else None
     is_secure = origin.startswith("https:")
     behind = read_config(stores.layout.root).options("serve").get("behind", ())
     local = ("127.0.0.0/8", "::1") if is_secure else ()  # the proxy that has the certificate
     addresses = ClientAddresses(parse_networks((*behind, *local)))
-    forms = ConsoleForms(stores, accounts, frame, provider=provider, addresses=addresses, is_secure=is_secure).app()
-    pages = pages_app(stores, frame, accounts)
+    forms = ConsoleForms(stores, frame, provider=provider, addresses=addresses, is_secure=is_secure).app()
+    pages = pages_app(stores, frame)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         path = split_prefix(scope["raw_path"])[1].decode("latin-1").partition("?")[0]
@@ -357,12 +345,13 @@ def create_app(
         else:
             await pages(scope, receive, send)
 
-    return FixedHeaders(OneOrigin(UserMiddleware(dispatch, accounts, origin, addresses), origin), scripted_headers(""))
+    return FixedHeaders(
+        OneOrigin(UserMiddleware(dispatch, stores.accounts, origin, addresses), origin), scripted_headers("")
+    )
 
 
 async def serve_console(
     stores: ConsoleStores,
-    accounts: AccountStore,
     *,
     listen: tuple[str, int],
     origin: str,
@@ -384,7 +373,7 @@ async def serve_console(
     shown_host = f"[{host}]" if ":" in host else host
     origin = origin or f"http://{shown_host}:{listener.getsockname()[1]}"
     oidc = read_provider(read_config(stores.layout.root))
-    app = create_app(stores, accounts, origin=origin, name=titles[0], front_origin=titles[1], oidc=oidc)
+    app = create_app(stores, origin=origin, name=titles[0], front_origin=titles[1], oidc=oidc)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

@@ -19,7 +19,7 @@ from qa.check_table import CheckFilter
 from qa.web.check_pages import check_fields
 from qa.web.check_query import parse_check_filter, parse_start, verdict_name
 from warc.local_storage import DiskReserve
-from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser
+from weboid.console.accounts import ConsoleRole, SignedInUser
 from weboid.console.operations import (
     ListFields,
     NoFields,
@@ -190,9 +190,7 @@ def list_incoming_files(context: OperationContext, query: NoFields) -> dict[str,
     return {"files": files}
 
 
-def upload_endpoint(
-    stores: ConsoleStores, accounts: AccountStore, require: Callable[..., SignedInUser]
-) -> Callable[..., Any]:
+def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser]) -> Callable[..., Any]:
     """Return the handler of uploads: the body is the file, whose name is in the query."""
 
     async def upload_file(
@@ -221,7 +219,7 @@ def upload_endpoint(
                 raise StateConflictError(f"incoming/ has a file {name} already.") from error
         finally:
             partial.unlink(missing_ok=True)
-        await run_in_threadpool(accounts.log, user.name, "upload_file", {"name": name, "bytes": size}, "done")
+        await run_in_threadpool(stores.accounts.log, user.name, "upload_file", {"name": name, "bytes": size}, "done")
         return {"name": name, "bytes": size, "message": f"{name} can be imported."}
 
     return upload_file

@@ -13,14 +13,15 @@ from sqlalchemy import select
 
 from core.clock import CLOCK_OFFSET, SystemClock
 from core.errors import ConfigError, InputError
-from core.layout import Layout
-from crawler.collection import trial_mark_path
+from core.layout import CONFIG_FILE, Layout
+from crawler.collection import check_trial_clock, trial_mark_path
+from links.registry.database import open_registry_store
 from links.registry.schema import metadata
 from tests.support.commands import Weboid
 from tests.support.linked_site import LinkedSite
 from tests.support.services.registries import open_registry
 from tests.support.wiki_town import article, profile_of
-from weboid.app.collection_snapshot import check_trial_clock
+from weboid.app import registry_trial
 
 FINE, DEAD, GONE = "http://site.org/", "http://site.org/nothing-here", "http://museum.org/hall"
 COPY = "trial"
@@ -135,3 +136,26 @@ def test_a_moved_clock_is_for_trials(tmp_path: Path) -> None:
         check_trial_clock(tmp_path)
     trial_mark_path(Layout(tmp_path)).touch()
     check_trial_clock(tmp_path)
+
+
+def test_a_registry_that_is_too_large_is_refused_with_the_way_to_try_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
+) -> None:
+    """Nothing is copied then."""
+    layout = Layout(tmp_path / "collection")
+    open_registry_store(layout, database_url).close()
+    monkeypatch.setattr(registry_trial, "COPY_URLS_LIMIT", -1)
+    with pytest.raises(InputError, match="`weboid wiki sweep --now --collection DIR`"):
+        registry_trial.make_trial_copy(layout, tmp_path / COPY, database_url)
+    assert not (tmp_path / COPY).exists()
+
+
+def test_a_trial_has_the_configuration_of_its_collection(tmp_path: Path) -> None:
+    """Its commands are run without the original."""
+    layout = Layout(tmp_path / "collection")
+    open_registry_store(layout).close()
+    (layout.root / CONFIG_FILE).write_text('extends = "wiki"\n')
+
+    copy = registry_trial.make_trial_copy(layout, tmp_path / COPY)
+
+    assert (copy.root / CONFIG_FILE).read_text() == 'extends = "wiki"\n'

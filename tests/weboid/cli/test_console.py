@@ -76,7 +76,7 @@ def test_the_console_is_served_beside_the_reader_pages(archived: Weboid) -> None
         assert process.stdout is not None
         assert process.stderr is not None
         assert httpx.get(process.stdout.readline().strip(), timeout=60).status_code == 200
-        origin = next(line for line in process.stderr if "/console" in line).strip()
+        origin = next(line for line in process.stderr if "/console" in line).removeprefix("console: ").strip()
         assert httpx.get(origin, timeout=60).headers["location"] == "/sign-in"
         process.send_signal(signal.SIGINT)
         process.wait(60)

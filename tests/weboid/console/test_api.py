@@ -95,8 +95,8 @@ def test_operations_on_links_name_what_is_missing(tmp_path: Path) -> None:
     """A collection without a registry is no internal error."""
     layout = Layout(tmp_path)
     layout.databases.mkdir()
-    with open_stores(layout, Settings(), clock=SystemClock()) as (stores, accounts):
-        context = OperationContext(stores, accounts, SignedInUser("ada", ConsoleRole.ADMIN))
+    with open_stores(layout, Settings(), clock=SystemClock()) as stores:
+        context = OperationContext(stores, SignedInUser("ada", ConsoleRole.ADMIN))
         with pytest.raises(UnavailableError, match="weboid wiki add"):
             RESOURCES["list_links"].read(context, RESOURCES["list_links"].query())
 

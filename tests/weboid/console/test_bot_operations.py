@@ -105,16 +105,16 @@ def test_a_repair_is_previewed_and_approved(writer: Writer, bot_name: str, tmp_p
     open_registry_store(layout).close()
     settings = Settings(links=LinksSettings(archives=()))
     with (
-        open_stores(layout, settings, clock=SystemClock()) as (stores, accounts),
+        open_stores(layout, settings, clock=SystemClock()) as stores,
         serving_front(builder) as front,
-        serving(lambda origin: create_app(stores, accounts, origin=origin)) as address,
+        serving(lambda origin: create_app(stores, origin=origin)) as address,
     ):
-        accounts.set_user("Grace", ConsoleRole.CURATOR)
+        stores.accounts.set_user("Grace", ConsoleRole.CURATOR)
         shop: Shop = open_shop(stores.registry.store(), writer, bot_name)
         shop.set(enabled=False, account=bot_name, password_file=str(password), front=front.front.rstrip("/"))
         title, _ = shop.page(PAGE, {GONE: LinkState.DEAD})
         page = {"wiki": str(shop.wiki.name), "title": title}
-        with signed_in(address, accounts.use_link(accounts.make_link("Grace"))) as client:
+        with signed_in(address, stores.accounts.use_link(stores.accounts.make_link("Grace"))) as client:
             seen = client.get("/bot/preview", params=page).json()
             shop.writer.write(title, f"New. {PAGE}")
             changed = client.post("/bot/repairs", json={**page, "digest": seen["digest"]})

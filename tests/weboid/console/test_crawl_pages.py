@@ -1,5 +1,6 @@
 """Overview, progress, queue and log of the console."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,11 +8,11 @@ import pytest
 
 from core.timestamps import warc_date
 from crawler.frontier.base import MinuteCounts, NewItem
-from crawler.status.collection_status import CollectionHoldings
+from crawler.status.collection_status import CollectionHoldings, CollectionStatus
 from tests.support.console_server import Console
 from tests.weboid.console.sample_collection import NOW, log_line
 from weboid.console import crawl_pages
-from weboid.console.crawl_pages import days_left, minute_chart, search_log
+from weboid.console.crawl_pages import minute_chart, search_log
 
 HOLDINGS = CollectionHoldings("", False, {}, 0, 0, 0, 1, 10, free_bytes=3_000, reserve_bytes=600)
 
@@ -37,9 +38,12 @@ def test_a_chart_stacks_the_results_of_each_minute() -> None:
 
 
 @pytest.mark.parametrize(("stored", "left"), [(50, 2), (200, 0), (0, None)])
-def test_days_left_at_the_rate_of_the_last_hour(stored: int, left: int | None) -> None:
+def test_days_left_at_the_rate_of_the_last_hour(console: Console, stored: int, left: int | None) -> None:
     """2,400 bytes above the reserve; nothing is promised without a rate."""
-    assert days_left(HOLDINGS, minutes((1, 0, 0), stored=stored)) == left
+    view = console.stores.status.status().frontier
+    assert view is not None
+    ended = replace(view, minutes=tuple(minutes((1, 0, 0), stored=stored)))
+    assert CollectionStatus(NOW, HOLDINGS, ended).days_left == left
 
 
 def test_the_log_is_searched_by_words_and_outcome(tmp_path: Path) -> None:

@@ -277,8 +277,8 @@ def test_the_console_signs_in_by_it(tmp_path: Path, hostile: HostileProvider) ->
     layout.frontier_db.parent.mkdir()
     settings = ProviderSettings(hostile.issuer, "weboid", roles={"a": "admin", "b": "reader"})
     with (
-        open_stores(layout, Settings(), clock=SystemClock()) as (stores, accounts),
-        serving(lambda origin: create_app(stores, accounts, origin=origin, oidc=settings)) as origin,
+        open_stores(layout, Settings(), clock=SystemClock()) as stores,
+        serving(lambda origin: create_app(stores, origin=origin, oidc=settings)) as origin,
     ):
 
         def enter(*groups: str) -> tuple[int, str]:
@@ -296,7 +296,7 @@ def test_the_console_signs_in_by_it(tmp_path: Path, hostile: HostileProvider) ->
         assert "Administrator" in admin[1]
         assert "Reader</small>" in reader[1]
         assert "no role in this archive" in nobody[1]
-        assert [(each.name, each.role) for each in accounts.users()] == [("Eve", "reader")]
+        assert [(each.name, each.role) for each in stores.accounts.users()] == [("Eve", "reader")]
 
 
 def _query(address: str) -> dict[str, str]:

@@ -26,8 +26,8 @@ def context(tmp_path: Path) -> Iterator[OperationContext]:
     layout = Layout(tmp_path / "collection")
     layout.frontier_db.parent.mkdir(parents=True)
     clock = SystemClock()
-    with open_stores(layout, Settings(), clock=clock) as (stores, accounts):
-        context = OperationContext(stores, accounts, SignedInUser("ada", ConsoleRole.ADMIN))
+    with open_stores(layout, Settings(), clock=clock) as stores:
+        context = OperationContext(stores, SignedInUser("ada", ConsoleRole.ADMIN))
         for url in (DONE, DEAD):
             context.frontier.add([NewItem(url)], now=clock.now())
             (item,) = context.frontier.claim(now=clock.now(), worker="w")

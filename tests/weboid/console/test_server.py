@@ -73,11 +73,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     layout.frontier_db.parent.mkdir()
     open_registry_store(layout).close()
     clock = MovedClock()
-    with open_stores(layout, Settings(), clock=clock) as (stores, accounts):
+    with open_stores(layout, Settings(), clock=clock) as stores:
         for role in ConsoleRole:
-            accounts.set_user(role, role, password=PASSWORD if role is ConsoleRole.ADMIN else None)
-        with serving(lambda origin: create_app(stores, accounts, origin=origin)) as origin:
-            yield Served(origin, accounts, clock, layout)
+            stores.accounts.set_user(role, role, password=PASSWORD if role is ConsoleRole.ADMIN else None)
+        with serving(lambda origin: create_app(stores, origin=origin)) as origin:
+            yield Served(origin, stores.accounts, clock, layout)
 
 
 # Of no password, with parameters that cost nothing: how long a failed sign-in takes is not held here.
@@ -307,15 +307,15 @@ def test_failed_sign_ins_behind_a_proxy_are_counted_by_client(tmp_path: Path) ->
             headers = {"Host": host, "Origin": f"{scheme}://{host}", "X-Forwarded-For": address}
             return client.post("/sign-in", data={"name": "ada", "password": password}, headers=headers).status_code
 
-        with serving(lambda own: create_app(stores, accounts, origin=given or own)) as own:
+        with serving(lambda own: create_app(stores, origin=given or own)) as own:
             scheme, _, host = (given or own).partition("://")
             with httpx.Client(base_url=own, verify=False) as client:
                 for n in range(5):
                     sign_in(f"wrong {n}", "203.0.113.7")
                 return [sign_in(PASSWORD, f"203.0.113.{n}") for n in (7, 8)]
 
-    with open_stores(layout, Settings(), clock=SystemClock()) as (stores, accounts):
-        accounts.set_user("ada", ConsoleRole.ADMIN, password=PASSWORD)
+    with open_stores(layout, Settings(), clock=SystemClock()) as stores:
+        stores.accounts.set_user("ada", ConsoleRole.ADMIN, password=PASSWORD)
 
         assert codes("https://console.example") == [429, 303]
         assert codes("") == [429, 429]

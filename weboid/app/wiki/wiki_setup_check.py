@@ -77,8 +77,7 @@ class WikiSetupCheck:
             feeds = feeds_of(rows, self.wiki.id)
         troubles = dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
         if troubles:
-            remedy = "`weboid wiki ls` shows whether it lasts."
-            return bad("watch", " ".join(troubles), remedy)
+            return bad("watch", " ".join(troubles), "`weboid wiki ls` shows whether it lasts.")
         lease = feeds.get(LEASE)
         if lease is None or lease.moment < _CLOCK.now():
             return bad("watch", "the wiki is not watched", "Run `weboid wiki watch`.")
@@ -96,15 +95,13 @@ class WikiSetupCheck:
             remedy = "Start `weboid wiki watch --listen`, or use --front ORIGIN."
             return bad("front", f"{origin}: {_why(error)}", remedy)
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
-            remedy = "Name the wiki's server with --links-internal."
-            return warn("front", f"{origin} was asked too often", remedy)
+            return warn("front", f"{origin} was asked too often", "Name the wiki's server with --links-internal.")
         try:
             document = answer.json()
         except ValueError:
             document = None
         if answer.status_code != httpx.codes.OK or not isinstance(document, dict):
-            remedy = "Is that address Weboid's front?"
-            return bad("front", f"{origin}: status {answer.status_code}", remedy)
+            return bad("front", f"{origin}: status {answer.status_code}", "Is that address Weboid's front?")
         if not document.get("is_whole"):
             remedy = "Look for messages of the part `serve` of `weboid wiki watch`."
             return bad("front", f"{origin}: a store cannot be read", remedy)
@@ -190,14 +187,12 @@ class WikiSetupCheck:
         facts = general.get("weboid")
         if not isinstance(facts, dict):
             remedy = "Copy wiki/mediawiki/Weboid into extensions/, or update it: docs/how-to/mediawiki.md."
-            text = "not installed, or of an older release"
-            return [unset("extension", text, remedy)]
+            return [unset("extension", "not installed, or of an older release", remedy)]
         findings = []
         named = text_field(facts, "wiki")
         if named != str(self.wiki.name):
             remedy = f"$wgWeboidWiki = '{self.wiki.name}';"
-            text = f"it calls the wiki {named}, the registry {self.wiki.name}"
-            findings.append(bad("extension", text, remedy))
+            findings.append(bad("extension", f"it calls the wiki {named}, the registry {self.wiki.name}", remedy))
         for key, setting, remedy in (
             ("front", "$wgWeboidFront", "Nothing is shown next to links."),
             ("webhook", "$wgWeboidWebhook", "No change is notified."),
@@ -205,8 +200,7 @@ class WikiSetupCheck:
             if not facts.get(key):
                 findings.append(warn("extension", f"{setting} is not set", remedy))
         if not findings:
-            text = f"version {text_field(facts, 'version')}, {named}"
-            findings.append(good("extension", text))
+            findings.append(good("extension", f"version {text_field(facts, 'version')}, {named}"))
         origins = facts.get("origins")
         listed = origins if isinstance(origins, list) else []
         known = {each for each in listed if isinstance(each, str)}
@@ -231,8 +225,7 @@ class WikiSetupCheck:
     async def _archives(self) -> AsyncIterator[SetupFinding]:
         if not self.settings.links.archives:
             remedy = 'Set [links] archives = ["wayback"] in the profile: docs/how-to/archives.md.'
-            text = "none is asked: a link that is dead already gets no copy"
-            yield unset("archives", text, remedy)
+            yield unset("archives", "none is asked: a link that is dead already gets no copy", remedy)
             return
         try:
             async with open_archives(self.settings) as archives:
@@ -244,8 +237,7 @@ class WikiSetupCheck:
                         remedy = "It is asked again automatically; see [egress] when the way is closed."
                         yield bad("archives", f"{adapter.name}: {_why(error)}", remedy)
                     else:
-                        text = f"{adapter.name} answers ({len(copies)} copies of a test)"
-                        yield good("archives", text)
+                        yield good("archives", f"{adapter.name} answers ({len(copies)} copies of a test)")
         except WeboidError as error:
             yield bad("archives", "cannot be opened", str(error))
 
@@ -270,8 +262,7 @@ class WikiSetupCheck:
             remedy = "Ask the administrator who blocked it; `weboid wiki bot off` until then."
             return bad("bot", f"{me.name} is {me.blocked}", remedy)
         if "edit" not in me.rights:
-            remedy = "Grant its bot password “Edit existing pages”."
-            return bad("bot", f"{me.name} may not edit", remedy)
+            return bad("bot", f"{me.name} may not edit", "Grant its bot password “Edit existing pages”.")
         if not bot.front and not self.settings.links.archives:
             remedy = f"`weboid wiki bot on {self.wiki.name} --front ORIGIN`, or [links] archives."
             return bad("bot", "it knows no copies to cite", remedy)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from core.errors import InputError
 from core.layout import Layout
 from core.page_manifest import VisitOutcome
 from crawler.jobs.list_files import GivenUrls
-from crawler.run.crawl_run import RunConfig, archive_urls
+from crawler.run.crawl_run import archive_urls
 from weboid.app.operator_identity import collection_settings
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, is_quiet, option
@@ -30,17 +31,8 @@ from weboid.cli.support.options import (
     CommandOutput,
     SharedStores,
 )
-from weboid.cli.support.run_options import (
-    QA,
-    SCAN,
-    STORE,
-    background_checks,
-    open_stored_levels,
-    open_webhooks,
-    unlock_logins,
-    with_store,
-)
-from weboid.cli.support.run_output import run_exit_code, run_reporter
+from weboid.cli.support.run_options import QA, SCAN, STORE, run_with_reports, with_store
+from weboid.cli.support.run_output import run_exit_code
 
 if TYPE_CHECKING:
     from render.sign_in import ShownPage
@@ -103,31 +95,10 @@ def archive_command(
         if dry_run:
             click.echo(f"{count} URLs would be archived into {collection}.")
             return ExitCode.SOME_FAILED if bad else ExitCode.OK
-        logins = None if settings.frontier.url else unlock_logins(settings, collection)
-        older = timedelta(0) if again else older_than
-        companion = background_checks(settings, qa=qa)
-        with (
-            open_stored_levels(Layout(collection), settings.index.url) as level_of,
-            open_webhooks(collection, settings) as hooks,
-        ):
-            run = RunConfig(collection, settings, workers, stay, logins, companion, stored_level_of=level_of)
-            reporter = run_reporter(as_json=output.is_json)
-            summary = asyncio.run(
-                archive_urls(
-                    run,
-                    url_list,
-                    again=older,
-                    clock=SystemClock(),
-                    started=reporter.started,
-                    report=reporter.event if hooks is None else hooks.reporting(reporter.event),
-                    stopping=reporter.stopping,
-                )
-            )
-            reporter.ended(summary)
-            if hooks is not None:
-                hooks.put_summary(summary)
+        run = partial(archive_urls, urls=url_list, again=timedelta(0) if again else older_than)
+        summary = run_with_reports(run, collection, settings, workers, output, qa=qa, stays=stay)
         if scan and not stay and not settings.frontier.url:
-            from weboid.app.malware_scanner import scan_once
+            from weboid.cli.support.child_commands import scan_once
 
             scan_once(collection, settings.index.url)
         return run_exit_code(summary, bad=bad)

@@ -1,7 +1,7 @@
 """`weboid crawl`: runs from seeds along links."""
 
-import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,11 @@ import click
 from core.clock import SystemClock
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError
-from core.layout import Layout
-from core.urls import identity_key
 from crawler.frontier.base import Lane
 from crawler.jobs.crawl_job import Job, jobs_of_groups
-from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines
+from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines, unique_urls
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets
-from crawler.run.crawl_run import RunConfig
 from crawler.run.job_run import describe_budgets, run_crawl_jobs
 from weboid.app.collection_config import read_config, seeds_by_scope
 from weboid.app.operator_identity import collection_settings
@@ -42,16 +39,8 @@ from weboid.cli.support.options import (
     SharedStores,
     warn_missing_contact,
 )
-from weboid.cli.support.run_options import (
-    QA,
-    STORE,
-    background_checks,
-    open_stored_levels,
-    open_webhooks,
-    unlock_logins,
-    with_store,
-)
-from weboid.cli.support.run_output import format_size, run_exit_code, run_reporter
+from weboid.cli.support.run_options import QA, STORE, run_with_reports, with_store
+from weboid.cli.support.run_output import format_size, run_exit_code
 
 SEEDS_SHOWN = 20
 _CLOCK = SystemClock()
@@ -141,26 +130,8 @@ def crawl_command(
             _preview(job, collection, output=output)
         return ExitCode.SOME_FAILED if problems else ExitCode.OK
     warn_missing_contact(settings.visit.contact)
-    logins = None if settings.frontier.url else unlock_logins(settings, collection)
-    companion = background_checks(settings, qa=qa)
-    with (
-        open_stored_levels(Layout(collection), settings.index.url) as level_of,
-        open_webhooks(collection, settings) as hooks,
-    ):
-        run = RunConfig(collection, settings, workers, continuous, logins, companion, stored_level_of=level_of)
-        reporter = run_reporter(as_json=output.is_json)
-        summary = asyncio.run(
-            run_crawl_jobs(
-                *(jobs, run),
-                clock=_CLOCK,
-                started=reporter.started,
-                report=reporter.event if hooks is None else hooks.reporting(reporter.event),
-                stopping=reporter.stopping,
-            )
-        )
-        if hooks is not None:
-            hooks.put_summary(summary, [job.name for job in jobs])
-    reporter.ended(summary)
+    run, names = partial(run_crawl_jobs, jobs), [job.name for job in jobs]
+    summary = run_with_reports(run, collection, settings, workers, output, qa=qa, stays=continuous, jobs=names)
     return run_exit_code(summary, bad=len(problems))
 
 
@@ -200,36 +171,33 @@ def _preview(job: Job, collection: Path, output: CommandOutput) -> None:
         "robots": job.settings.policy.robots,
         "lane": job.lane.name.lower(),
     }
-    if output.json(facts):
-        return
     where = "the shared frontier" if job.settings.frontier.url else facts["collection"]
-    click.echo(f"The crawl {job.name} would go into {where}.")
+    lines = [f"The crawl {job.name} would go into {where}."]
     for seed in seeds[:SEEDS_SHOWN]:
         excluded = seed["excluded"]
         what = f"never visited: {excluded} is found in it" if excluded else seed["spans"]
-        click.echo(f"  Seed      {seed['url']}\n            {what}")
+        lines.append(f"  Seed      {seed['url']}\n            {what}")
     if len(seeds) > SEEDS_SHOWN:
-        click.echo(f"            … and {len(seeds) - SEEDS_SHOWN} more")
-    click.echo(f"  Scope     {facts['scope']}")
-    click.echo(f"  Budget    {', '.join(facts['budgets']) or 'none'}")
-    click.echo(f"  Sitemaps  {'read' if facts['sitemaps'] else 'not read'}")
-    click.echo(f"  Robots    {'obeyed' if facts['robots'] == 'obey' else 'ignored'}")
-    click.echo(f"  Lane      {facts['lane']}")
+        lines.append(f"            … and {len(seeds) - SEEDS_SHOWN} more")
+    lines += [
+        f"  Scope     {facts['scope']}",
+        f"  Budget    {', '.join(facts['budgets']) or 'none'}",
+        f"  Sitemaps  {'read' if facts['sitemaps'] else 'not read'}",
+        f"  Robots    {'obeyed' if facts['robots'] == 'obey' else 'ignored'}",
+        f"  Lane      {facts['lane']}",
+    ]
+    output.show(facts, lines)
 
 
 def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> tuple[tuple[str, ...], list[ListLineProblem]]:
     """Return the URLs of the command line and of the list, each once, and the lines that are none."""
     if list_file is None and not urls:
         raise InputError("Name what to crawl: seeds, --list FILE, or [[seed]] in the collection's weboid.toml.")
-    lines = list(parse_lines(urls, source="the command line"))
+    lines = [*parse_lines(urls, source="the command line")]
     if list_file is not None:
         with ListFile(list_file) as file:
             listed = list(file)
             if not listed:
                 raise file.empty()
         lines += listed
-    seeds: dict[str, str] = {}
-    for each in lines:
-        if isinstance(each, str):
-            seeds.setdefault(identity_key(each), each)
-    return tuple(seeds.values()), [each for each in lines if isinstance(each, ListLineProblem)]
+    return unique_urls(lines)

@@ -1,6 +1,5 @@
 """`weboid queue`: list, show, retry and remove queue items; hosts."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -154,7 +153,7 @@ def list_command(
         total = frontier.counts()[ItemState(state)]
     if output.is_json:
         for record in records:
-            click.echo(json.dumps(record_facts(record), ensure_ascii=False))
+            output.json(record_facts(record))
         return
     for line in item_table(records, _CLOCK.now()):
         click.echo(line)
@@ -170,28 +169,17 @@ def show_command(*, url: str = argument(), where: CommandTarget = TARGET, output
     """
     now = _CLOCK.now()
     with where.frontier() as frontier:
-        record = find_item(frontier, url)
+        spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
+        record = next(filter(None, (frontier.find(fetch_key(each)) for each in spellings)), None)
+        if record is None:
+            raise InputError(f"The frontier does not know {url}: `weboid crawl add` adds it.")
         path = via_chain(frontier, record)
         host = frontier.host(record.item.host, now=now)
     facts = record_facts(record) | {"via_chain": path, "slot": json_value(asdict(host)) if host else None}
-    if output.json(facts):
-        return
-    for name, text in item_details(record, path, now):
-        click.echo(f"{name:<10}  {clean(text)}".rstrip())
+    lines = [f"{name:<10}  {clean(text)}".rstrip() for name, text in item_details(record, path, now)]
     if host is not None:
-        click.echo(f"{'Host':<10}  {clean(f'{host.host}: {host_state(host, now)}')}")
-    for line in failed_claims(record):
-        click.echo(line)
-
-
-def find_item(frontier: Frontier, url: str) -> ItemRecord:
-    """Return the URL's record; a URL without a scheme is looked up with both http and https."""
-    spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
-    for each in spellings:
-        record = frontier.find(fetch_key(each))
-        if record is not None:
-            return record
-    raise InputError(f"The frontier does not know {url}: `weboid crawl add` adds it.")
+        lines.append(f"{'Host':<10}  {clean(f'{host.host}: {host_state(host, now)}')}")
+    output.show(facts, lines + failed_claims(record))
 
 
 @cli_command("retry")

@@ -2,19 +2,24 @@
 
 import asyncio
 import json
+import os
+import shutil
+import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 import click
 
 from core.clock import SystemClock
-from core.errors import InputError, InvariantError, UnavailableError
-from core.timestamps import LONGEST_DURATION, parse_duration
-from crawler.collection import read_collection
+from core.errors import DiskFullError, InputError, InvariantError, UnavailableError
+from core.layout import Layout
+from core.timestamps import LONGEST_DURATION, parse_duration, warc_date
+from crawler.collection import copy_database, read_collection
 from crawler.frontier.base import JOB_ORDER, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import export_lines as lines_of
 from crawler.frontier.frontier_export import import_items as add_lines
@@ -22,8 +27,9 @@ from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import add_in_batches
+from crawler.worker.crawl_events import rotate_crawl_log
+from crawler.worker.worker_pool import SNAPSHOT_ORDER
 from warc.local_storage import replacing_file
-from weboid.app import collection_snapshot as snapshots
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
@@ -190,6 +196,9 @@ def import_command(
     return ExitCode.SOME_FAILED if taken.bad else ExitCode.OK
 
 
+_MARGIN = 1.1  # of the space that a copy needs
+
+
 @cli_command("snapshot", hidden=True)
 def snapshot(
     *,
@@ -212,7 +221,8 @@ def snapshot(
             if not isinstance(frontier, RedisFrontier):
                 raise InvariantError("A frontier that machines share is none in Redis.")
             try:
-                file = snapshots.snapshot_shared_frontier(frontier, now=_CLOCK.now())
+                file = frontier.save()  # by Redis itself; empty if its name is unknown
+                frontier.give_order(SNAPSHOT_ORDER, "", warc_date(_CLOCK.now()))
             except UnavailableError as error:
                 raise UnavailableError(
                     f"{error} The user needs +bgsave and +info: name one that has these in --frontier."
@@ -227,9 +237,57 @@ def snapshot(
         return
     if folder is None:
         raise InputError("Name the folder of the copy: `weboid queue snapshot DIR`.")
-    made = snapshots.snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
+    made = snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
     facts = {"folder": str(made.folder), "bytes": made.size_bytes, "log": str(made.log) if made.log else None}
     lines = [f"The frontier is copied to {made.folder}, {format_size(made.size_bytes)}."]
     if made.log:
         lines.append(f"The crawl log up to now is {made.log}.")
     output.show(facts, lines)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierSnapshot:
+    """Result of a frontier snapshot."""
+
+    folder: Path  # a collection with the frontier's copy
+    size_bytes: int  # size of the copy
+    log: Path | None  # the rotated crawl log; None when there was none
+
+
+def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> FrontierSnapshot:
+    """Copy the frontier of the collection into a new folder, and rotate its crawl log."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is there already: name a new or empty folder.")
+    copy = Layout(folder)
+    try:
+        copy.databases.mkdir(parents=True, exist_ok=True)
+        database = layout.frontier_db
+        files = (path for path in database.parent.glob(f"{database.name}*") if path.is_file())
+        needed, free = sum(path.stat().st_size for path in files), shutil.disk_usage(folder).free
+        if free < needed * _MARGIN:
+            raise DiskFullError(f"The copy needs {needed:,} bytes, and {free:,} are free on the disk of {folder}.")
+        partial = copy.frontier_db.with_suffix(".partial")
+        copy_database(layout.frontier_db, partial)
+        log = rotate_crawl_log(layout.crawl_log, now=now)
+        _fsync(partial)
+        partial.rename(copy.frontier_db)
+        # The marker is written last: a folder without it is not recognised as a collection.
+        shutil.copyfile(layout.marker, copy.marker)
+        _fsync(copy.marker)
+        _fsync(copy.databases)
+        _fsync(folder)
+    except sqlite3.Error as error:
+        raise UnavailableError(f"{layout.frontier_db} cannot be copied: {error}.") from error
+    except OSError as error:
+        if error.errno == 28:  # ENOSPC
+            raise DiskFullError(f"The disk that holds {folder} is full: free some.") from error
+        raise UnavailableError(f"{folder} cannot be written: {error.strerror or error}.") from error
+    return FrontierSnapshot(folder, copy.frontier_db.stat().st_size, log)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

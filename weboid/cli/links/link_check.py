@@ -1,14 +1,12 @@
 """`weboid links check`: check URLs that are due, with progress and results."""
 
 import asyncio
-import json
 import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Self
 
@@ -19,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
-from core.errors import InputError, UnavailableError
+from core.errors import InputError
 from core.layout import Layout
 from links.check_history import date_of, day_of
 from links.checker import due_urls
@@ -36,7 +34,7 @@ from links.checker.check_worker import (
 )
 from links.checker.due_urls import ALL_HOSTS, DueUrl, HostShare, LeaseHeldError, parse_host_share, share_of_bucket
 from links.checker.result_store import RecordedResult
-from links.registry.database import RegistryStore, open_registry_store
+from links.registry.database import RegistryStore
 from links.states import LinkState
 from links.url_parts import bucket_of
 from net.address_policy import is_own
@@ -46,24 +44,16 @@ from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput, ParsedType, warn_missing_contact
 from weboid.cli.support.run_options import open_webhooks
-from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
+from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
 _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
-
-
-@dataclass(slots=True)
-class CheckNotices:
-    """Notices printed at the end besides the figures."""
-
-    warnings: list[str] = field(default_factory=list)
-    awaiting: int = 0  # links that wait for confirmation by a browser
 
 
 class CheckReporter:
     """Progress output of a check. A context manager that removes the bar at its end."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
+    def __init__(self, output: CommandOutput) -> None:
+        self._output = output
         self.on_results: Callable[[Sequence[RecordedResult]], None] = lambda _results: None
         columns = (
             TextColumn("{task.description}"),
@@ -73,7 +63,7 @@ class CheckReporter:
             TextColumn("{task.fields[states]}"),
             TimeRemainingColumn(),
         )
-        shown = not as_json and sys.stderr.isatty()
+        shown = not output.is_json and sys.stderr.isatty()
         self._bar = Progress(*columns, console=Console(stderr=True), disable=not shown)
         self._task = self._bar.add_task("Checking", total=None, rate="", states="")
 
@@ -92,20 +82,13 @@ class CheckReporter:
         """Report stored results."""
         self.on_results(booked)
         for each in booked:
-            if self._as_json:
-                click.echo(json.dumps(check_facts(each), ensure_ascii=False))
-            elif is_news(each):
-                line = check_line(each)
-                if self._bar.disable:
-                    click.echo(line)
-                else:
-                    self._bar.console.print(line, markup=False, highlight=False)
+            is_first = each.before is LinkState.UNKNOWN and each.after is LinkState.ALIVE
+            if not self._output.json(check_facts(each)) and each.before is not each.after and not is_first:
+                self._say(check_line(each), err=False)
         speed = self._bar.tasks[0].speed
         self._bar.update(
             self._task, completed=tally.kept, rate="" if speed is None else f"{speed:.0f}/s", states=states_text(tally)
         )
-        if self._as_json:
-            sys.stdout.flush()
 
     def passed(self, tally: CheckTally) -> None:
         """Report the end of a pass; the next one begins when something is due."""
@@ -119,42 +102,35 @@ class CheckReporter:
 
     def handed_over(self, error: LeaseHeldError, named: Sequence[DueUrl]) -> None:
         """Report that the URLs are left to the checker that holds their hosts."""
-        if self._as_json:
-            for each in named:
-                facts = {"url": each.url, "handed_to": error.holder}
-                click.echo(json.dumps(facts, ensure_ascii=False))
-            return
-        self._say(
-            f"A checker is at work on these hosts ({clean(error.holder)}): it checks them next. "
-            "`weboid links show URL` shows the result."
-        )
+        for each in named:
+            self._output.json({"url": each.url, "handed_to": error.holder})
+        if not self._output.is_json:
+            self._say(
+                f"A checker is at work on these hosts ({clean(error.holder)}): it checks them next. "
+                "`weboid links show URL` shows the result."
+            )
 
     def stopping(self) -> None:
         """Report the stop signal."""
         self._say("Stopping: checks in progress finish. A second signal stops at once.")
 
-    def end(self, tally: CheckTally, lines: CheckNotices | None = None) -> None:
-        """Report the end of the command."""
-        said = lines or CheckNotices()
+    def end(self, tally: CheckTally, warnings: Sequence[str] = (), awaiting: int = 0) -> None:
+        """Report the end of the command; `awaiting` links wait for confirmation by a browser."""
         self._bar.stop()
-        if tally.kept == 0 and tally.put_off == 0 and tally.is_complete:
-            self._say("Nothing is due.")
-        else:
-            self._say(_summary(tally))
-        if said.awaiting:
-            self._say(
-                f"{said.awaiting} links wait for confirmation by a browser: `weboid links confirm` lets it see them."
-            )
-        self.warn(said.warnings)
+        is_idle = tally.kept == 0 and tally.put_off == 0 and tally.is_complete
+        self._say("Nothing is due." if is_idle else _summary(tally))
+        if awaiting:
+            self._say(f"{awaiting} links wait for confirmation by a browser: `weboid links confirm` lets it see them.")
+        self.warn(warnings)
 
     def warn(self, warnings: Sequence[str]) -> None:
         """Print warnings that need action."""
         for warning in warnings:
             self._say(f"Warning: {warning}")
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: str, *, err: bool = True) -> None:
         if self._bar.disable:
-            click.echo(line, err=True)
+            click.echo(line, err=err)
         else:
             self._bar.console.print(line, markup=False, highlight=False)
 
@@ -175,12 +151,6 @@ def check_facts(booked: RecordedResult) -> dict[str, object]:
         "due": None if booked.due_day is None else date_of(booked.due_day).isoformat(),
         "awaits_opinion": booked.awaits_opinion,
     }
-
-
-def is_news(booked: RecordedResult) -> bool:
-    """Return True if a state has changed, and not from unknown to alive."""
-    is_first = booked.before is LinkState.UNKNOWN and booked.after is LinkState.ALIVE
-    return booked.before is not booked.after and not is_first
 
 
 def check_line(booked: RecordedResult) -> str:
@@ -262,36 +232,19 @@ def check_command(
                 count = due_urls.count_due(rows, part, today)
                 hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
             facts = {"due": count, "part": str(part), "hosts": [each._asdict() for each in hosts]}
-            if output.json(facts):
-                return ExitCode.OK
-            click.echo(f"{count} URLs are due." if count else "Nothing is due.")
+            lines = [f"{count} URLs are due." if count else "Nothing is due."]
             if hosts:
-                rows_ = [(f"{each.due}", each.host) for each in hosts]
-                for line in table(("due>", "host"), rows_, columns=width()):
-                    click.echo(line)
+                lines += table(("due>", "host"), [(str(each.due), each.host) for each in hosts], columns=width())
+            output.show(facts, lines)
             return ExitCode.OK
         warn_missing_contact(settings.links.contact)
-        show = CheckReporter(as_json=output.is_json)
+        show = CheckReporter(output)
         with show, open_webhooks(stores.root, settings) as hooks:
             if hooks is not None:
                 show.on_results = hooks.put_results
             if urls:
                 return uvloop.run(_check_named(store, watched_urls(store, urls), order, show))
             return uvloop.run(_check_due(store, order, show))
-
-
-@contextmanager
-def open_existing_registry(layout: Layout, settings: Settings) -> Iterator[RegistryStore]:
-    """Yield the collection's registry."""
-    if not settings.index.url and not layout.links_db.exists():
-        raise UnavailableError(
-            f"{layout.root} has no link registry yet: `weboid links import` or `weboid links add-page` makes one."
-        )
-    store = open_registry_store(layout, settings.index.url)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def _worker(*, patience_s: float | None = None) -> CheckWorkerOptions:
@@ -321,10 +274,8 @@ async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckRepo
             if tally.is_complete:
                 chores = CheckerMaintenance(means, order.part, keep_days=order.settings.links.keep_days)
                 await chores.run(stop.event)
-            # Print the result and further notices.
-            lines = CheckNotices(await _warnings(means, order.settings.links))
-            lines.awaiting = await means.desk.read(due_urls.count_awaiting)
-            show.end(tally, lines)
+            warnings = await _warnings(means, order.settings.links)
+            show.end(tally, warnings, await means.desk.read(due_urls.count_awaiting))
             code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
     return code
 

@@ -1,9 +1,9 @@
-"""`weboid links copies`: copies of links in archives."""
+"""`weboid links copies` and `recognise`: copies of links in archives, and addresses of archives."""
 
 import asyncio
 import getpass
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,8 +13,11 @@ import click
 from core.config.settings import Settings
 from core.errors import InputError
 from core.layout import Layout
-from core.timestamps import parse_moment
+from core.timestamps import parse_moment, warc_date
 from crawler.collection import read_collection
+from crawler.profiles import load_profile
+from links.archives.archive_urls import OTHER, SERVICES, AddressFault, ArchiveUrl, is_copy_of, recognise
+from links.archives.copy_check import check_copy, resolve_address
 from links.archives.copy_search import CopySearchResult, SearchStep, citation_day, search_copies
 from links.archives.copy_store import (
     CopyCheckEffect,
@@ -59,56 +62,50 @@ _SAYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _CopiesOptions:
-    """Open registry, and options of the commands."""
+class _CopiesContext:
+    """Stores, settings and output of the commands."""
 
-    store: RegistryStore
     layout: Layout
     settings: Settings
     front: str
     output: CommandOutput
-    url: str = ""
-    limit: int = 0
-    dry_run: bool = False
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Return the origin of our own copies, if one is named."""
+        return (self.front,) if self.front else ()
+
+    def registry(self) -> AbstractContextManager[RegistryStore]:
+        """Open the link registry."""
+        return closing(open_registry_store(self.layout, self.settings.index.url))
 
 
-_Opener = Callable[..., AbstractContextManager[_CopiesOptions]]
-
-
-def _opener(
+def _copies_context(
     front: str = option("Public origin of our own copies.", default="", metavar="ORIGIN"),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
-) -> _Opener:
-    """Return a function that opens the registry, given the remaining options."""
-
-    @contextmanager
-    def opened(**remaining: Any) -> Iterator[_CopiesOptions]:
-        settings = registry_settings(profile, stores.database_url, stores.root)
-        layout = read_collection(stores.root)
-        with closing(open_registry_store(layout, settings.index.url)) as store:
-            yield _CopiesOptions(store, layout, settings, front, output, **remaining)
-
-    return opened
+) -> _CopiesContext:
+    settings = registry_settings(profile, stores.database_url, stores.root)
+    return _CopiesContext(read_collection(stores.root), settings, front, output)
 
 
-_OPENER = made_by(_opener)
+_CONTEXT = made_by(_copies_context)
 _LIMIT = option("Number of links, at most.", type=click.IntRange(1), default=100)
 _DRY_RUN = option("Show what would be checked.")
 
 
 @cli_command("show")
-def show_command(*, url: str = argument(), opened: _Opener = _OPENER) -> None:
+def show_command(*, url: str = argument(), context: _CopiesContext = _CONTEXT) -> None:
     """Show, find, choose and verify the copies of links in archives.
 
     With a URL alone: its known copies. [links] archives in the profile lists the archives to query;
     none by default. See docs/how-to/archives.md.
     """
-    with opened() as task:
-        with task.store.reading() as rows:
+    with context.registry() as store:
+        with store.reading() as rows:
             observed = require_observed(rows, url)
-        _show(task, observed)
+        _show(context, store, observed)
 
 
 command = GroupWithDefault(
@@ -128,18 +125,72 @@ def find_command(
     accessed: str | None = option("When the page was read for citing it.", metavar="DATE"),
     limit: int = _LIMIT,
     dry_run: bool = _DRY_RUN,
-    opened: _Opener = _OPENER,
+    context: _CopiesContext = _CONTEXT,
 ) -> int:
     """Ask archives for copies: of URL, or of links without."""
-    with opened(url=url, limit=limit, dry_run=dry_run) as task:
-        return _find(task, accessed, is_thorough=thorough)
+    now, output, has_archives = CLOCK.now(), context.output, bool(context.settings.links.archives)
+    with context.registry() as store:
+        if not url and not has_archives and not dry_run:
+            lacking = count_without_copy(store, context.layout, context.settings)
+            if not output.json({"lacking": lacking, "archives": 0}) and lacking:
+                click.echo(no_archives_notice(lacking), err=True)
+            return ExitCode.OK
+        with store.reading() as rows:
+            if url:
+                wanted = [require_observed(rows, url)]
+            else:
+                wanted = urls_without_copy(rows, day_of(now), limit, living=context.settings.links.archive_living)
+        if dry_run:
+            for each in wanted:
+                output.show({"url": each.url}, clean(each.url))
+            return ExitCode.OK
+        at = citation_day(None if accessed is None else parse_moment(accessed), None, now)
+        sought = asyncio.run(_search_all(context, store, wanted, at, is_thorough=thorough))
+    for each, found in zip(wanted, sought, strict=True):
+        _print_result(output, each, found)
+    lacking = sum(found.best is None for found in sought)
+    if lacking and not has_archives and not output.is_json:
+        click.echo(no_archives_notice(lacking), err=True)
+    return ExitCode.SOME_FAILED if any(each.troubles for each in sought) else ExitCode.OK
 
 
 @cli_command("check", command, hidden=True)
-def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, opened: _Opener = _OPENER) -> int:
+def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _CopiesContext = _CONTEXT) -> None:
     """Check the copies that were not checked for a quarter."""
-    with opened(limit=limit, dry_run=dry_run) as task:
-        return _verify(task)
+    now, output = CLOCK.now(), context.output
+    with context.registry() as store:
+        with store.reading() as rows:
+            waiting = due_copies(rows, day_of(now), limit)
+        if dry_run:
+            for each in waiting:
+                output.show(
+                    {"url": each.url.url, **_facts(each.kept)}, f"{each.kept.service}  {clean(each.kept.address)}"
+                )
+            return
+
+        async def check() -> list[CopyVisit]:
+            with progress_bar("Looking at copies", len(waiting), quiet=output.is_json) as step:
+                own = context.origins
+                async with open_archives(context.settings, origins=own) as archives:
+                    return await check_due_copies(store, archives.asker, now=now, limit=limit, own=own, on_check=step)
+
+        visits = asyncio.run(check())
+    for done in visits:
+        facts = {
+            "url": done.copy.url.url,
+            "archive": done.copy.kept.service,
+            "address": done.copy.kept.address,
+            "outcome": str(done.visit),
+            "sight": str(done.seen.sight),
+            "now_at": done.seen.address,
+            "note": done.seen.note,
+        }
+        if not output.json(facts) and done.visit is not CopyCheckEffect.GOOD:
+            note = f": {clean(done.seen.note)}" if done.seen.note else ""
+            click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
+    if not output.is_json:
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(count_effects(visits).items()))
+        click.echo(f"{len(visits)} copies looked at{': ' + counts if counts else ''}.")
 
 
 @cli_command("set", command)
@@ -151,7 +202,7 @@ def set_command(
     is_locked: bool | None = option(
         "Whether the choice is final; for a page that changes all the time.", "--lock/--unlock", default=None
     ),
-    opened: _Opener = _OPENER,
+    context: _CopiesContext = _CONTEXT,
 ) -> None:
     """Choose the version in ARCHIVE that is shown for URL, or lock it.
 
@@ -159,33 +210,32 @@ def set_command(
     """
     if (archive is None) != (address is None) or (archive is None) == (is_locked is None):
         raise click.UsageError("Name ARCHIVE and ADDRESS, or use --lock or --unlock.")
-    with opened() as task:
-        with task.store.writing() as rows:
+    with context.registry() as store:
+        with store.writing() as rows:
             observed = require_observed(rows, url)
             if archive is not None and address is not None:
                 made = CopyChoice(getpass.getuser(), address, archive, is_admin=True)
-                own = (task.front,) if task.front else ()
-                choose_copy(rows, observed, made, day=day_of(CLOCK.now()), own=own)
+                choose_copy(rows, observed, made, day=day_of(CLOCK.now()), own=context.origins)
             else:
                 lock_copies(rows, observed, is_locked=bool(is_locked), is_admin=True)
-        _show(task, observed)
+        _show(context, store, observed)
 
 
 @cli_command("rm", command)
-def remove_command(*, url: str = argument(), archive: str = argument(), opened: _Opener = _OPENER) -> None:
+def remove_command(*, url: str = argument(), archive: str = argument(), context: _CopiesContext = _CONTEXT) -> None:
     """Remove the copy of URL in ARCHIVE."""
-    with opened() as task:
-        with task.store.writing() as rows:
+    with context.registry() as store:
+        with store.writing() as rows:
             observed = require_observed(rows, url)
             if not drop_copy(rows, observed.id, archive):
                 raise InputError(f"{clean(url)} has no copy in {clean(archive)[:80]!r}.")
-        _show(task, observed)
+        _show(context, store, observed)
 
 
-def _show(task: _CopiesOptions, url: UrlRow) -> None:
-    with task.store.reading() as rows:
+def _show(context: _CopiesContext, store: RegistryStore, url: UrlRow) -> None:
+    with store.reading() as rows:
         stored, search = copies_of_url(rows, url.id), last_search(rows, url.id)
-    own = own_copy(task.layout, task.settings.index.url, task.front, url.url)
+    own = own_copy(context.layout, context.settings.index.url, context.front, url.url)
     document: dict[str, Any] = {
         "url": url.url,
         "state": url.state.name.lower(),
@@ -210,7 +260,7 @@ def _show(task: _CopiesOptions, url: UrlRow) -> None:
         outcome = search.outcome.name.lower()
         document["asked"] = {"day": day, "outcome": outcome, "again": again, "note": search.note}
         lines.append(f"Archives were asked on {day} ({outcome}), and will be again from {again} on.")
-    task.output.show(document, lines)
+    context.output.show(document, lines)
 
 
 def _facts(kept: StoredCopy) -> dict[str, Any]:
@@ -226,61 +276,35 @@ def _facts(kept: StoredCopy) -> dict[str, Any]:
     }
 
 
-def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> int:
-    now = CLOCK.now()
-    if not task.url and not task.settings.links.archives and not task.dry_run:
-        lacking = count_without_copy(task.store, task.layout, task.settings)
-        if not task.output.json({"lacking": lacking, "archives": 0}) and lacking:
-            click.echo(no_archives_notice(lacking), err=True)
-        return ExitCode.OK
-    with task.store.reading() as rows:
-        if task.url:
-            wanted = [require_observed(rows, task.url)]
-        else:
-            living = task.settings.links.archive_living
-            wanted = urls_without_copy(rows, day_of(now), task.limit, living=living)
-    if task.dry_run:
-        for each in wanted:
-            task.output.show({"url": each.url}, clean(each.url))
-        return ExitCode.OK
-    read = None if accessed is None else parse_moment(accessed)
-    at = citation_day(read, None, now)
-    sought = asyncio.run(_search_all(task, wanted, at, is_thorough=is_thorough))
-    for each, found in zip(wanted, sought, strict=True):
-        _print_result(task, each, found)
-    lacking = sum(found.best is None for found in sought)
-    if lacking and not task.settings.links.archives and not task.output.is_json:
-        click.echo(no_archives_notice(lacking), err=True)
-    return ExitCode.SOME_FAILED if any(each.troubles for each in sought) else ExitCode.OK
-
-
 async def _search_all(
-    task: _CopiesOptions, wanted: Sequence[UrlRow], accessed: datetime | None, *, is_thorough: bool
+    context: _CopiesContext,
+    store: RegistryStore,
+    wanted: Sequence[UrlRow],
+    accessed: datetime | None,
+    *,
+    is_thorough: bool,
 ) -> list[CopySearchResult]:
-    origins = (task.front,) if task.front else ()
-    asks_wikis = bool(task.settings.links.archives)
-    cited = CitationDays(task.store, task.settings, asks_wikis=asks_wikis)
+    settings = context.settings
+    cited = CitationDays(store, settings, asks_wikis=bool(settings.links.archives))
     with (
-        open_own_captures(task.layout, task.settings.index.url, task.front) as own,
-        progress_bar("Asking archives", len(wanted), quiet=task.output.is_json) as step,
+        open_own_captures(context.layout, settings.index.url, context.front) as own,
+        progress_bar("Asking archives", len(wanted), quiet=context.output.is_json) as step,
     ):
-        async with open_archives(task.settings, own, origins) as archives:
+        async with open_archives(settings, own, context.origins) as archives:
             found = []
             for each in wanted:
                 now = CLOCK.now()
                 days = await cited.of(each.id, now)
                 asked = [accessed, *days] if accessed is not None else list(days)
-                found.append(
-                    await search_copies(task.store, archives, each, now=now, days=asked, is_thorough=is_thorough)
-                )
+                found.append(await search_copies(store, archives, each, now=now, days=asked, is_thorough=is_thorough))
                 if found[-1].is_wanted:  # who watches its wiki has our own crawler archive it
-                    with task.store.writing() as rows:
+                    with store.writing() as rows:
                         want_urls(rows, [each.id], now=now)
                 step(1)
             return found
 
 
-def _print_result(task: _CopiesOptions, url: UrlRow, sought: CopySearchResult) -> None:
+def _print_result(output: CommandOutput, url: UrlRow, sought: CopySearchResult) -> None:
     best = sought.best
     document = {
         "url": url.url,
@@ -293,7 +317,7 @@ def _print_result(task: _CopiesOptions, url: UrlRow, sought: CopySearchResult) -
         "is_wanted": sought.is_wanted,
         "note": sought.note,
     }
-    if task.output.json(document):
+    if output.json(document):
         return
     click.echo(f"{clean(url.url)}: {_SAYS[sought.step]}")
     for each in sought.copies:
@@ -303,38 +327,102 @@ def _print_result(task: _CopiesOptions, url: UrlRow, sought: CopySearchResult) -
         click.echo(f"   {clean(trouble)}", err=True)
 
 
-def _verify(task: _CopiesOptions) -> int:
-    now = CLOCK.now()
-    with task.store.reading() as rows:
-        waiting = due_copies(rows, day_of(now), task.limit)
-    if task.dry_run:
-        for each in waiting:
-            facts = {"url": each.url.url, **_facts(each.kept)}
-            task.output.show(facts, f"{each.kept.service}  {clean(each.kept.address)}")
-        return ExitCode.OK
-    visits = asyncio.run(_check_copies(task, now, len(waiting)))
-    for done in visits:
-        facts = {
-            "url": done.copy.url.url,
-            "archive": done.copy.kept.service,
-            "address": done.copy.kept.address,
-            "outcome": str(done.visit),
-            "sight": str(done.seen.sight),
-            "now_at": done.seen.address,
-            "note": done.seen.note,
+_FAULTS = {
+    AddressFault.GONE: "The service was shut down: no copy can be read there.",
+    AddressFault.LIST: "It is a list of versions, and none of them.",
+    AddressFault.REQUEST: "It asks for a copy to be taken, or leads away from one.",
+    AddressFault.NOT_WEB: "What it is of is no http(s) URL.",
+    AddressFault.TOO_DEEP: "It is an archive's copy of an archive's copy of …, too often to be followed.",
+}
+
+
+@cli_command("recognise")
+def recognise_command(
+    *,
+    urls: tuple[str, ...] = argument("URL...", required=True),
+    reference: str | None = option("Check that it is a copy of that page.", "--of", metavar="URL"),
+    front: tuple[str, ...] = option("An origin of our own pages.", metavar="ORIGIN"),
+    ask: bool = option("Query the archive for the page, or with --of fetch the copy."),
+    profile: str = PROFILE,
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Recognise archive URLs: the archive, the archived page, and the time.
+
+    No request is made without --ask. Ends with 1 when one of the addresses is not an archive's, or
+    is not a copy of the page that --of names. See docs/how-to/archives.md.
+    """
+    documents = [_recognised(url, recognise(url, own=front), reference) for url in urls]
+    if ask:
+        answers = asyncio.run(_query_archives(urls, reference, front, profile))
+        documents = [one | more for one, more in zip(documents, answers, strict=True)]
+    for document in documents:
+        output.show(document, _recognised_lines(document))
+    failed = any(each["service"] is None or each.get("belongs") is False for each in documents)
+    return ExitCode.SOME_FAILED if failed else ExitCode.OK
+
+
+async def _query_archives(
+    urls: tuple[str, ...], reference: str | None, own: tuple[str, ...], profile: str
+) -> list[dict[str, Any]]:
+    async with open_archives(load_profile(profile), origins=own) as archives:
+        if reference is not None:
+            seen = [await check_copy(archives.asker, url, reference, own=own) for url in urls]
+            return [{"seen": {"sight": str(each.sight), "address": each.address, "note": each.note}} for each in seen]
+        documents: list[dict[str, Any]] = [{} for _ in urls]
+        for url, document in zip(urls, documents, strict=True):
+            address = recognise(url, own=own)
+            if address is not None and address.must_ask:
+                answer = await resolve_address(archives.asker, address)
+                document["original"] = answer.original
+                document["timestamp"] = answer.timestamp or address.timestamp
+        return documents
+
+
+def _recognised(url: str, found: ArchiveUrl | None, reference: str | None) -> dict[str, Any]:
+    document: dict[str, Any] = {"url": url, "service": None}
+    if found is not None:
+        moment = found.moment
+        document |= {
+            "service": found.service,
+            "is_known": found.is_known,
+            "original": found.original,
+            "timestamp": found.timestamp,
+            "seen_at": None if moment is None else warc_date(moment),
+            "address": found.address,
+            "modifier": found.modifier,
+            "is_usable": found.is_usable,
+            "must_ask": found.must_ask,
+            "fault": str(found.fault),
+            "chain": [{"service": each.service, "address": each.address} for each in found.chain],
         }
-        if not task.output.json(facts) and done.visit is not CopyCheckEffect.GOOD:
-            note = f": {clean(done.seen.note)}" if done.seen.note else ""
-            click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
-    if not task.output.is_json:
-        counts = ", ".join(f"{count} {name}" for name, count in sorted(count_effects(visits).items()))
-        click.echo(f"{len(visits)} copies looked at{': ' + counts if counts else ''}.")
-    return ExitCode.OK
+    if reference is not None:
+        document["belongs"] = None if found is None else is_copy_of(found, reference)
+    return document
 
 
-async def _check_copies(task: _CopiesOptions, now: datetime, count: int) -> list[CopyVisit]:
-    own = (task.front,) if task.front else ()
-    with progress_bar("Looking at copies", count, quiet=task.output.is_json) as step:
-        async with open_archives(task.settings, origins=own) as archives:
-            asker = archives.asker
-            return await check_due_copies(task.store, asker, now=now, limit=task.limit, own=own, on_check=step)
+def _recognised_lines(document: dict[str, Any]) -> list[str]:
+    lines = [clean(document["url"])]
+    service = document["service"]
+    if service is None:
+        lines.append("  It is no address of an archive that is known here.")
+    else:
+        title = SERVICES[service].title if service in SERVICES else service
+        title = "An archive that is not known here" if service == OTHER else title
+        rows = [
+            ("archive", f"{title} ({service})"),
+            ("of", document["original"] or "unknown: use --ask"),
+            ("when", document["timestamp"] or "no version is named"),
+            ("first seen", document["seen_at"] if document["chain"] else ""),
+            ("through", ", ".join(each["service"] for each in document["chain"])),
+            ("better as", document["address"] if document["address"] != document["url"] else ""),
+            ("but", _FAULTS.get(AddressFault(document["fault"]), "")),
+        ]
+        lines += [f"  {name:<10}  {clean(str(text))}" for name, text in rows if text]
+    if "belongs" in document:
+        says = {True: "yes", False: "no: it is of another page", None: "only who has it knows"}
+        lines.append(f"  {'belongs':<10}  {says[document['belongs']]}")
+    if "seen" in document:
+        seen = document["seen"]
+        note = f": {seen['note']}" if seen["note"] else ""
+        lines.append(f"  {'seen':<10}  {clean(seen['sight'] + note)}")
+    return lines

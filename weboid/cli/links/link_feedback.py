@@ -112,10 +112,10 @@ def mark_command(
             tally = _settled(registry, quiet=output.is_json)
         _print_marked("settled", (), tally, dry_run=False, output=output)
     elif is_removal:
-        _remove_marks(stores, words, actor, dry_run=dry_run, output=output)
+        _change_marks(stores, [], words, actor, dry_run=dry_run, output=output)
     elif words:
         made = _new_marks(words, reason, until, actor)
-        _set_marks(stores, made, dry_run=dry_run, output=output)
+        _change_marks(stores, made, (), actor, dry_run=dry_run, output=output)
     else:
         _list_marks(stores, url, with_all=with_all, output=output)
 
@@ -148,30 +148,27 @@ def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str 
     ]
 
 
-def _set_marks(stores: CollectionStores, made: list[LinkMark], *, dry_run: bool, output: CommandOutput) -> None:
+def _change_marks(
+    stores: CollectionStores,
+    made: list[LinkMark],
+    names: Sequence[str],
+    actor: str | None,
+    *,
+    dry_run: bool,
+    output: CommandOutput,
+) -> None:
+    """Set marks, and remove those with the names; print them and the links that change."""
     with stores.registry() as registry:
+        with registry.reading() as rows:
+            lifted = named_marks(rows, names) if names else []
         if dry_run:
-            tally = preview_marks(registry, made, (), _CLOCK)
+            tally = preview_marks(registry, made, [mark.id for mark in lifted], _CLOCK)
         else:
             with registry.writing() as rows:
                 made = put_marks(rows, made)
-            tally = _settled(registry, quiet=output.is_json)
-    _print_marked("marked", made, tally, dry_run=dry_run, output=output)
-
-
-def _remove_marks(
-    stores: CollectionStores, names: Sequence[str], actor: str | None, *, dry_run: bool, output: CommandOutput
-) -> None:
-    with stores.registry() as registry:
-        with registry.reading() as rows:
-            lifted = named_marks(rows, names)
-        if dry_run:
-            tally = preview_marks(registry, (), [mark.id for mark in lifted], _CLOCK)
-        else:
-            with registry.writing() as rows:
                 lift_marks(rows, lifted, actor_name(actor), _CLOCK.now())
             tally = _settled(registry, quiet=output.is_json)
-    _print_marked("lifted", lifted, tally, dry_run=dry_run, output=output)
+    _print_marked("lifted" if names else "marked", lifted or made, tally, dry_run=dry_run, output=output)
 
 
 def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool, output: CommandOutput) -> None:
@@ -184,15 +181,13 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool, ou
             marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
     shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
     found = [{**mark_json(mark), "settled": mark.id not in waiting} for mark in shown]
-    if output.json(found):
-        return
-    for line in _mark_lines(shown, now) if shown else ["There is no mark."]:
-        click.echo(line)
+    lines = _mark_lines(shown, now) if shown else ["There is no mark."]
     if waiting:
-        click.echo(
+        lines.append(
             f"{len(waiting):,} of the marks are not in all links' states yet:"
             " `weboid links mark --settle` continues it."
         )
+    output.show(found, lines)
 
 
 def _settled(registry: RegistryStore, *, quiet: bool) -> MarkTally:
@@ -211,21 +206,15 @@ def _print_marked(
         "changed": {state.name.lower(): count for state, count in counts.items()},
         "dry_run": dry_run,
     }
-    if output.json(facts):
-        return
+    lines, would = [], "would be " if dry_run else ""
     for mark in marks:
-        number = "" if dry_run and not mark.id else f"#{mark.id} "
-        click.echo(f"{done}: {number}{clean(_what(mark))}" if not dry_run else clean(_what(mark)))
-    would = "would be " if dry_run else ""
-    for state, count in counts.items():
-        click.echo(f"{count:,} links {would}{_BECOMES[state]}.")
+        setting = f" {mark.key}={mark.value}" if mark.key else ""
+        prefix = "" if dry_run else f"{done}: #{mark.id} "
+        lines.append(f"{prefix}{clean(f'{mark.kind}{setting} {mark.pattern}')}")
+    lines += [f"{count:,} links {would}{_BECOMES[state]}." for state, count in counts.items()]
     if not counts:
-        click.echo("No link's state would change." if dry_run else "No link's state changed.")
-
-
-def _what(mark: LinkMark) -> str:
-    setting = f" {mark.key}={mark.value}" if mark.key else ""
-    return f"{mark.kind}{setting} {mark.pattern}"
+        lines.append("No link's state would change." if dry_run else "No link's state changed.")
+    output.show(facts, lines)
 
 
 def _mark_lines(marks: Sequence[LinkMark], now: datetime) -> list[str]:

@@ -187,15 +187,14 @@ def _add_entries(
             changed[entry.text] = _known_links(store, found, entry, mark=not dry_run)
     facts = [{"entry": entry.text, "as": word, "known_links": changed[entry.text]} for entry in entries]
     document = {"wiki": str(found.name), "entries": facts, "dry_run": dry_run}
-    if output.json(document):
-        return
-    would = "Would exclude" if dry_run else "Excluded"
+    lines = []
     for entry in entries:
         count = changed[entry.text]
         note = f" (links to it that are known now: {count:,})" if count else ""
-        click.echo(f"{would} {clean(entry.text)} for {found.name}{note}.")
+        lines.append(f"{'Would exclude' if dry_run else 'Excluded'} {clean(entry.text)} for {found.name}{note}.")
     if any(changed.values()) and not dry_run:
-        click.echo("Searches leave them out from now on; they stay archived and checked.")
+        lines.append("Searches leave them out from now on; they stay archived and checked.")
+    output.show(document, lines)
 
 
 def _remove_entries(
@@ -218,12 +217,10 @@ def _remove_entries(
             named = {_spelled(text, _FORMS[word]) for text in texts}
             marked = sum(mark_pages_of_entry(rows, found.id, text) for text in sorted(named))
     facts = {"wiki": str(found.name), "removed": list(texts), "pages_marked": marked}
-    if output.json({**facts, "dry_run": dry_run}):
-        return
-    for text in texts:
-        click.echo(f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {found.name}.")
+    lines = [f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {found.name}." for text in texts]
     if marked:
-        click.echo(f"Pages that had such links, and are marked to be read again: {marked:,}.")
+        lines.append(f"Pages that had such links, and are marked to be read again: {marked:,}.")
+    output.show({**facts, "dry_run": dry_run}, lines)
 
 
 def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) -> None:
@@ -236,16 +233,13 @@ def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) ->
     named = {entry.text for entry in entries}
     facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
     document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable(settings)}
-    if output.json(document):
-        return
     cells = [
         (each["as"] or "removed", f"{each['links']:,}", f"{each['pages']:,}", each["last"] or "never", each["entry"])
         for each in facts
     ]
     head = ("as", "links>", "pages>", "last", "entry")
-    for line in table(head, cells, columns=width()) if cells else ["Nothing is excluded."]:
-        click.echo(line)
-    for why in unreadable(settings):
+    output.table(document, head, cells, "Nothing is excluded.")
+    for why in () if output.is_json else unreadable(settings):
         click.echo(clean(why), err=True)
 
 
@@ -270,11 +264,6 @@ def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int, 
         }
         for each in hosts
     ]
-    if output.json({"wiki": str(found.name), "hosts": facts}):
-        return
-    if not hosts:
-        click.echo(f"No host is linked from {share:.1%} of the pages with {most_urls:,} links.")
-        return
     head = ("host", "pages>", "of all>", "different links>", "rows>", "rows a link>")
     cells = [
         (
@@ -287,8 +276,8 @@ def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int, 
         )
         for each in hosts
     ]
-    for line in table(head, cells, columns=width()):
-        click.echo(line)
+    empty = f"No host is linked from {share:.1%} of the pages with {most_urls:,} links."
+    output.table({"wiki": str(found.name), "hosts": facts}, head, cells, empty)
 
 
 def _spelled(text: str, form: EntryForm) -> str:

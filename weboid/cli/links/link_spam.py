@@ -1,6 +1,5 @@
 """`weboid links spam`: spam lists, and accounts that add links."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from links.rules.link_class import LinkClass, classify_link
 from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, SpamLists, list_kind
 from links.rules.wiki_rules import FARM_WIDE, RuleBook, lists_kept, mark_pages_stale, put_list, remove_list, spam_on
 from links.url_parts import key_of
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki_named
 
@@ -48,7 +47,7 @@ def spam_group() -> None:
 @cli_command("add", spam_group)
 def add_command(
     *,
-    file: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    file: Path = argument(type=EXISTING_FILE),
     wiki: str | None = _OWNER_OPTIONS["wiki"],
     farm: str | None = _OWNER_OPTIONS["farm"],
     kind: str | None = option(
@@ -91,7 +90,7 @@ def add_command(
             "problems": [{"line": each.hit.line, "text": each.text, "reason": each.reason} for each in problems],
             "dry_run": dry_run,
         }
-        click.echo(json.dumps(document, ensure_ascii=False))
+        output.json(document)
     else:
         would = "would be used" if dry_run else "in use"
         click.echo(f"{clean(spam_list.name)} ({spam_list.kind}), lines {would}: {compiled.size:,}.")
@@ -135,8 +134,7 @@ def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = O
         for each in stored
     ]
     rows_shown = [(each["of"], each["kind"], each["loaded"], each["name"]) for each in facts]
-    lines = table(("of", "kind", "loaded", "name"), rows_shown, columns=width())
-    output.show({"lists": facts}, lines if facts else "There is no list.")
+    output.table({"lists": facts}, ("of", "kind", "loaded", "name"), rows_shown, "There is no list.")
 
 
 @cli_command("show", spam_group)
@@ -198,19 +196,13 @@ def show_command(
         ],
         "after": more,
     }
-    if output.json(document):
-        return
-    if not hits:
-        click.echo(f"No page of {found.name} has such a link.")
-        return
     rows_shown = [
-        (each.title, *map(str, map(date_of, (each.first_day, each.last_day))), each.url, named)
+        (each.title, str(date_of(each.first_day)), str(date_of(each.last_day)), each.url, str(each.hit))
         for each in hits
-        for named in [str(each.hit)]
     ]
-    for line in table(("page", "first", "last", "link", "named by"), rows_shown, columns=width()):
-        click.echo(line)
-    if more:
+    head = ("page", "first", "last", "link", "named by")
+    output.table(document, head, rows_shown, f"No page of {found.name} has such a link.")
+    if more and not output.is_json:
         click.echo(f"There are more: --after {more}", err=True)
 
 
@@ -251,13 +243,11 @@ def run_command(
                     with store.writing() as rows:
                         marked += mark_pages_stale(rows, [found.id], spam)
     document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
-    if output.json({**document, "pages_marked": marked, "dry_run": dry_run}):
-        return
-    click.echo(f"Links checked: {looked_at:,}; on a list: {len(named):,}.")
-    for url, line in list(named.items())[:20]:
-        click.echo(f"{clean(url)}: {clean(line)}")
+    lines = [f"Links checked: {looked_at:,}; on a list: {len(named):,}."]
+    lines += [f"{clean(url)}: {clean(line)}" for url, line in list(named.items())[:20]]
     if not dry_run:
-        click.echo(f"Pages that are newly marked to be read again: {marked:,}.")
+        lines.append(f"Pages that are newly marked to be read again: {marked:,}.")
+    output.show({**document, "pages_marked": marked, "dry_run": dry_run}, lines)
 
 
 def _owner(store: RegistryStore, wiki: str | None, farm: str | None) -> tuple[int, int]:
@@ -325,13 +315,7 @@ def additions_command(
                 }
                 for each in spreads
             ]
+    cells = [[f"{each:,}" if isinstance(each, int) else each for each in fact.values()] for fact in facts]
+    heads = [f"{name}>" if isinstance(value, int) else name for name, value in (facts or [{}])[0].items()]
     key = "additions" if named or account else "spreads"
-    if output.json({key: facts}):
-        return
-    if not facts:
-        click.echo("No such addition is known.")
-        return
-    cells = [[clean(f"{each:,}" if isinstance(each, int) else each) for each in fact.values()]
-             for fact in facts]  # fmt: skip
-    heads = [f"{name}>" if isinstance(value, int) else name for name, value in facts[0].items()]
-    click.echo("\n".join(table(heads, cells, columns=width())))
+    output.table({key: facts}, heads, cells, "No such addition is known.")

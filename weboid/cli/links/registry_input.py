@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from core.clock import SystemClock
 from core.errors import InputError
@@ -37,7 +37,8 @@ from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
+from weboid.cli.support.progress import count_progress
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
 
@@ -157,15 +158,14 @@ def add_page_command(
         links = sorted_links(dict.fromkeys(page_urls), rules)
         put_pages(connection, found.id, [PutPage(name, links)], day=day)
     facts = [{"url": each.text, "sort": str(each.sort), "note": each.note} for each in links]
-    if output.json({"wiki": wiki, "page": page, "links": facts}):
-        return
     watched = sum(each.sort in WATCHED for each in links)
     what = "link that is" if watched == 1 else "links that are"
-    click.echo(f"{clean(page)} has {watched} {what} watched.")
+    lines = [f"{clean(page)} has {watched} {what} watched."]
     for each in links:
         if each.sort not in WATCHED:
             note = f", {clean(each.note)}" if each.note else ""
-            click.echo(f"  {clean(each.text)[:500]}: {each.sort}{note}")
+            lines.append(f"  {clean(each.text)[:500]}: {each.sort}{note}")
+    output.show({"wiki": wiki, "page": page, "links": facts}, lines)
 
 
 _BAD_SHOWN = 20  # bad lines reported individually
@@ -208,11 +208,7 @@ def import_command(
             place = (str(path.absolute()), found.st_size, found.st_mtime_ns, str(wiki or ""))
             digest = blake2b(repr(place).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         spool = stack.enter_context(closing(PageSpool()))
-        columns = (
-            *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
-            *(MofNCompleteColumn(), TimeRemainingColumn()),
-        )
-        progress = stack.enter_context(Progress(*columns, transient=True, disable=output.is_json))
+        progress = stack.enter_context(count_progress(quiet=output.is_json))
         bad = _read(stream, spool, wiki, progress, size=_size(stream))
         task = progress.add_task("writing", total=spool.pages())
         importer = LinkImporter(store, day=day_of(_CLOCK.now()), digest=digest)
@@ -281,11 +277,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 @cli_command("interwiki")
-def interwiki_command(
-    *,
-    known: Path = argument("MAP", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
-    file: str = argument("FILE|-"),
-) -> int:
+def interwiki_command(*, known: Path = argument("MAP", type=EXISTING_FILE), file: str = argument("FILE|-")) -> int:
     """Write the interwiki links in FILE as URLs, which `weboid links import` reads.
 
     MAP is the wiki's answer to api.php?action=query&meta=siteinfo&siprop=interwikimap&format=json.

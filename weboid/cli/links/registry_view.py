@@ -1,8 +1,8 @@
-"""`weboid links ls` and `links show`: URLs and pages of the registry."""
+"""`weboid links ls`, `show`, `passes` and `purge`: URLs and pages of the registry, check passes, retention."""
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -10,8 +10,12 @@ from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.hosts import host_name
 from core.layout import Layout
+from core.timestamps import format_duration
 from core.urls import fetch_key, identity_key
+from crawler.profiles import load_profile
 from links.check_history import day_of
+from links.checker import due_urls
+from links.checker.check_schedule import STATE_DAYS, CheckRunRow, latest_runs, longest_due, run_forecast, states_by_day
 from links.registry.lookups import (
     EVERY_STATE,
     RefusedUse,
@@ -23,34 +27,25 @@ from links.registry.lookups import (
     uses_anywhere,
     uses_of_host,
 )
+from links.registry.retention import purge, to_purge
 from links.registry.statements import Reader
 from links.registry.urls import find_urls, latest_observations, urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
-from weboid.app.copy_sources import own_copy
-from weboid.app.link_facts import day_text, link_document, url_json
+from weboid.app.copy_sources import count_without_copy, no_archives_notice, own_copy
+from weboid.app.link_facts import day_text, link_document, moment_text, states_json, url_json, use_json
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.progress import session_progress
+from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
+_CLOCK = SystemClock()
 _STATES = click.Choice([state.name.lower() for state in LinkState])
 
 
-class _ListingQuery(NamedTuple):
-    wiki: Wiki | None
-    host: str
-    states: Sequence[int]
-    limit: int
-    after: tuple[int, ...]
-
-
-class _ListingRow(NamedTuple):
-    """Listing rows, and the position from which to continue."""
-
-    facts: dict[str, Any]
-    place: tuple[int, ...]
+_ListingRow = tuple[dict[str, Any], tuple[int, ...]]  # JSON values of a row, and the position after it
 
 
 @cli_command("ls")
@@ -82,32 +77,26 @@ def list_command(
     if len(start) > 2 or any(not 0 <= part < 1 << 63 for part in start):
         raise InputError(f"{after[:80]!r} is no place: take it from the end of an earlier answer.")
     with stores.registry() as store, store.snapshot() as reader:
-        asked = _ListingQuery(
-            wiki=known_wiki(reader, parse_wiki(wiki_name)) if wiki_name else None,
-            host=host_name(host) if host else "",
-            states=[int(LinkState[name.upper()]) for name in states] or EVERY_STATE,
-            limit=limit,
-            after=start,
-        )
-        lines = _pages(reader, asked) if as_pages else _links(reader, asked)
-    place = ".".join(map(str, lines[-1].place)) if len(lines) == limit else ""
+        wiki = known_wiki(reader, parse_wiki(wiki_name)) if wiki_name else None
+        if as_pages and wiki is not None:
+            rows = _pages(reader, wiki, limit, start)
+        else:
+            numbers = [int(LinkState[name.upper()]) for name in states] or EVERY_STATE
+            rows = _links(reader, wiki, host_name(host) if host else "", numbers, limit, start)
+    place = ".".join(map(str, rows[-1][1])) if len(rows) == limit else ""
     if output.is_json:
-        for line in lines:
-            click.echo(json.dumps(line.facts, ensure_ascii=False))
-        click.echo(json.dumps({"after": place or None}))
+        for facts in [*(facts for facts, _ in rows), {"after": place or None}]:
+            output.json(facts)
         return
-    for text in _table([line.facts for line in lines], is_filtered=bool(states or host)):
-        click.echo(text)
+    click.echo("\n".join(_table([facts for facts, _ in rows], is_filtered=bool(states or host))))
     if place:
         click.echo(f"There may be more: --after {place}", err=True)
 
 
-def _pages(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
-    assert asked.wiki is not None
-    after = asked.after[0] if asked.after else 0
-    rows = pages_of_wiki(reader, asked.wiki, limit=asked.limit, after=after)
+def _pages(reader: Reader, wiki: Wiki, limit: int, after: tuple[int, ...]) -> list[_ListingRow]:
+    rows = pages_of_wiki(reader, wiki, limit=limit, after=after[0] if after else 0)
     return [
-        _ListingRow(
+        (
             {
                 "page_id": row.page_id,
                 "namespace": row.namespace,
@@ -123,21 +112,22 @@ def _pages(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
     ]
 
 
-def _links(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
-    first, second = (*asked.after, 0, 0)[:2]
-    if asked.wiki is None:
-        rows = list_urls(reader, limit=asked.limit, after=first, host=asked.host, states=asked.states)
-        return [_ListingRow(url_json(row), (row.id,)) for row in rows]
-    known = {"limit": asked.limit, "after": (first, second), "states": asked.states}
-    if asked.host:
-        uses = uses_of_host(reader, asked.host, asked.wiki, **known)  # type: ignore[arg-type]
+def _links(
+    reader: Reader, wiki: Wiki | None, host: str, states: Sequence[int], limit: int, after: tuple[int, ...]
+) -> list[_ListingRow]:
+    first, second = (*after, 0, 0)[:2]
+    if wiki is None:
+        rows = list_urls(reader, limit=limit, after=first, host=host, states=states)
+        return [(url_json(row), (row.id,)) for row in rows]
+    if host:
+        uses = uses_of_host(reader, host, wiki, limit=limit, after=(first, second), states=states)
         places = [(use.url_id, use.page.id) for use in uses]
     else:
-        uses = links_of_wiki(reader, asked.wiki, **known)  # type: ignore[arg-type]
+        uses = links_of_wiki(reader, wiki, limit=limit, after=(first, second), states=states)
         places = [(use.page.id, use.url_id) for use in uses]
     urls = urls_by_id(reader, (use.url_id for use in uses))
     return [
-        _ListingRow(
+        (
             {
                 **url_json(urls[use.url_id]),
                 "page_id": use.page.page_id,
@@ -175,7 +165,6 @@ def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
     return table(head, rows, columns=width())
 
 
-_CLOCK = SystemClock()
 _REASONS = {
     FTP: "FTP is not checked",
     MISSING_TARGET: "a wiki of the farm has no such page (it was asked when the page was read)",
@@ -230,16 +219,7 @@ def show_command(
 
 
 def _show_refused(url: str, uses: list[RefusedUse], names: dict[int, str], output: CommandOutput) -> None:
-    pages = [
-        {
-            "wiki": names.get(use.page.wiki_id, ""),
-            "page_id": use.page.page_id,
-            "title": use.page.title,
-            "since": day_text(use.first_day),
-            "gone": None,
-        }
-        for use in uses
-    ]
+    pages = [use_json(use.page, names, use.first_day) for use in uses]
     reason = uses[0].reason
     document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
     explanation = _REASONS.get(reason, f"no valid address ({clean(reason)})")
@@ -251,17 +231,25 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     count = document["fails"]
     fails = f", {count} failure{'s' * (count > 1)} in a row" if count else ""
     yield f"  {document['state']}{fails}"
-    yield (
-        f"  known since {document['added']}, checked {_or(document['checked'], 'never')}, "
-        f"next {_or(document['due'], 'never')}"
-    )
+    checked, due = (document[name] or "never" for name in ("checked", "due"))
+    yield f"  known since {document['added']}, checked {checked}, next {due}"
     if document["mime"]:
         yield f"  {clean(document['mime'])}, {document['kib']} KiB"
-    yield from _part("History", (_run_line(run) for run in document["history"]))
+    history = []
+    for run in document["history"]:
+        days = run["first"] if run["first"] == run["last"] else f"{run['first']} to {run['last']}"
+        history.append(f"{days}: {run['says']} ({run['code']})")
+    yield from _part("History", history)
     yield from _part("Looks", map(_look_line, document["looks"]))
-    quirks = [*document["quirks"], *({**each, "of": "host"} for each in document["host_quirks"])]
-    yield from _part("Quirks", map(_quirk_line, quirks))
-    yield from _part("Copies", map(_copy_line, document["copies"]))
+    quirks = []
+    for name, whose in (("quirks", ""), ("host_quirks", " (host)")):
+        for quirk in document[name]:
+            value = f" {clean(quirk['value'])}" if quirk["value"] else ""
+            quirks.append(f"{quirk['kind']}{whose}{value}, {quirk['first']} to {quirk['last']}")
+    yield from _part("Quirks", quirks)
+    copies = ((each, ", locked" if each["locked"] else "") for each in document["copies"])
+    names = (f"{clean(each['service'])}: {clean(each['address'] or 'none chosen')}{lock}" for each, lock in copies)
+    yield from _part("Copies", names)
     if document["reports"]:
         yield f"Reached by {document['reports']} readers, who are believed until {document['reports_until']}"
     if document["replacement"]:
@@ -277,11 +265,6 @@ def _part(head: str, lines: Any) -> Iterator[str]:
         yield from (f"  {line}" for line in found)
 
 
-def _run_line(run: dict[str, Any]) -> str:
-    days = run["first"] if run["first"] == run["last"] else f"{run['first']} to {run['last']}"
-    return f"{days}: {run['says']} ({run['code']})"
-
-
 def _look_line(look: dict[str, Any]) -> str:
     facts = [
         f"{look['how']}: {look['verdict']}",
@@ -293,22 +276,111 @@ def _look_line(look: dict[str, Any]) -> str:
     return f"{look['moment'][:16].replace('T', ' ')}  {', '.join(filter(None, facts))}"
 
 
-def _quirk_line(quirk: dict[str, Any]) -> str:
-    whose = " (host)" if quirk.get("of") else ""
-    value = f" {clean(quirk['value'])}" if quirk["value"] else ""
-    return f"{quirk['kind']}{whose}{value}, {quirk['first']} to {quirk['last']}"
-
-
-def _copy_line(copy: dict[str, Any]) -> str:
-    locked = ", locked" if copy["locked"] else ""
-    return f"{clean(copy['service'])}: {clean(copy['address'] or 'none chosen')}{locked}"
-
-
 def _page_line(page: dict[str, Any]) -> str:
     until = f", gone {page['gone']}" if page["gone"] else ""
     title = clean(page["title"]) or page["page_id"]
     return f"{page['wiki']}: {title}, since {page['since']}{until}"
 
 
-def _or(value: str | None, other: str) -> str:
-    return other if value is None else value
+@cli_command("passes")
+def passes_command(
+    *,
+    limit: int = option(type=click.IntRange(1, 1000), default=20),
+    stores: CollectionStores = STORES,
+    profile: str = PROFILE,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Show the latest passes, links by state, and whether all links are checked in time.
+
+    A pass over all URLs should not take longer than [links] pass_days. This counts all URLs, which
+    takes a while when there are many millions.
+    """
+    settings = registry_settings(profile, stores.database_url, stores.root)
+    now = _CLOCK.now()
+    layout = Layout(stores.root)
+    with open_existing_registry(layout, settings) as store:
+        with store.reading() as rows:
+            passes = latest_runs(rows, limit=limit)
+            seen = run_forecast(rows, settings.links, now=now)
+            late = longest_due(rows, day=day_of(now))
+            awaiting = due_urls.count_awaiting(rows)
+            states = states_json(states_by_day(rows, since=day_of(now) - STATE_DAYS))
+        lacking = 0 if settings.links.archives else count_without_copy(store, layout, settings)
+    document = {
+        "passes": [
+            {
+                "part": row.part,
+                "started": moment_text(row.started),
+                "ended": moment_text(row.ended),
+                "due": row.due,
+                "done": row.done,
+            }
+            for row in passes
+        ],
+        "outlook": None
+        if seen is None
+        else {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence},
+        "states": states,
+        "longest_due_days": late,
+        "awaiting_opinion": awaiting,
+        "unasked": lacking,
+    }
+    lines = _pass_lines(passes, int(now.timestamp()))
+    if states:
+        first, last = states[0], states[-1]
+        parts = [f"{name} {first['links'].get(name, 0):,} → {links:,}" for name, links in last["links"].items()]
+        lines.append(f"Links by state, {first['day']} → {last['day']}: {', '.join(parts)}.")
+    if seen is not None:
+        lines.append(seen.sentence if seen.fits else f"Warning: {seen.sentence}")
+    elif passes:
+        lines.append("No pass was long enough yet to judge whether all links are checked in time.")
+    if late > settings.links.pass_days:
+        lines.append(f"Warning: a URL has been due for {late} days.")
+    if awaiting:
+        lines.append(f"{awaiting} links wait for a browser's word: run `weboid links confirm`.")
+    if lacking:
+        lines.append(no_archives_notice(lacking))
+    output.show(document, lines)
+
+
+def _pass_lines(found: list[CheckRunRow], now: int) -> list[str]:
+    if not found:
+        return ["There was no pass yet: `weboid links check` makes one."]
+    rows = [
+        (
+            f"{datetime.fromtimestamp(row.started, UTC):%Y-%m-%d %H:%M}",
+            row.part,
+            f"{row.due}",
+            f"{row.done}",
+            (f"{row.done / max((row.ended or now) - row.started, 1):.1f}"),
+            format_duration(row.ended - row.started) if row.ended is not None else "not at its end",
+        )
+        for row in found
+    ]
+    return table(("began", "part", "due>", "done>", "a second>", "took"), rows, columns=width())
+
+
+@cli_command("purge")
+def purge_command(
+    *,
+    dry_run: bool = option("Show the amount, without deleting."),
+    profile: str = PROFILE,
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
+
+    To be run once a day. It works in small steps, concurrently with other commands, and may be stopped at any moment.
+    """
+    keep_days = load_profile(profile).links.keep_days
+    today = day_of(_CLOCK.now())
+    with stores.registry() as store:
+        if dry_run:
+            gone = to_purge(store, day=today, keep_days=keep_days)
+        else:
+            with session_progress(quiet=output.is_json) as show:
+                gone = purge(store, day=today, keep_days=keep_days, progress=lambda what, _: show(f"forgetting {what}"))
+    counts = gone._asdict()
+    parts = [f"{count:,} {what}" for what, count in counts.items() if count]
+    verb = "Would forget" if dry_run else "Forgot"
+    output.show({**counts, "dry_run": dry_run}, f"{verb} {', '.join(parts) or 'nothing'}.")

@@ -28,7 +28,7 @@ from qa.check_run import CheckRunOptions
 from qa.page_changes import RegressionKind, count_by_kind, regression_as_json, sort_worst_first
 from qa.sample import MOST_PAGES, CandidateFilter, SampleCandidate, StratifiedSample, read_candidates
 from weboid.app.standalone_page import baseline_report_page
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import CHECK_JOBS, COLLECTION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.progress import progress_bar
@@ -164,7 +164,7 @@ def ls(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None
     lines = [
         (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"]) for row in rows
     ]
-    output.show(rows, "\n".join(table(head, lines, columns=width())))
+    output.table(rows, head, lines)
 
 
 @cli_command("rm", command)

@@ -2,10 +2,9 @@
 
 import asyncio
 import heapq
-import json
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -14,15 +13,12 @@ from typing import Any
 import click
 
 from core.clock import SystemClock
-from core.config.settings import Settings
 from core.errors import InputError, PermanentError, PictureError, UnavailableError
-from core.layout import Layout
 from core.playback_check import QaVerdict
 from core.timestamps import unix_milliseconds
 from core.urls import fetch_key
 from crawler.collection import read_collection
 from crawler.profiles import load_profile
-from crawler.run.crawl_run import RunConfig, archive_urls
 from links.registry.statements import batches
 from playback.web.text_diff import DiffKind, TextDifference, TextRun, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_pictures, describe_differences
@@ -34,9 +30,9 @@ from warc.index.queries import OFFERED, captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import DEDUP, DURATION, OUTPUT, PROFILE, CommandOutput, SharedStores
+from weboid.cli.support.options import DEDUP, DURATION, FILE, OUTPUT, PROFILE, CommandOutput, SharedStores
 from weboid.cli.support.progress import progress_bar
-from weboid.cli.support.run_options import open_stored_levels
+from weboid.cli.support.run_options import visit_once
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
@@ -73,16 +69,8 @@ def compare_command(
     first: str = option("The older one.  [default: the oldest good]", "--at", default="", metavar="MOMENT"),
     second: str = option("The newer one.  [default: the newest]", "--to", default="", metavar="MOMENT"),
     live: bool = option("Capture the page now, and compare with that. The capture is kept in the collection."),
-    out: Path | None = option(
-        "Write all of it as one HTML page, pictures included.",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE.html",
-    ),
-    heat: Path | None = option(
-        "Write the picture that shows where both differ.",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE.png",
-    ),
+    out: Path | None = option("Write all of it as one HTML page, pictures included.", type=FILE, metavar="FILE.html"),
+    heat: Path | None = option("Write the picture that shows where both differ.", type=FILE, metavar="FILE.png"),
     drift: dict[str, Any] = option_dict(_DRIFT_OPTIONS),
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
@@ -124,7 +112,9 @@ def compare_command(
             raise UnavailableError(f"There is no capture of {url}: `weboid archive` makes one.")
         now = snapshots.at(url, second) if second else snapshots.newest(url)
         if live:
-            _capture(url, stores.root, settings)
+            account = asyncio.run(visit_once([url], stores.root, settings, 1, lambda _: None))
+            if account.skipped:
+                raise PermanentError(f"{url} was not captured: {', '.join(account.skipped)}.")
             now = snapshots.latest(url)
         if now is None or now.page_id == then.page_id:
             raise UnavailableError(f"There is no other capture of {url} to compare that one with: --live makes one.")
@@ -144,17 +134,6 @@ def compare_command(
         out.write_text(comparison_page(compared), encoding="utf-8", errors="replace")
     _print_changes(compared, output=output)
     return ExitCode.SOME_FAILED if changes.drift is PageDrift.UNKNOWN else ExitCode.OK
-
-
-def _capture(url: str, root: Path, settings: Settings) -> None:
-    """Visit the page once more; a failure is a result, too, and is not retried."""
-    once = replace(settings, frontier=replace(settings.frontier, attempts=1))
-    with open_stored_levels(Layout(root), settings.index.url) as level_of:
-        run = RunConfig(root, once, 1, stored_level_of=level_of)
-        account = asyncio.run(archive_urls(run, [url], again=timedelta(0), clock=_CLOCK, report=lambda _: None))
-    if account.skipped:
-        why = ", ".join(account.skipped)
-        raise PermanentError(f"{url} was not captured: {why}.")
 
 
 def comparison_page(compared: ComparedCaptures) -> str:
@@ -207,7 +186,7 @@ def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
                     if row.kind in _DIFFERING
                 ],
             }
-        click.echo(json.dumps(facts, ensure_ascii=False))
+        output.json(facts)
         return
     changes = compared.changes
     click.echo(f"{changes.drift}: {clean(compared.now.url)}")
@@ -269,10 +248,8 @@ def _print_drifted(
         if sample is not None:
             urls = sample_urls(urls, sample, seed)
         drifted = _most_drifted(snapshots, urls, limit=limit, jobs=jobs, quiet=output.is_json)
-    if output.is_json:
-        for facts in drifted:
-            click.echo(json.dumps(facts, ensure_ascii=False))
-        return
+    for facts in drifted if output.is_json else ():
+        output.json(facts)
     rows = [
         (
             facts["drift"],
@@ -283,7 +260,8 @@ def _print_drifted(
         for facts in drifted
     ]
     head = ("became", "text>", "picture>", "page")
-    click.echo("\n".join(table(head, rows, columns=width())))
+    if not output.is_json:
+        click.echo("\n".join(table(head, rows, columns=width())))
 
 
 def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> Iterator[str]:

@@ -36,7 +36,7 @@ from qa.web.static_report import CheckReport, CheckReportWriter
 from warc.local_storage import replacing_file
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import EXISTING_FILE, FILE, OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
@@ -150,9 +150,7 @@ _NOTHING = "No copy of this collection was checked yet; `weboid qa` does it."
 @cli_command("report")
 def report_command(
     *,
-    out: Path = option(
-        "The file to write.", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html")
-    ),
+    out: Path = option("The file to write.", type=FILE, default=Path("report.html")),
     limit_pictures: int = option(
         "Of how many results, the worst, the pictures go into the file.", type=click.IntRange(0, 5_000), default=200
     ),
@@ -228,7 +226,7 @@ class ReviewMark:
 @cli_command("marks")
 def marks_command(
     *,
-    file: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    file: Path = argument(type=EXISTING_FILE),
     by: str = option("Author of the marks; else as named in the file.", default="", metavar="NAME"),
     stores: CollectionStores = STORES,
 ) -> int:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,10 @@ from urllib.parse import urlsplit
 import click
 
 from core.clock import Clock
-from core.config.settings import LinksSettings
+from core.config.settings import INDEX_URL, LinksSettings
 from core.errors import UnavailableError
 from net.stop_signals import wait_for_any
+from playback.access.malware_scan import find_clamd
 from weboid.app.collection_config import read_config
 from weboid.app.text_table import clean
 from weboid.cli.support.run_options import WEBOID
@@ -183,6 +185,18 @@ async def running_children(
         await running
 
 
+def scan_once(collection: Path, database_url: str) -> None:
+    """Scan payloads without a verdict, if clamd is found; results are printed on standard error."""
+    if clamd := find_clamd(os.environ):
+        command, environment = scanner(collection, clamd).command, store_environment(database_url)
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, env={**os.environ, **environment}, check=False)
+
+
+def scanner(collection: Path, clamd: str, *options: str) -> ManagedProcess:
+    """Return the command that scans a collection's payloads."""
+    return ManagedProcess("scan", (*WEBOID, "scan", f"--collection={collection}", f"--clamd={clamd}", *options))
+
+
 def queue_worker(collection: Path, profile: str) -> ManagedProcess:
     """Return a worker that visits what others add to the collection's queue."""
     return ManagedProcess(
@@ -334,9 +348,9 @@ class _RetryDigest:
         return f"{line} ({more} more of {host} since the last line)" if more else line
 
 
-def child_environment(home: ChildCommandOptions) -> dict[str, str]:
-    """Return the environment with the shared stores; command lines expose passwords."""
-    addresses = {"WEBOID_FRONTIER": home.frontier_url, "WEBOID_DATABASE": home.database_url}
+def store_environment(database_url: str, frontier_url: str = "") -> dict[str, str]:
+    """Return the variables that name shared stores, for child commands; command lines expose passwords."""
+    addresses = {INDEX_URL: database_url, "WEBOID_FRONTIER": frontier_url}
     return {name: value for name, value in addresses.items() if value}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -39,6 +39,8 @@ class ParsedType(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
 DURATION, SIZE = ParsedType("duration", parse_duration), ParsedType("size", parse_size)
 
 
@@ -70,7 +72,7 @@ def start_moment(text: str, *, now: datetime) -> datetime:
 
 def _check_trial_clock(_ctx: click.Context, _param: click.Parameter, root: Path) -> Path:
     if clock_offset():
-        from weboid.app.collection_snapshot import check_trial_clock
+        from crawler.collection import check_trial_clock
 
         check_trial_clock(root)
     return root
@@ -119,6 +121,12 @@ class CommandOutput:
             return
         for line in (text,) if isinstance(text, str) else text:
             click.echo(line)
+
+    def table(self, facts: object, head: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
+        """Print the facts as JSON, or else the rows as a table; in place of a table without rows `empty`, if given."""
+        from weboid.app.text_table import table, width
+
+        self.show(facts, table(head, rows, columns=width()) if rows or not empty else empty)
 
     def json(self, facts: object) -> bool:
         """Print the facts, moments as WARC dates, and return True, if the output is JSON."""
@@ -229,7 +237,7 @@ def with_database(settings: Settings, url: str) -> Settings:
 def _checked_stores(settings: Settings) -> Settings:
     """Return the settings; ConfigError: the clock is moved, and they name a store that is no copy."""
     if clock_offset():
-        from weboid.app.collection_snapshot import check_trial_stores
+        from crawler.collection import check_trial_stores
 
         check_trial_stores(settings)
     return settings

@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +14,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -21,7 +23,6 @@ from rich.progress import (
 from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
 from crawler.frontier.base import AddResult
-from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import (
     DiskSpaceLow,
     Event,
@@ -33,6 +34,9 @@ from crawler.worker.crawl_events import (
 )
 from net.backoff import WaitStarted
 from weboid.cli.support.run_output import RunReporter, event_line, page_line, worst_first
+
+if TYPE_CHECKING:
+    from crawler.run.crawl_run import RunSummary
 
 
 def terminal_progress(*columns: ProgressColumn, quiet: bool) -> Progress:
@@ -57,21 +61,18 @@ def progress_bar(title: str, total: int | None, *, quiet: bool) -> Iterator[Call
         yield lambda count: progress.advance(task, count)
 
 
+def count_progress(*, quiet: bool) -> Progress:
+    """Return a progress of tasks, each with a bar, its numbers and the time left."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
+    return terminal_progress(*columns, TimeRemainingColumn(), quiet=quiet)
+
+
 _COLOURS = {
     VisitOutcome.COMPLETE: "green",
     VisitOutcome.PARTIAL: "yellow",
     VisitOutcome.FAILED: "red",
     VisitOutcome.SKIPPED: "cyan",
 }
-
-
-def queue_line(event: QueueStatus) -> str:
-    """Return the frontier's counts in a few words."""
-    parts = [f"{event.claimed} in work", f"{event.queued} queued"]
-    if event.dead:
-        parts.append(f"{event.dead} dead")
-    parts.append(f"{event.per_minute:.0f}/min" if event.paused is None else "paused")
-    return " · ".join(parts)
 
 
 class BarRunReporter(RunReporter):
@@ -111,7 +112,9 @@ class BarRunReporter(RunReporter):
         if isinstance(event, QueueStatus):
             checked = worst_first(self._checked)
             counts = [f"{count} {verdict}" for verdict, count in checked if verdict]
-            text = " · ".join([queue_line(event), *counts])
+            dead = [f"{event.dead} dead"] * bool(event.dead)
+            rate = f"{event.per_minute:.0f}/min" if event.paused is None else "paused"
+            text = " · ".join([f"{event.claimed} in work", f"{event.queued} queued", *dead, rate, *counts])
             self._progress.update(self._task, standing=text)
         self._progress.update(self._task, total=self._todo, completed=self._done)
 
@@ -120,7 +123,7 @@ class BarRunReporter(RunReporter):
         self._progress.update(self._task, description="stopping")
         self._print("Stopping: pages in progress finish; press Ctrl-C again to stop at once.")
 
-    def ended(self, summary: RunSummary) -> None:
+    def ended(self, summary: "RunSummary") -> None:
         """Remove the bar and print the summary."""
         self._progress.stop()
         super().ended(summary)

@@ -1,16 +1,18 @@
-"""Options of commands that archive: background checks, webhooks, stored levels, logins."""
+"""Options of commands that archive, and runs with them: background checks, webhooks, stored levels, logins."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,9 +44,12 @@ if TYPE_CHECKING:
     from crawler.capture.page_capture import StoredLevelOf
     from crawler.capture.site_logins import LoginKey
     from crawler.run.context_builder import RunExtension
+    from crawler.run.crawl_run import RunSummary
+    from crawler.worker.crawl_events import Event
     from playback.access.level_store import LevelStore
     from render.site_session import SiteLogins
     from weboid.app.webhooks.webhook_sender import WebhookEmitter
+    from weboid.cli.support.options import CommandOutput
 
 
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
@@ -67,6 +72,50 @@ def open_webhooks(root: Path, settings: Settings) -> AbstractContextManager[Webh
         root, settings, clock=SystemClock()
     )
     return emitter
+
+
+def run_with_reports(
+    run: Callable[..., Coroutine[Any, Any, RunSummary]],
+    root: Path,
+    settings: Settings,
+    workers: int,
+    output: CommandOutput,
+    *,
+    qa: bool | None,
+    stays: bool,
+    jobs: Sequence[str] = (),
+) -> RunSummary:
+    """Run `archive_urls` or the like with the collection's logins, levels and webhooks; print progress and summary.
+
+    `run` takes the run's configuration and the callbacks of `archive_urls`; `jobs` are its crawls' names.
+    """
+    from crawler.run.crawl_run import RunConfig
+    from weboid.cli.support.run_output import run_reporter
+
+    logins = None if settings.frontier.url else unlock_logins(settings, root)
+    companion, layout = background_checks(settings, qa=qa), Layout(root)
+    with open_stored_levels(layout, settings.index.url) as level_of, open_webhooks(root, settings) as hooks:
+        config = RunConfig(root, settings, workers, stays, logins, companion, stored_level_of=level_of)
+        reporter = run_reporter(as_json=output.is_json)
+        report = reporter.event if hooks is None else hooks.reporting(reporter.event)
+        events = {"started": reporter.started, "report": report, "stopping": reporter.stopping}
+        summary = asyncio.run(run(config, clock=SystemClock(), **events))
+        reporter.ended(summary)
+        if hooks is not None:
+            hooks.put_summary(summary, jobs)
+    return summary
+
+
+async def visit_once(
+    urls: Sequence[str], root: Path, settings: Settings, workers: int, report: Callable[[Event], None]
+) -> RunSummary:
+    """Visit URLs once each, also when they were archived before; failures are results, too, and are not retried."""
+    from crawler.run.crawl_run import RunConfig, archive_urls
+
+    once = replace(settings, frontier=replace(settings.frontier, attempts=1))
+    with open_stored_levels(Layout(root), settings.index.url) as level_of:
+        config = RunConfig(root, once, workers, stored_level_of=level_of)
+        return await archive_urls(config, urls, again=timedelta(0), clock=SystemClock(), report=report)
 
 
 def with_store(settings: Settings, level: str | None) -> Settings:

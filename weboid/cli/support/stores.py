@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.clock import SystemClock
 from core.config.settings import Settings
-from core.errors import InputError
+from core.errors import InputError, UnavailableError
 from core.layout import Layout
 from crawler.collection import open_collection, read_collection
 from weboid.app.operator_identity import collection_settings
@@ -81,6 +81,19 @@ class CollectionStores:
 
         with self.decisions() as decisions:
             yield LevelStore(decisions)
+
+
+@contextmanager
+def open_existing_registry(layout: Layout, settings: Settings) -> Iterator["RegistryStore"]:
+    """Yield the collection's registry."""
+    from links.registry.database import open_registry_store
+
+    if not settings.index.url and not layout.links_db.exists():
+        raise UnavailableError(
+            f"{layout.root} has no link registry yet: `weboid links import` or `weboid links add-page` makes one."
+        )
+    with closing(open_registry_store(layout, settings.index.url)) as store:
+        yield store
 
 
 async def make_collection(root: Path) -> None:

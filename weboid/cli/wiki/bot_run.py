@@ -1,30 +1,37 @@
-"""`weboid wiki bot run`: repair of dead citations, or a dry run of it."""
+"""`weboid wiki bot run`, `show`, `ls` and `review`: repair of dead citations, past edits and their outcome."""
 
 import asyncio
-import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from core.errors import WeboidError
-from links.registry.bot_edits import BotEdit
+from core.errors import InputError, WeboidError
+from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, last_made, newest_edits
 from links.registry.database import RegistryStore
-from links.registry.wikis import Wiki
+from links.registry.pages import find_pages
+from links.registry.urls import urls_by_id
+from links.registry.wikis import Wiki, all_wikis
 from net.stop_signals import StopSignals
 from weboid.app.copy_sources import OwnCaptures
-from weboid.app.text_table import clean
+from weboid.app.link_facts import moment_text
+from weboid.app.text_table import clean, table, width
 from weboid.app.wiki.bot_run import BotRun, edit_facts, outcome_facts, tally_facts
+from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import terminal_progress
-from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, front_origin, source_warnings, wikis_with_bot
+from weboid.cli.support.stores import actor_name
+from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, front_origin, source_warnings
 from weboid.cli.wiki.wikitext_files import skip_reason_line
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
+from wiki.bot.past_edits import RevertReview, edits_to_review, review_revert
 from wiki.bot.wiki_bot import BotOptions, BotRunSummary, check_settings
+from wiki.settings import to_json
 
 _QUIET = (PageEditStatus.NOTHING, PageEditStatus.GONE, PageEditStatus.UNFIT)
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -56,7 +63,7 @@ def command(
         raise click.UsageError("--front goes with --dry-run; `weboid wiki bot on --front` sets it.")
     if is_all and (name or titles):
         raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
-    show = _BotRunReporter(as_json=output.is_json, is_dry=dry_run)
+    show = _BotRunReporter(output, is_dry=dry_run)
 
     def begin(store: RegistryStore, wiki: Wiki, own: str | None = None) -> int:
         wish = BotOptions(titles, limit, dry_run)
@@ -66,7 +73,9 @@ def command(
         if is_all:
             # One wiki after the other; the trouble of one is not the others'.
             worst: int = ExitCode.OK
-            for wiki in wikis_with_bot(store):
+            with store.reading() as rows:
+                known = [wiki for wiki in all_wikis(rows) if wiki.url]
+            for wiki in [each for each in known if settings_of_wiki(each).bot.enabled]:
                 try:
                     code = begin(store, wiki)
                 except WeboidError as error:
@@ -107,8 +116,8 @@ async def _run(task: BotRun, own: OwnCaptures | None, show: "_BotRunReporter", *
 class _BotRunReporter:
     """Output of a run: coloured diffs as text, or one JSON line per page."""
 
-    def __init__(self, *, as_json: bool, is_dry: bool) -> None:
-        self._as_json = as_json
+    def __init__(self, output: CommandOutput, *, is_dry: bool) -> None:
+        self._output = output
         self._is_dry = is_dry
         self._console = Console(highlight=False, soft_wrap=True)
         self._progress: Progress | None = None
@@ -119,7 +128,7 @@ class _BotRunReporter:
             *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
             *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
         )
-        self._progress = terminal_progress(*columns, quiet=self._as_json)
+        self._progress = terminal_progress(*columns, quiet=self._output.is_json)
         self._task = self._progress.add_task("looking", total=None)
         return self._progress
 
@@ -127,9 +136,7 @@ class _BotRunReporter:
         click.echo(text, err=True)
 
     def show(self, each: PageEditResult | BotEdit) -> None:
-        if self._as_json:
-            facts = edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)
-            click.echo(json.dumps(facts, ensure_ascii=False))
+        if self._output.json(edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)):
             return
         if isinstance(each, BotEdit):
             self._console.print(Text(clean(f"Edit {each.id} is {each.state.name.lower()}: {each.note}")))
@@ -149,8 +156,7 @@ class _BotRunReporter:
             self._console.print(Text("  " + skip_reason_line(link)))
 
     def end(self, task: BotRun, tally: BotRunSummary, job: str) -> None:
-        if self._as_json:
-            click.echo(json.dumps(tally_facts(tally, job), ensure_ascii=False))
+        if self._output.json(tally_facts(tally, job)):
             return
         for title in tally.unknown:
             click.echo(f"The registry does not know the page {clean(title)}.", err=True)
@@ -176,3 +182,156 @@ def run_summary(tally: BotRunSummary, name: str) -> str:
         waiting = f", {tally.to_review:,} of them await a review" if tally.to_review else ""
         parts.append(f"{tally.undone:,} edits were undone{waiting}: see `weboid wiki bot review`.")
     return " ".join(parts)
+
+
+_MOST_LINKS: Final = 2  # of an edit in a line; --json has all
+_MOST_OFF: Final = 10  # pages and domains; --json has all
+_LONGEST: Final = 1_000  # characters of a citation that are shown
+_STATES = [each.name.lower() for each in EditState]
+
+
+@cli_command("show")
+def show_command(
+    *,
+    name: str = argument("[NAME]", required=False, default=""),
+    where: CommandTarget = TARGET,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Show whether the bot is on, its account, and its edits' outcomes."""
+    with where.stores.registry() as store:
+        wiki = choose_wiki(store, name)
+        bot = settings_of_wiki(wiki).bot
+        with store.reading() as rows:
+            pages = count_edits(rows, wiki.id, EditKind.PAGE)
+            talk = count_edits(rows, wiki.id, EditKind.TALK)
+            last = last_made(rows, wiki.id)
+        try:
+            warnings = source_warnings(store, where, wiki, bot)
+        except InputError as error:
+            warnings = [str(error)]
+    results = {state.name.lower(): count for state, count in sorted(pages.items())}
+    document = {
+        "wiki": str(wiki.name),
+        "enabled": bot.enabled,
+        "settings": to_json(bot),
+        "edits": results,
+        "messages": {state.name.lower(): count for state, count in sorted(talk.items())},
+        "last": moment_text(last),
+        "warnings": warnings,
+    }
+    lines = [f"The bot is {f'on, as {bot.account}' if bot.enabled else 'off'} on {wiki.name}."]
+    if bot.run_page:
+        lines.append(f"It runs while {bot.run_page} has the text yes.")
+    if off := [*bot.not_pages, *bot.not_domains]:
+        more = f" and {len(off) - _MOST_OFF:,} more" if len(off) > _MOST_OFF else ""
+        lines.append(f"It leaves alone {', '.join(off[:_MOST_OFF])}{more}.")
+    lines += [f"- {warning}" for warning in warnings]
+    lines += [f"{count:>9,} {state}" for state, count in results.items()]
+    if last:
+        lines.append(f"The last edit: {moment_text(last)}.")
+    if pages.get(EditState.REVERTED):
+        lines.append("Reverted edits await a review: `weboid wiki bot review` shows them.")
+    output.show(document, map(clean, lines))
+
+
+@cli_command("ls")
+def list_command(
+    *,
+    name: str = argument("[NAME]", required=False, default=""),
+    states: tuple[str, ...] = option(
+        f"Only edits in this state: {', '.join(_STATES)}.", "--state", type=click.Choice(_STATES), metavar="STATE"
+    ),
+    limit: int = option("Number of edits, at most.", type=click.IntRange(1, 10_000), default=50),
+    where: CommandTarget = TARGET,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """List the bot's edits, newest first."""
+    wanted = [EditState[each.upper()] for each in states] or list(EditState)
+    with where.stores.registry() as store:
+        wiki = choose_wiki(store, name)
+        with store.reading() as rows:
+            edits = newest_edits(rows, wiki.id, wanted, limit=limit)
+        _show(store, wiki, edits, output=output)
+
+
+@cli_command("review")
+def review_command(
+    *,
+    name: str = argument("[NAME]", required=False, default=""),
+    accept: tuple[int, ...] = option("Accept the revert: make no such edit again.", type=int, metavar="ID"),
+    decline: tuple[int, ...] = option("The edit was right: it may be repeated.", type=int, metavar="ID"),
+    reason: str = option("In a few words.", default="", metavar="TEXT"),
+    actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
+    limit: int = option("Number of edits, at most.", type=click.IntRange(1, 10_000), default=50),
+    where: CommandTarget = TARGET,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Show the edits that people undid; accept or decline each undo.
+
+    An undone edit is not repeated on its page until the undo is declined here, and its link counts
+    as reported by its author. Accepting closes the case permanently.
+    """
+    if both := set(accept) & set(decline):
+        raise click.UsageError(f"{min(both)} cannot be accepted and declined.")
+    with where.stores.registry() as store:
+        wiki = choose_wiki(store, name)
+        done = [
+            review_revert(store, wiki.id, number, RevertReview(is_right, actor_name(actor), reason), now=CLOCK.now())
+            for numbers, is_right in ((accept, True), (decline, False))
+            for number in numbers
+        ]
+        edits = done or edits_to_review(store, wiki.id, limit=limit)
+        _show(store, wiki, edits, output=output)
+        if not output.is_json:
+            for edit in edits:
+                for change in edit.changes:
+                    if change.is_undone:
+                        click.echo(f"Edit {edit.id}, {change.kind}:")
+                        click.echo(f"  - {clean(change.before)[:_LONGEST]}")
+                        click.echo(f"  + {clean(change.after)[:_LONGEST]}")
+        if not edits and not output.is_json:
+            click.echo("Nothing awaits a review.")
+
+
+def _show(store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], output: CommandOutput) -> None:
+    with store.reading() as rows:
+        pages = find_pages(rows, wiki.id, {edit.page_id for edit in edits})
+        links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})
+    titles = {number: page.title for number, page in pages.items()}
+    names = {number: row.url for number, row in links.items()}
+    if output.is_json:
+        for edit in edits:
+            facts = edit_facts(edit)
+            facts["page"] = titles.get(edit.page_id)
+            facts["moment"] = moment_text(edit.moment)
+            for each, change in zip(facts["changes"], edit.changes, strict=True):
+                each["url"] = names.get(change.url_id)
+            output.json(facts)
+        return
+    if not edits:
+        return
+    head = ("edit>", "when", "state", "page", "links", "revision>", "undone by", "note")
+    lines = [
+        (
+            str(edit.id),
+            (moment_text(edit.moment) or "")[:16],
+            edit.state.name.lower() + (" (talk)" if edit.kind is EditKind.TALK else ""),
+            titles.get(edit.page_id, f"number {edit.page_id}"),
+            _links(edit, names),
+            str(edit.rev or ""),
+            edit.undone_by,
+            edit.note,
+        )
+        for edit in edits
+    ]
+    click.echo("\n".join(table(head, lines, columns=width())))
+
+
+def _links(edit: BotEdit, names: Mapping[int, str]) -> str:
+    """Return an edit's links in one line: undone ones first, and the number of further ones."""
+    results = [
+        f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
+        for each in sorted(edit.changes, key=lambda each: not each.is_undone)
+    ]
+    more = len(results) - _MOST_LINKS
+    return " ".join([*results[:_MOST_LINKS], *([f"and {more:,} more"] if more > 0 else [])])

@@ -45,13 +45,6 @@ def choose_wiki(store: RegistryStore, name: str) -> Wiki:
     raise InputError(f"Several wikis are known; name one: {names}.")
 
 
-def wikis_with_bot(store: RegistryStore) -> list[Wiki]:
-    """Return the wikis that have their bot switched on."""
-    with store.reading() as rows:
-        there = [wiki for wiki in all_wikis(rows) if wiki.url]
-    return [wiki for wiki in there if settings_of_wiki(wiki).bot.enabled]
-
-
 def front_origin(front: str | None) -> str | None:
     """Parse `--front`: an origin; empty for ``-``, no front; None when it was not given."""
     if front is None or front == "-":
@@ -146,12 +139,9 @@ def on_command(
         me, warnings = asyncio.run(checked)
         warnings += unsourced
         change_bot(store, wiki, bot)
-    if output.json({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}):
-        return
-    click.echo(f"The bot may edit {wiki.name} as {me.name}.")
-    for warning in warnings:
-        click.echo(f"- {warning}")
-    click.echo(f"`weboid wiki bot run {wiki.name} --dry-run` shows what it would do.")
+    lines = [f"The bot may edit {wiki.name} as {me.name}.", *(f"- {warning}" for warning in warnings)]
+    lines.append(f"`weboid wiki bot run {wiki.name} --dry-run` shows what it would do.")
+    output.show({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}, lines)
 
 
 @cli_command("off")

@@ -149,10 +149,7 @@ def command(
         None if store is None else StoredLevel(store),
         _CLOCK,
     )
-    if output.is_json:
-        facts = {**_facts(wiki, seen), "store": stored}
-        click.echo(json.dumps(facts, ensure_ascii=False))
-    else:
+    if not output.json({**_facts(wiki, seen), "store": stored}):
         _report(wiki, seen, operator.recrawl, stored)
         warn_missing_contact(settings.links.contact or settings.visit.contact)
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -40,6 +39,7 @@ from weboid.app.wiki.wiki_intake import read_note
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
+from weboid.cli.support.run_options import WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
 from weboid.cli.wiki.bot_setup import choose_wiki
 from wiki.settings import WikiSettings, replace_settings
@@ -94,11 +94,6 @@ def list_command(
     with stores.registry() as store, _finder(stores, frontier_url) as finder, store.reading() as connection:
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
         farms = [{"farm": farm.name, "address": farm.address, "hosts": farm.internal} for farm in all_farms(connection)]
-    if output.json({"wikis": [_facts(line) for line in lines], "farms": farms}):
-        return
-    if not lines:
-        click.echo("No wiki is known: `weboid wiki add URL` adds one, by any address of it.")
-        return
     rows = []
     for line in lines:
         counts = line.counts
@@ -112,11 +107,13 @@ def list_command(
             line.wiki.url or "no API is known: weboid wiki add URL --name …",
         )
         rows.append(row)
-    for text in table(_HEAD, rows, columns=width()):
-        click.echo(text)
-    for line in lines:
-        if line.trouble:
-            click.echo(f"{line.wiki.name}: {clean(line.trouble)}")
+    known = (
+        table(_HEAD, rows, columns=width())
+        if rows
+        else ["No wiki is known: `weboid wiki add URL` adds one, by any address of it."]
+    )
+    troubles = [f"{line.wiki.name}: {clean(line.trouble)}" for line in lines if line.trouble]
+    output.show({"wikis": [_facts(line) for line in lines], "farms": farms}, known + troubles)
 
 
 @contextmanager
@@ -251,12 +248,8 @@ def check_command(
             rights = levels.now().rights
         check = WikiSetupCheck(wiki, note, where.settings, store, rights)
         findings = asyncio.run(check.run())
-    if output.is_json:
-        document = {"wiki": str(wiki.name), "findings": [each.to_dict() for each in findings]}
-        click.echo(json.dumps(document, ensure_ascii=False))
-    else:
-        for finding in findings:
-            click.echo(finding_line(finding))
+    document = {"wiki": str(wiki.name), "findings": [each.to_dict() for each in findings]}
+    output.show(document, map(finding_line, findings))
     return ExitCode.SOME_FAILED if any(f.health is SetupHealth.BAD for f in findings) else ExitCode.OK
 
 
@@ -285,8 +278,7 @@ def trial_command(
     registry: neither the real one nor the wiki is changed.
     """
     from playback.access.decision_store import copy_decisions
-    from weboid.app.collection_snapshot import make_trial_copy  # with the link checker: half a second
-    from weboid.app.registry_trial import RegistryTrial
+    from weboid.app.registry_trial import RegistryTrial, make_trial_copy  # with the link checker: half a second
     from weboid.cli.wiki.wiki_watch import lease_holder_name
 
     with ExitStack() as stack:
@@ -312,7 +304,20 @@ def trial_command(
         output.show(document, _lines(forecasts, days))
         if bot and not output.is_json and any(each.events for each in forecasts):
             click.echo(f"\nThe bot, {days} days from now:")
-            return _run_bot(root, wiki, days, where.profile)
+            words = [
+                "wiki",
+                "bot",
+                "run",
+                str(wiki.name),
+                "--dry-run",
+                f"--collection={root}",
+                f"--profile={where.profile}",
+            ]
+            environ = {name: value for name, value in os.environ.items() if name not in _SHARED}
+            ran = subprocess.run([*WEBOID, *words], env={**environ, CLOCK_OFFSET: f"{days}d"}, check=False)
+            # A bot without a front or archives refuses with the reason, as it would on that day.
+            refused = (ExitCode.OK, ExitCode.SOME_FAILED, ExitCode.INPUT)
+            return ExitCode.OK if ran.returncode in refused else ExitCode.SOME_FAILED
     return ExitCode.OK
 
 
@@ -330,13 +335,3 @@ def _lines(forecasts: Sequence["LinkForecast"], days: int) -> list[str]:
             lines.append(clean(f"  {event['day']}  {event['state']}{after}{why}"))
     lines.append(f"{same} of {len(forecasts)} links stay as they are for {days} days.")
     return lines
-
-
-def _run_bot(root: Path, wiki: Wiki, days: int, profile: str) -> int:
-    line = [sys.executable, "-m", "weboid", "wiki", "bot", "run", str(wiki.name), "--dry-run"]
-    options = [f"--collection={root}", f"--profile={profile}"]
-    env = {name: value for name, value in os.environ.items() if name not in _SHARED}
-    ran = subprocess.run([*line, *options], env={**env, CLOCK_OFFSET: f"{days}d"}, check=False)
-    # A bot without a front or archives refuses with the reason, as it would on that day.
-    refused = (ExitCode.OK, ExitCode.SOME_FAILED, ExitCode.INPUT)
-    return ExitCode.OK if ran.returncode in refused else ExitCode.SOME_FAILED

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from core.clock import SystemClock
 from core.config.settings import Settings
@@ -17,6 +17,7 @@ from weboid.app.text_table import clean
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.progress import count_progress
 from weboid.cli.wiki.wiki_watch import sync_services, wiki_opener
 from wiki.settings import WikiSettings
 from wiki.sync.feed_context import SyncServices, order_lists
@@ -61,11 +62,7 @@ def command(
     with ExitStack() as stack:
         store = stack.enter_context(where.stores.registry(make=not dry_run))
         wikis = select_wikis(store, wanted)
-        columns = (
-            *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
-            *(MofNCompleteColumn(), TimeRemainingColumn()),
-        )
-        progress = stack.enter_context(Progress(*columns, transient=True, disable=output.is_json))
+        progress = stack.enter_context(count_progress(quiet=output.is_json))
         if dry_run:
             results = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
         else:

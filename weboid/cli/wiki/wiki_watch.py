@@ -1,7 +1,6 @@
 """`weboid wiki watch`: archiving of pages as they are saved, until stopped."""
 
 import asyncio
-import json
 import os
 import secrets
 import socket
@@ -22,7 +21,7 @@ from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, parse_wiki, use_signature
 from net.stop_signals import StopSignals, first_error
-from weboid.app.malware_scanner import find_clamd
+from playback.access.malware_scan import find_clamd
 from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
 from weboid.app.wiki.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
@@ -31,8 +30,8 @@ from weboid.cli.support.child_commands import (
     CHILD_NAMES,
     ChildCommandOptions,
     ProcessSupervisor,
-    child_environment,
     child_output_printer,
+    store_environment,
     watch_children,
     with_time,
 )
@@ -130,7 +129,7 @@ def command(
         store = stack.enter_context(where.stores.registry(make=True))
         frontier = stack.enter_context(where.frontier(make=True))
         shared = sync_services(where, store, frontier)
-        show = WatchReporter(as_json=output.is_json)
+        show = WatchReporter(output)
         watch = WikiWatcher(shared, wiki_opener(where.settings), names=wanted, on_report=show.report)
         if not select_wikis(store, wanted):
             show.notice("No wiki is known yet: add one with `weboid wiki add URL`.")
@@ -141,7 +140,7 @@ def command(
             [] if feed_only else watch_children(home, where.settings.links),
             clock=_CLOCK,
             report=child_output_printer(as_json=output.is_json, clock=_CLOCK),
-            environment=child_environment(home),
+            environment=store_environment(home.database_url, home.frontier_url),
         )
         options = None
         if listener is not None:
@@ -250,9 +249,8 @@ def has_holder_ended(holder: str) -> bool:
 class WatchReporter:
     """Output of a watch: one line for each round with changes."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        """Set the format: JSON lines or sentences."""
-        self._as_json = as_json
+    def __init__(self, output: CommandOutput) -> None:
+        self._output = output
         self._troubles: dict[str, str] = {}
 
     def notice(self, sentence: str) -> None:
@@ -276,10 +274,7 @@ class WatchReporter:
             self._line({"wiki": name, **facts}, f"{name}: {words}.")
 
     def _line(self, facts: dict[str, object], sentence: str) -> None:
-        if self._as_json:
-            click.echo(json.dumps(facts, ensure_ascii=False))
-        else:
-            click.echo(with_time(clean(sentence), _CLOCK.now()))
+        self._output.show(facts, with_time(clean(sentence), _CLOCK.now()))
 
 
 def round_facts(report: WatcherReport) -> dict[str, int]:

@@ -13,7 +13,7 @@ from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
+from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
 from wiki.api.edit_request import edit_objection
 from wiki.wikitext.citation_model import (
     ArchivedCopy,
@@ -90,10 +90,7 @@ def read_command(
     file: IO[bytes] = argument("FILE|-", type=click.File("rb")),
     language: str = option("The wiki's, which chooses its template map.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to lay over it, to try one.",
-        "--templates",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
+        "A template map in TOML to lay over it, to try one.", "--templates", type=EXISTING_FILE, metavar="FILE"
     ),
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -106,17 +103,11 @@ def read_command(
     citations = read_citations(text, rules, today=_CLOCK.now().date())
     lines = _LineCounter(text)
     if output.is_json:
-        document = {
-            "language": rules.language,
-            "characters": len(text),
-            "citations": [_facts(citation, lines) for citation in citations],
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
-    elif not citations:
-        click.echo("No link was found.")
+        listed = [_facts(citation, lines) for citation in citations]
+        output.json({"language": rules.language, "characters": len(text), "citations": listed})
     else:
-        for citation in citations:
-            click.echo("\n".join(_citation_lines(citation, lines)))
+        shown = [line for citation in citations for line in _citation_lines(citation, lines)]
+        click.echo("\n".join(shown) if citations else "No link was found.")
     return ExitCode.SOME_FAILED if any(each.is_malformed for each in citations) else ExitCode.OK
 
 
@@ -219,10 +210,7 @@ def repair_command(
     ),
     language: str = option("The wiki's.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to lay over that of the language.",
-        "--templates",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
+        "A template map in TOML to lay over that of the language.", "--templates", type=EXISTING_FILE, metavar="FILE"
     ),
     bot: str = option("The account that tags are to name.", default="", metavar="NAME"),
     as_diff: bool = option("Show what would change, instead of the text.", "--diff"),
@@ -257,7 +245,7 @@ def repair_command(
             "changes": [{name: getattr(each, name) for name in names} for each in done.changes],
             "refused": refused,
         }
-        click.echo(json.dumps(document, ensure_ascii=False))
+        output.json(document)
     elif as_diff:
         for line in unified_diff_of(text, done.text, Path(file.name).name).splitlines():
             click.secho(line, fg=_COLOURS.get(line[:1]))

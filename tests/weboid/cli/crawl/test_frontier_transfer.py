@@ -20,6 +20,7 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
+from crawler.collection import copy_database
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import (
     LINE_LIMIT_BYTES,
@@ -39,7 +40,7 @@ from crawler.worker.crawl_events import (
     SnapshotMade,
     rotate_crawl_log,
 )
-from weboid.app.collection_snapshot import copy_database, snapshot_frontier
+from weboid.cli.crawl.frontier_transfer import snapshot_frontier
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 UNFINISHED = frozenset({ItemState.QUEUED, ItemState.CLAIMED})

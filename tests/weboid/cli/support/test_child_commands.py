@@ -18,8 +18,8 @@ from weboid.cli.support.child_commands import (
     ManagedProcess,
     ProcessExit,
     ProcessOutput,
-    child_environment,
     child_output_printer,
+    store_environment,
     watch_children,
 )
 
@@ -90,7 +90,10 @@ def test_addresses_of_shared_stores_stand_in_no_command_line() -> None:
     """They may hold passwords, and everybody sees command lines."""
     home = replace(HOME, database_url="postgresql://u:hidden@h/d", frontier_url="redis://:hidden@h")
     assert "hidden" not in str(watch_children(home, LinksSettings()))
-    assert child_environment(home) == {"WEBOID_DATABASE": home.database_url, "WEBOID_FRONTIER": home.frontier_url}
+    assert store_environment(home.database_url, home.frontier_url) == {
+        "WEBOID_DATABASE": home.database_url,
+        "WEBOID_FRONTIER": home.frontier_url,
+    }
 
 
 def test_parts_speak_behind_their_names(capsys: pytest.CaptureFixture[str]) -> None:

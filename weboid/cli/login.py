@@ -1,14 +1,10 @@
-"""`weboid config` and `weboid login`: profiles and stored site logins."""
+"""`weboid login`: stored logins of sites."""
 
 import asyncio
-import json
 import os
 import sys
-from collections.abc import Iterable
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -21,6 +17,7 @@ from core.layout import Layout
 from core.urls import fetch_key
 from crawler.capture.site_logins import (
     LoginKey,
+    login_facts,
     login_path,
     make_key_file,
     read_key_file,
@@ -28,100 +25,15 @@ from crawler.capture.site_logins import (
     read_login_head,
     write_login,
 )
-from crawler.jobs.crawl_job import toml_value
-from crawler.profile_check import ProfileFinding, profile_faults, profile_warnings
-from crawler.profiles import chain_settings, load_chain, load_profile
+from crawler.profiles import load_profile
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
-from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
-from weboid.app.settings_facts import list_presets, login_facts, setting_rows
-from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
+from render.site_session import Login, check_hosts, confine_to_hosts
+from weboid.app.text_table import clean
+from weboid.cli.support.commands import GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, FILE, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.run_options import ask_passphrase
 from weboid.cli.support.stores import make_collection
-
-DEFAULT = "default"
-
-
-@cli_command("ls")
-def presets_command(*, output: CommandOutput = OUTPUT) -> None:
-    """List the presets: profiles that come with the program."""
-    rows = list_presets()
-    profiles = [{"name": name, "purpose": purpose} for name, purpose in rows]
-    output.show({"profiles": profiles}, table(("name", "purpose"), rows, columns=width()))
-
-
-def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
-    """Print the settings of a profile with their sources; `changed`: only what is not as by default."""
-    chain = load_chain(name)
-    settings = chain_settings(chain)
-    rows = list(setting_rows(settings, chain))
-    if changed:
-        rows = [row for row in rows if row["value"] != row["default"]]
-    sheets: list[dict[str, Any]] = [{"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets]
-    facts = {
-        "profile": chain[0].source,
-        "extends": [layer.source for layer in chain[1:]],
-        "settings": rows,
-        "sheets": sheets,
-    }
-    if output.json(facts):
-        return
-    group = ""
-    for row in rows:
-        if row["group"] != group:
-            click.echo(f"\n[{row['group']}]" if group else f"[{row['group']}]")
-            group = row["group"]
-        differs = row["value"] != row["default"]
-        note = ""
-        if row["from"] != "default":
-            note = f"  # {row['from']}"
-            note += f"; default {toml_value(row['default'])}" if differs else "; as by default"
-        click.echo(f"{'+' if differs else ' '} {row['key']} = {toml_value(row['value'])}{note}")
-    if not rows:
-        click.echo("Nothing differs from the defaults.")
-    for each in settings.sheets:
-        click.echo(f"\n[[sheet]]\n+ prefix = {toml_value(each.prefix)}")
-        for group, keys in each.changes().items():
-            for key, value in keys.items():
-                click.echo(f"+ {group}.{key} = {toml_value(value)}")
-
-
-def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
-    """Print every error of profiles, and unusual settings; INPUT: one of them cannot be used."""
-    wrong = False
-    for file in files:
-        doubtful: list[ProfileFinding] = []
-        try:
-            chain = load_chain(file)
-            bad = profile_faults(chain)
-            if not bad:
-                doubtful = profile_warnings(chain, chain_settings(chain))
-        except ConfigError as error:
-            bad = [ProfileFinding(file, str(error))]
-        wrong = wrong or bool(bad)
-        if output.is_json:
-            facts = {
-                "file": file,
-                "usable": not bad,
-                "faults": [_profile_facts(each) for each in bad],
-                "warnings": [_profile_facts(each) for each in doubtful],
-            }
-            click.echo(json.dumps(facts, ensure_ascii=False))
-            continue
-        for each in bad:
-            click.echo(f"fault    {clean(each.where)}: {clean(each.text)}")
-        for each in doubtful:
-            click.echo(f"warning  {clean(each.where)}: {clean(each.text)}")
-        if not bad:
-            click.echo(f"{clean(file)} can be used.")
-    return ExitCode.INPUT if wrong else ExitCode.OK
-
-
-def _profile_facts(finding: ProfileFinding) -> dict[str, Any]:
-    return {key: value for key, value in asdict(finding).items() if value}
-
 
 _CLOCK = SystemClock()
 
@@ -137,8 +49,7 @@ def login_group(
         metavar="HOST",
     ),
     key_file: Path | None = option(
-        "Encrypt it with the key in that file instead of a passphrase; made when it is not there.",
-        type=click.Path(dir_okay=False, path_type=Path),
+        "Encrypt it with the key in that file instead of a passphrase; made when it is not there.", type=FILE
     ),
     unverified_tls: bool = option(
         "Send the login to servers whose certificate does not verify, too. An attacker on the network path can read it."
@@ -190,8 +101,11 @@ def login_group(
         )
     if not layout.marker.exists():
         asyncio.run(make_collection(collection))
-    login = login_of_session(name, hosts, session, now=_CLOCK.now())
-    login = replace(login, unverified_tls=unverified_tls)
+    ends = [each["expires"] for each in session.cookies if "expires" in each]
+    # A cookie may be dated beyond all calendars.
+    last = datetime.fromtimestamp(min(max(ends), 4e9), tz=UTC) if ends else None
+    count = len(session.cookies)
+    login = Login(name, hosts, _CLOCK.now(), last, count, unverified_tls=unverified_tls, session=session)
     path = write_login(layout.logins, login, key)
     storage = sum(map(len, login.session.storage.values()))
     output.show(
@@ -226,12 +140,7 @@ def login_list(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT)
             )
         )
     head = ("name", "hosts", "cookies", "made", "cookies last until", "key")
-    output.show(
-        {"logins": facts},
-        table(head, rows, columns=width())
-        if rows
-        else f"There is no login in {collection}; weboid login URL makes one.",
-    )
+    output.table({"logins": facts}, head, rows, f"There is no login in {collection}; weboid login URL makes one.")
 
 
 @cli_command("rm", login_group)
@@ -248,14 +157,6 @@ def login_remove(
     for name in names:
         login_path(folder, name).unlink(missing_ok=True)
     output.show({"removed": names}, f"Removed {', '.join(names)}.")
-
-
-def login_of_session(name: str, hosts: Iterable[str], session: SiteSession, *, now: datetime) -> Login:
-    """Create the login of a session."""
-    ends = [each["expires"] for each in session.cookies if "expires" in each]
-    # A cookie may be dated beyond all calendars.
-    last = datetime.fromtimestamp(min(max(ends), 4e9), tz=UTC) if ends else None
-    return Login(name, tuple(hosts), now, last, len(session.cookies), session=session)
 
 
 def _login_key(path: Path | None) -> LoginKey:
