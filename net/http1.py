@@ -272,6 +272,9 @@ class BodyParser:
             self._left -= taken
             self.done = self._left == 0
             return taken, data if taken == len(data) else data[:taken]
+        return self._take_chunks(data)
+
+    def _take_chunks(self, data: bytes | bytearray) -> tuple[int, bytes | bytearray]:
         payload: list[bytes | bytearray] = []
         at = 0
         while at < len(data) and not self.done and not self.malformed:

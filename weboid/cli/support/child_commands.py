@@ -24,7 +24,6 @@ from core.clock import Clock
 from core.config.settings import INDEX_URL, LinksSettings
 from core.errors import UnavailableError
 from net.stop_signals import wait_for_any
-from playback.access.malware_scan import find_clamd
 from weboid.app.collection_config import read_config
 from weboid.app.text_table import clean
 from weboid.cli.support.run_options import WEBOID
@@ -187,6 +186,8 @@ async def running_children(
 
 def scan_once(collection: Path, database_url: str) -> None:
     """Scan payloads without a verdict, if clamd is found; results are printed on standard error."""
+    from playback.access.malware_scan import find_clamd
+
     if clamd := find_clamd(os.environ):
         command, environment = scanner(collection, clamd).command, store_environment(database_url)
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, env={**os.environ, **environment}, check=False)
