@@ -128,20 +128,7 @@ def judge_parked(page: PageEvidence) -> ClassFindings:
     if page.prose >= 900 or page.volume >= 6_000:
         return case
     _judge_requests(page, case)
-    about = (*page.title_parts[:1], *page.seen.headings[:3])
-    called = next((match[0] for each in about if (match := _SALE.search(each.lower()))), "")
-    if called:
-        case.add(0.6, f"It is called “{called[:100]}”.")
-    match = _SALE.search(page.words) if page.volume < 2_000 else None
-    if match and page.seen.links < 40:
-        case.add(0.45, f"It says “{match[0][:100]}”.")
-        if page.volume < 600:
-            case.add(0.35, "It says little else.")
-    if case.score and _RELATED.search(page.words):
-        case.add(0.4, "It is a list of advertisements.")
-    own = (page.final.hostname or "").removeprefix("www.")
-    if case.score and own and own in page.title_parts[:1]:
-        case.add(0.3, "Its title is the domain's name.")
+    _judge_wording(page, case)
     return case
 
 
@@ -166,6 +153,23 @@ def _judge_requests(page: PageEvidence, case: ClassFindings) -> None:
     # GoDaddy's script leads every path of a parked domain there.
     if page.final.path == "/lander" and page.has_moved and page.volume < 1_500:
         case.add(0.6, "A script led to /lander, where GoDaddy parks domains.")
+
+
+def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
+    about = (*page.title_parts[:1], *page.seen.headings[:3])
+    called = next((match[0] for each in about if (match := _SALE.search(each.lower()))), "")
+    if called:
+        case.add(0.6, f"It is called “{called[:100]}”.")
+    match = _SALE.search(page.words) if page.volume < 2_000 else None
+    if match and page.seen.links < 40:
+        case.add(0.45, f"It says “{match[0][:100]}”.")
+        if page.volume < 600:
+            case.add(0.35, "It says little else.")
+    if case.score and _RELATED.search(page.words):
+        case.add(0.4, "It is a list of advertisements.")
+    own = (page.final.hostname or "").removeprefix("www.")
+    if case.score and own and own in page.title_parts[:1]:
+        case.add(0.3, "Its title is the domain's name.")
 
 
 def _judge_default_page(page: PageEvidence, case: ClassFindings) -> None:

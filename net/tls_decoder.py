@@ -261,12 +261,7 @@ class TlsDecoder:
             is_cbc = name.endswith("SHA")
             iv_size, mac_size = (12 if "CHACHA" in name else 4), (_MAC_BYTES if is_cbc else 0)
             seed = b"key expansion" + self._server_random + self._client_random
-            size = 2 * (mac_size + key_size + iv_size)
-            output, turn = b"", seed
-            while len(output) < size:
-                turn = hmac.digest(master, turn, digest)
-                output += hmac.digest(master, turn + seed, digest)
-            block = output[:size]
+            block = _pseudo_random(master, seed, 2 * (mac_size + key_size + iv_size), digest)
             at = 0 if side is self._client else 1
             mac_key, block = block[at * mac_size :][:mac_size], block[2 * mac_size :]
             key = block[at * key_size :][:key_size]
@@ -351,3 +346,12 @@ def _expand(secret: bytes, label: bytes, size: int, digest: str) -> bytes:
     label = b"tls13 " + label
     info = struct.pack(">HB", size, len(label)) + label + b"\0"
     return hmac.digest(secret, info + b"\x01", digest)[:size]
+
+
+def _pseudo_random(secret: bytes, seed: bytes, size: int, digest: str) -> bytes:
+    """Return the output of TLS 1.2's pseudo-random function (RFC 5246, 5)."""
+    output, turn = b"", seed
+    while len(output) < size:
+        turn = hmac.digest(secret, turn, digest)
+        output += hmac.digest(secret, turn + seed, digest)
+    return output[:size]

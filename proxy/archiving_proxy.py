@@ -93,17 +93,21 @@ class RecorderAuthority:
             with self._making:
                 context = self._contexts.get(domain)
                 if context is None:
-                    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-                    context.set_alpn_protocols(["http/1.1"])
-                    certificate = self._leaf(domain).public_bytes(serialization.Encoding.PEM)
-                    # OpenSSL's binding loads keys from files only; this one is removed before the first connection.
-                    with tempfile.NamedTemporaryFile(dir=self.folder) as file:
-                        file.write(_pem(self._leaf_key) + certificate)
-                        file.flush()
-                        context.load_cert_chain(file.name)
+                    context = self._make(domain)
                     if len(self._contexts) >= CONTEXT_LIMIT:
                         self._contexts.pop(next(iter(self._contexts)))
                     self._contexts[domain] = context
+        return context
+
+    def _make(self, domain: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        certificate = self._leaf(domain).public_bytes(serialization.Encoding.PEM)
+        # OpenSSL's binding loads keys from files only; this one is removed before the first connection.
+        with tempfile.NamedTemporaryFile(dir=self.folder) as file:
+            file.write(_pem(self._leaf_key) + certificate)
+            file.flush()
+            context.load_cert_chain(file.name)
         return context
 
     def _leaf(self, domain: str) -> x509.Certificate:

@@ -332,15 +332,23 @@ class Browser:
                 await self.connection.send("Browser.getVersion")
                 self._asked = None
                 self._guardian.beat()
-                now = self._clock.monotonic()
-                oldest = min((each.opened for each in self._contexts.values()), default=now)
-                pages = self._process.of_kind("renderer")
-                self._pages_seen = {page: self._pages_seen.get(page, now) for page in pages}
-                for page, seen in self._pages_seen.items():
-                    if seen < oldest and now - seen >= PING_S:
-                        with contextlib.suppress(psutil.Error):
-                            page.kill()
+                self._end_leftovers()
                 await asyncio.sleep(PING_S)
+
+    def _end_leftovers(self) -> None:
+        """Kill renderer processes that outlived their visit, such as a stopped one.
+
+        Contexts share no processes. So a process that was first seen before the oldest open context
+        was created and still exists belongs to none.
+        """
+        now = self._clock.monotonic()
+        oldest = min((each.opened for each in self._contexts.values()), default=now)
+        pages = self._process.of_kind("renderer")
+        self._pages_seen = {page: self._pages_seen.get(page, now) for page in pages}
+        for page, seen in self._pages_seen.items():
+            if seen < oldest and now - seen >= PING_S:
+                with contextlib.suppress(psutil.Error):
+                    page.kill()
 
     async def _dispose(self, context: BrowserContext) -> None:
         context.on_target = context.on_detached = None

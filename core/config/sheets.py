@@ -148,16 +148,7 @@ def surt_prefix(text: str) -> str:
     if not bare or len(bare) > PREFIX_LIMIT_CHARS:
         raise ConfigError(f"{text[:200]!r} is no prefix: write org,example, or example.org.")
     if "," in bare.partition("/")[0].partition(")")[0]:
-        prefix = bare.removeprefix("(")
-        front, parenthesis, path = prefix.partition(")")
-        if not parenthesis:
-            if not front.endswith(",") and ",:" not in front:
-                raise ConfigError(f"{text[:200]!r} ends inside a label: write {front[:150]}, for the domain.")
-            return front.lower()
-        front = front.lower()
-        if not front.endswith(",") and ",:" not in front:
-            front += ","
-        return f"{front}){path}"
+        return _normalize_prefix(bare.removeprefix("("), text)
     host, slash, _path = bare.partition("/")
     try:
         if slash or ":" in host.rpartition("]")[2]:
@@ -166,6 +157,19 @@ def surt_prefix(text: str) -> str:
         return _turned(canonical_host(host.removeprefix("*.")))
     except BadUrlError as error:
         raise ConfigError(f"{text[:200]!r} is no prefix: write org,example, or example.org.") from error
+
+
+def _normalize_prefix(prefix: str, text: str) -> str:
+    """Normalize a SURT prefix: the host in lower case, a comma after its last label."""
+    front, parenthesis, path = prefix.partition(")")
+    if not parenthesis:
+        if not front.endswith(",") and ",:" not in front:
+            raise ConfigError(f"{text[:200]!r} ends inside a label: write {front[:150]}, for the domain.")
+        return front.lower()
+    front = front.lower()
+    if not front.endswith(",") and ",:" not in front:
+        front += ","
+    return f"{front}){path}"
 
 
 def _turned(authority: str) -> str:

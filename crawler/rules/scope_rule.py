@@ -114,13 +114,17 @@ class LinkLog:
                     file.flush()
                     is_full = file.tell() >= self.limit_bytes
                 if is_full:
-                    numbered = [path.with_suffix(f".{number}.jsonl") for number in range(1, FILES_KEPT + 1)]
-                    for older, newer in zip(numbered[:0:-1], numbered[-2::-1], strict=True):
-                        if newer.exists():
-                            newer.replace(older)
-                    path.replace(numbered[0])
+                    self._set_aside(path)
         except OSError as error:
             log.warning("links.unrecorded path=%s error=%s", path, error)
+
+    def _set_aside(self, path: Path) -> None:
+        """Rename the file and the older ones up by one number."""
+        numbered = [path.with_suffix(f".{number}.jsonl") for number in range(1, FILES_KEPT + 1)]
+        for older, newer in zip(numbered[:0:-1], numbered[-2::-1], strict=True):
+            if newer.exists():
+                newer.replace(older)
+        path.replace(numbered[0])
 
 
 LINK_COUNTS_NOTE = "links"  # the kind of the notes with counts; the key is the job and the process

@@ -288,21 +288,23 @@ class TextIndexThread:
         while not is_done:
             try:
                 with open_texts(self._layout, self._url, self._html_text) as (reader, writer):
-                    with (self._layout.databases / "texts.lock").open("w") as lock, suppress(BlockingIOError):
-                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        complete_texts(
-                            reader, writer, is_over=self._over.is_set, on_pages=lambda _: self._add(reader, writer)
-                        )
-                    is_over = False
-                    while not is_over:
-                        self._arrived.wait(_WAIT_S)
-                        self._arrived.clear()
-                        is_over = self._over.is_set()
-                        self._add(reader, writer)
+                    self._index(reader, writer)
                 is_done = True
             except (OSError, sqlite3.Error, WeboidError) as error:
                 log.warning("texts.not_indexed error=%s", error)
                 is_done = self._over.wait(_PAUSE_S)
+
+    def _index(self, reader: TextReader, writer: TextIndexWriter) -> None:
+        """Add what earlier processes left, then pages as they come, until the end."""
+        with (self._layout.databases / "texts.lock").open("w") as lock, suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            complete_texts(reader, writer, is_over=self._over.is_set, on_pages=lambda _: self._add(reader, writer))
+        is_over = False
+        while not is_over:
+            self._arrived.wait(_WAIT_S)
+            self._arrived.clear()
+            is_over = self._over.is_set()
+            self._add(reader, writer)
 
     def _add(self, reader: TextReader, writer: TextIndexWriter) -> None:
         while self._pages:

@@ -155,15 +155,7 @@ class TextIndexWriter(ABC):
             facets = [*_host_facets(page.url), _facet("media", page.media), _facet("state", page.state), year]
             facets += [_facet("language", page.language)] if page.language else []
             self._put(number, _fields(title, page.url, text, page.language, facets))
-            row = (
-                number,
-                digest,
-                page.language,
-                title,
-                page.url[:8_192],
-                " ".join(facets),
-                zlib.compress(text.encode("utf-8", "replace"), 6),
-            )
+            row = (number, digest, page.language, title, page.url[:8_192], " ".join(facets), _packed(text))
             self._insert_version(row)
         else:
             number, facets = version[0], version[1].split()
@@ -225,6 +217,10 @@ class TextIndexWriter(ABC):
 
 def _fields(title: str, url: str, text: str, language: str, facets: Sequence[str]) -> list[Sequence[str]]:
     return [tokens(title, language), tokens(url[:2_000], UNSTEMMED), tokens(text, language), facets]
+
+
+def _packed(text: str) -> bytes:
+    return zlib.compress(text.encode("utf-8", "replace"), 6)
 
 
 def unpack_text(body: bytes) -> str:
