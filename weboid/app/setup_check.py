@@ -23,7 +23,7 @@ from core.errors import WeboidError
 from core.layout import Layout
 from crawler.frontier.redis_store import durability_warnings
 from crawler.status.collection_status import is_in_use
-from playback.access.malware_scan import ClamdClient, find_clamd, parse_clamd_address
+from playback.access.malware_scan import ClamdClient, parse_clamd_address
 from playback.replay.full.text_rewriter import PYWB_FOLDER, find_pywb_python, pywb_version
 from render.browser import Browser
 from render.chromium import find_browser
@@ -32,6 +32,7 @@ from warc.index.sqlite import check_index, check_shared
 from warc.object_storage import open_storage
 from warc.uploads import read_state
 from weboid.app.installation import is_pywb_current
+from weboid.app.malware_scanner import find_clamd
 
 
 class SetupHealth(StrEnum):

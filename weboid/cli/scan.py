@@ -24,8 +24,6 @@ from net.stop_signals import wait_unless_stopped
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
 from playback.access.malware_scan import (
-    CLAMD_ADDRESS,
-    CLAMD_VARIABLE,
     MOST_BYTES,
     UNSETTLED,
     ClamdClient,
@@ -46,6 +44,7 @@ from playback.access.threat_lists import (
     remove_list,
     url_hashes,
 )
+from weboid.app.malware_scanner import CLAMD_ADDRESS, CLAMD_VARIABLE
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput

@@ -19,7 +19,6 @@ from crawler.status.status_server import parse_listen_address
 from links.archives.copy_store import ArchiveCopies
 from links.feedback.reporter_limits import limits_of
 from playback.access.holds import UnscannedPolicy
-from playback.access.malware_scan import find_clamd
 from playback.playback_server import ServerOrigins, serve
 from playback.url_paths import LOCAL
 from playback.web.asgi_app import WebOptions
@@ -33,6 +32,7 @@ from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
 from warc.index.database import covered_by_file, unindexed_warcs
 from warc.rebuild import upgrade_index
+from weboid.app.malware_scanner import find_clamd
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner, store_environment

@@ -98,7 +98,7 @@ def archive_command(
         run = partial(archive_urls, urls=url_list, again=timedelta(0) if again else older_than)
         summary = run_with_reports(run, collection, settings, workers, output, qa=qa, stays=stay)
         if scan and not stay and not settings.frontier.url:
-            from weboid.cli.support.child_commands import scan_once
+            from weboid.app.malware_scanner import scan_once
 
             scan_once(collection, settings.index.url)
         return run_exit_code(summary, bad=bad)

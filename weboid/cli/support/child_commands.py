@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from core.config.settings import INDEX_URL, LinksSettings
 from core.errors import UnavailableError
 from net.stop_signals import wait_for_any
 from weboid.app.collection_config import read_config
+from weboid.app.malware_scanner import scan_command
 from weboid.app.text_table import clean
 from weboid.cli.support.run_options import WEBOID
 
@@ -184,18 +184,9 @@ async def running_children(
         await running
 
 
-def scan_once(collection: Path, database_url: str) -> None:
-    """Scan payloads without a verdict, if clamd is found; results are printed on standard error."""
-    from playback.access.malware_scan import find_clamd
-
-    if clamd := find_clamd(os.environ):
-        command, environment = scanner(collection, clamd).command, store_environment(database_url)
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, env={**os.environ, **environment}, check=False)
-
-
 def scanner(collection: Path, clamd: str, *options: str) -> ManagedProcess:
     """Return the command that scans a collection's payloads."""
-    return ManagedProcess("scan", (*WEBOID, "scan", f"--collection={collection}", f"--clamd={clamd}", *options))
+    return ManagedProcess("scan", (*scan_command(collection, clamd), *options))
 
 
 def queue_worker(collection: Path, profile: str) -> ManagedProcess:

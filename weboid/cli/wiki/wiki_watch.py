@@ -21,7 +21,7 @@ from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, parse_wiki, use_signature
 from net.stop_signals import StopSignals, first_error
-from playback.access.malware_scan import find_clamd
+from weboid.app.malware_scanner import find_clamd
 from weboid.app.text_table import clean
 from weboid.app.wiki.wiki_clients import open_items, open_wiki_api, route_to, wiki_user_agent
 from weboid.app.wiki.wiki_intake import FrontierArchive, WatchNote, open_level_setter, write_note
