@@ -272,27 +272,7 @@ class BodyParser:
             self._left -= taken
             self.done = self._left == 0
             return taken, data if taken == len(data) else data[:taken]
-        payload: list[bytes | bytearray] = []
-        at = 0
-        while at < len(data) and not self.done and not self.malformed:
-            if self._state == "data":
-                piece = data[at : at + self._left]
-                payload.append(piece)
-                at += len(piece)
-                self._left -= len(piece)
-                if self._left == 0:
-                    self._state = "crlf"
-            else:
-                limit = at + CHUNK_LINE_LIMIT_BYTES - len(self._line)
-                end = data.find(b"\n", at, limit)
-                stop = end + 1 if end >= 0 else min(limit, len(data))
-                self._line += data[at:stop]
-                if end >= 0:
-                    self._end_line()
-                elif len(self._line) >= CHUNK_LINE_LIMIT_BYTES:
-                    self.malformed = True
-                at = stop
-        return at, b"".join(payload) if len(payload) != 1 else payload[0]
+        return self._feed_chunked(data)
 
     @property
     def left(self) -> int | None:
@@ -304,6 +284,33 @@ class BodyParser:
         if self._framing is BodyFraming.CLOSE:
             self.done = True
         return self.done
+
+    def _feed_chunked(self, data: bytes | bytearray) -> tuple[int, bytes | bytearray]:
+        payload: list[bytes | bytearray] = []
+        at = 0
+        while at < len(data) and not self.done and not self.malformed:
+            if self._state == "data":
+                piece = data[at : at + self._left]
+                payload.append(piece)
+                at += len(piece)
+                self._left -= len(piece)
+                if self._left == 0:
+                    self._state = "crlf"
+            else:
+                at = self._feed_line(data, at)
+        return at, b"".join(payload) if len(payload) != 1 else payload[0]
+
+    def _feed_line(self, data: bytes | bytearray, at: int) -> int:
+        """Consume a framing line or a part of it; return its end."""
+        limit = at + CHUNK_LINE_LIMIT_BYTES - len(self._line)
+        end = data.find(b"\n", at, limit)
+        stop = end + 1 if end >= 0 else min(limit, len(data))
+        self._line += data[at:stop]
+        if end >= 0:
+            self._end_line()
+        elif len(self._line) >= CHUNK_LINE_LIMIT_BYTES:
+            self.malformed = True
+        return stop
 
     def _end_line(self) -> None:
         """Process a complete line. Only CR is accepted before LF, or browsers see another end."""

@@ -18,8 +18,8 @@ from typing import ClassVar, Protocol
 from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, InvariantError, WeboidError
 from net.http1 import Headers
+from proxy.browser_connection import Origin
 from proxy.request_log import RequestLogEntry
-from proxy.request_target import Origin
 
 UNANSWERED_LIMIT = 256
 UNANSWERED_BYTES = 65_536  # of one

@@ -21,7 +21,7 @@ from core.urls import identity_key
 from crawler.frontier.base import JOB_ORDER, AddResult, Frontier, FrontierItem, ItemRecord, ItemState, NewItem
 from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.frontier.host_slots import SlotAssigner
-from crawler.jobs.crawl_job import SEEDS_LIMIT, Job, parse_job
+from crawler.jobs.crawl_orders import SEEDS_LIMIT, Job, parse_job
 from crawler.jobs.job_settings import JobSettings
 from crawler.rules.scope_rule import BUDGET_REASON, decide_links, seed_target
 from crawler.run.context_builder import make_slot_assigner

@@ -28,6 +28,7 @@ from proxy.control.frames import (
     BODY_LIMIT_BYTES,
     UNTAGGED,
     ClusterSecret,
+    DirectionTags,
     ForgedFrameError,
     FrameTags,
     Message,
@@ -133,9 +134,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
         if tags is None:
             return
         try:
-            while (
-                frame := receive_frame(self.request, tags.received, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
-            ) is not None:
+            while (frame := self._next(tags.received)) is not None:
                 self.request.sendall(pack_frame(self._answer(*frame), tags=tags.sent))
         except ForgedFrameError as error:
             log.warning("control.forged peer=%s %s", self.client_address[0], error)
@@ -146,6 +145,10 @@ class _ControlSession(socketserver.BaseRequestHandler):
                 self.request.sendall(pack_frame(_error_message(error), tags=tags.sent))
         finally:
             self._end()
+
+    def _next(self, tags: DirectionTags | None) -> tuple[Message, bytes] | None:
+        """Read the next frame. Large bodies (artifacts) are accepted only when a visit is open."""
+        return receive_frame(self.request, tags, body_limit=BODY_LIMIT_BYTES if self._visit else 0)
 
     def _answer(self, message: Message, body: bytes) -> Message:
         verbs = {

@@ -14,7 +14,7 @@ from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import ConfigError, InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from crawler.collection import make_collection
-from crawler.jobs.crawl_job import toml_value
+from crawler.jobs.crawl_orders import toml_value
 from crawler.profile_check import profile_faults
 from crawler.profiles import builtin_profiles, load_chain, load_profile
 from links.archives.adapters import check_archive_names

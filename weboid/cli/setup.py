@@ -28,7 +28,7 @@ from crawler.capture.site_logins import (
     read_login_head,
     write_login,
 )
-from crawler.jobs.crawl_job import toml_value
+from crawler.jobs.crawl_orders import toml_value
 from crawler.profile_check import ProfileFinding, profile_faults, profile_warnings
 from crawler.profiles import chain_settings, load_chain, load_profile
 from render.chromium import find_browser, find_window_browser

@@ -13,7 +13,7 @@ from core.errors import InputError
 from core.layout import Layout
 from core.urls import identity_key
 from crawler.frontier.base import Lane
-from crawler.jobs.crawl_job import Job, jobs_of_groups
+from crawler.jobs.crawl_orders import Job, jobs_of_groups
 from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets
