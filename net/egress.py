@@ -21,6 +21,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import product, zip_longest
 
+from cachetools import TLRUCache
+
 from core.config.settings import EgressSettings
 from core.errors import BadUrlError
 from core.hosts import UpstreamProxy, UpstreamProxyScheme, canonical_host
@@ -68,7 +70,9 @@ class Resolver:
         self._lookup = lookup
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, Addresses | UnknownHostError]] = {}
+        self._known: TLRUCache[str, Addresses | UnknownHostError] = TLRUCache(
+            CACHE_SIZE, lambda _, each, now: now + (FOUND_S if isinstance(each, tuple) else NOT_FOUND_S), monotonic
+        )
         self._answers: dict[str, Future[Addresses]] = {}
         self._pending: deque[_PendingLookup] = deque()
         self._threads = 0
@@ -90,13 +94,13 @@ class Resolver:
         now = self._monotonic()
         with self._lock:
             known = self._known.get(host)
-            if known is not None and known[0] > now:
+            if known is not None:
                 settled: Future[Addresses] = Future()
-                if isinstance(known[1], UnknownHostError):
+                if isinstance(known, UnknownHostError):
                     # A fresh one: an exception that is raised twice grows its traceback.
-                    settled.set_exception(UnknownHostError(str(known[1])))
+                    settled.set_exception(UnknownHostError(str(known)))
                 else:
-                    settled.set_result(known[1])
+                    settled.set_result(known)
                 return settled
             answer = self._answers.get(host)
             if answer is not None:
@@ -116,13 +120,9 @@ class Resolver:
                     return
                 pending = self._pending.popleft()
             outcome = self._resolve(pending)
-            lifetime = FOUND_S if isinstance(outcome, tuple) else NOT_FOUND_S
             with self._lock:
                 del self._answers[pending.host]
-                self._known.pop(pending.host, None)  # so that it goes to the end, as the newest
-                if len(self._known) >= CACHE_SIZE:
-                    del self._known[next(iter(self._known))]
-                self._known[pending.host] = (self._monotonic() + lifetime, outcome)
+                self._known[pending.host] = outcome
             if isinstance(outcome, tuple):
                 pending.answer.set_result(outcome)
             else:

@@ -8,11 +8,11 @@ import hmac
 import struct
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import brotlicffi
+from cachetools import LRUCache
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
@@ -67,8 +67,7 @@ class TlsSecrets:
     """Secrets of TLS connections, by the client's random value and their label. Thread-safe."""
 
     def __init__(self, limit: int = SECRETS_LIMIT) -> None:
-        self._limit = limit
-        self._connections: OrderedDict[str, dict[str, bytes]] = OrderedDict()
+        self._connections: LRUCache[str, dict[str, bytes]] = LRUCache(limit)
         self._change = threading.Condition()
 
     def add(self, lines: Iterable[str]) -> None:
@@ -81,9 +80,6 @@ class TlsSecrets:
                     self._connections.setdefault(random, {})[label] = bytes.fromhex(secret)
                 except ValueError:
                     continue
-                self._connections.move_to_end(random)
-                if len(self._connections) > self._limit:
-                    self._connections.popitem(last=False)
             self._change.notify_all()
 
     def wait(self, random: bytes, label: str, patience_s: float) -> bytes | None:

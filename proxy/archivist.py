@@ -9,12 +9,14 @@ import logging
 import os
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
+
+from cachetools import FIFOCache
 
 from core.captures import ArtifactKind, RecordLocation, RecordType, parse_artifact_uri
 from core.config.settings import IndexSettings, ProxySettings
@@ -48,33 +50,9 @@ from warc.writer import WarcFile, failed_component, log_failure, to_weboid_error
 if TYPE_CHECKING:  # loaded where texts are indexed
     from warc.text_index.indexer import TextIndexThread
 
-RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run has written
-
-
-class RecordIds:
-    """Record identifiers by file and offset; keeps the last `limit`. For use from one thread."""
-
-    def __init__(self, limit: int = RECORD_ID_LIMIT) -> None:
-        self._limit = limit
-        self._ids: OrderedDict[tuple[str, int], str] = OrderedDict()
-
-    def note(self, at: RecordLocation, record_id: str) -> None:
-        """Store the identifier of the record at that location."""
-        self._ids[at.filename, at.offset] = record_id
-        if len(self._ids) > self._limit:
-            self._ids.popitem(last=False)
-
-    def find(self, original: OriginalRecord) -> str:
-        """Return the identifier of the record that holds the payload; empty when unknown."""
-        return self._ids.get((original.filename, original.offset), "")
-
-    def clear(self) -> None:
-        """Clear all identifiers: after a rollback other records may take the same locations."""
-        self._ids.clear()
-
-
 log = logging.getLogger(__name__)
 
+RECORD_ID_LIMIT = 10_000  # a page's revisits mostly refer to what the same run has written
 CHECK_S = 1.0  # interval of file age checks while idle
 BATCH_WAIT_S = 0.05  # seconds to collect a batch when no caller is blocked on it
 BATCH_BYTES = 16 << 20  # a larger batch is written at once
@@ -103,7 +81,7 @@ class Archivist:
         """Open the stores and start the thread; `facts` are written to each file's `warcinfo`."""
         self._settings = settings
         self._facts = dict(facts)
-        self._ids = RecordIds()
+        self._ids: FIFOCache[tuple[str, int], str] = FIFOCache(RECORD_ID_LIMIT)  # of records, by file and offset
         self._index = open_index(layout, index)
         self._reach = IndexBacklog(self._index, index.patience_s)
         self._payloads = open_payloads(layout, settings, self._index)
@@ -421,7 +399,9 @@ class Archivist:
             principal, request = response_members(recorded)
         else:
             entry.digest = original.digest
-            principal, request = revisit_members(recorded, original, self._ids.find(original))
+            principal, request = revisit_members(
+                recorded, original, self._ids.get((original.filename, original.offset), "")
+            )
         prefix = _CAPTURES if recorded.visit.rules is None else recorded.visit.rules.prefix
         file = self._file(prefix)
         if not file.end:  # the file that begins now names who asks
@@ -429,7 +409,7 @@ class Archivist:
         location = file.append(principal)
         file.append((request,))
         if original is None and key is not None and key.bucket:
-            self._ids.note(location, entry.record_id)
+            self._ids[location.filename, location.offset] = entry.record_id
             originals[key] = OriginalRecord(
                 entry.digest, entry.url, entry.started_ms, location.filename, location.offset, location.length
             )

@@ -33,11 +33,10 @@ from net.http1 import (
     reusable,
 )
 from net.tls_client import CertificateVerifier
-from proxy.browser_connection import BrowserConnection, ConnectionLostError
+from proxy.browser_connection import BrowserConnection, ConnectionLostError, Origin
 from proxy.limits import BodySpool, ReceiveLimits, SpoolSpace
 from proxy.redaction import redact_request, redact_response
 from proxy.request_log import RequestLogEntry, RequestOutcome
-from proxy.request_target import Origin
 from proxy.stored_responses import StoredPayload, StoredResponse, StoredResponses, updated_head
 from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession

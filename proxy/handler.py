@@ -25,11 +25,9 @@ from net.http1 import (
     request_framing,
     with_headers,
 )
-from proxy.browser_connection import BrowserConnection, ConnectionLostError
-from proxy.exchange import Exchange, NoResponseError, left_out_reason
-from proxy.observed_tunnel import REQUEST_BODY_LIMIT_BYTES, ObservedTunnel, open_tunnel
-from proxy.request_log import RequestLogEntry, RequestOutcome
-from proxy.request_target import (
+from proxy.browser_connection import (
+    BrowserConnection,
+    ConnectionLostError,
     Origin,
     TargetTooLongError,
     host_header,
@@ -37,6 +35,9 @@ from proxy.request_target import (
     parse_authority,
     parse_tunnelled,
 )
+from proxy.exchange import Exchange, NoResponseError, left_out_reason
+from proxy.observed_tunnel import REQUEST_BODY_LIMIT_BYTES, ObservedTunnel, open_tunnel
+from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.visit_registry import TOKEN_HEADER, VisitSession
 from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
 from warc.writer import log_failure, to_weboid_error

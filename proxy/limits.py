@@ -70,34 +70,31 @@ class ReceiveLimits:
     """Limits of a proxy process. Thread-safe."""
 
     def __init__(self, settings: ProxySettings, tally: ByteCounter, disk: DiskReserve) -> None:
-        self._body_bytes = settings.body_limit_bytes
-        self._visit_bytes = settings.visit_limit_bytes
-        self._crawl_bytes = settings.crawl_limit_bytes
-        self._seconds = settings.response_limit_s
+        self._settings = settings
         self._tally = tally
         self._disk = disk
 
     def count(self, visit: VisitSession, received: int) -> None:
         """Add bytes that a visit received."""
         visit.receive(received)
-        if self._crawl_bytes:
+        if self._settings.crawl_limit_bytes:
             self._tally.add(received)
 
     def crawl_is_over(self) -> bool:
         """Return whether the run has reached its byte limit."""
-        return bool(self._crawl_bytes) and self._tally.total() >= self._crawl_bytes
+        return 0 < self._settings.crawl_limit_bytes <= self._tally.total()
 
     def refusal(self, visit: VisitSession) -> str:
         """Return the reason to refuse a new request of the visit; empty when it is allowed."""
-        if visit.received >= self._visit_bytes:
+        if visit.received >= self._settings.visit_limit_bytes:
             return _VISIT
         return _CRAWL if self.crawl_is_over() else ""
 
     def excess(self, visit: VisitSession, body_bytes: int, seconds: float) -> LimitExcess | None:
         """Return the limit that a response of that size and duration has reached; None if none."""
-        if body_bytes >= self._body_bytes:
+        if body_bytes >= self._settings.body_limit_bytes:
             return LimitExcess("length", "limit: body_limit_bytes")
-        if seconds > self._seconds:
+        if seconds > self._settings.response_limit_s:
             return LimitExcess("time", "limit: response_limit_s")
         used_up = self.refusal(visit)
         if used_up:
@@ -109,7 +106,7 @@ class ReceiveLimits:
 
     def room(self, body_bytes: int) -> int:
         """Return the number of bytes of the body that may still be stored."""
-        return self._body_bytes - body_bytes
+        return self._settings.body_limit_bytes - body_bytes
 
 
 HELD_BYTES = 16 << 20  # one body in memory

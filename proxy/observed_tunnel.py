@@ -29,12 +29,11 @@ from net.http1 import (
     response_framing,
 )
 from net.tls_decoder import NotTlsError, TlsDecodeError, TlsDecoder, TlsSecrets
-from proxy.browser_connection import BrowserConnection
+from proxy.browser_connection import BrowserConnection, Origin, host_header, parse_authority, parse_tunnelled
 from proxy.exchange import NO_CONTENT, Exchange, ExchangeContext, NoResponseError, ResponseRelay
 from proxy.limits import BodySpool
 from proxy.redaction import redact_request, redact_response
 from proxy.request_log import RequestOutcome
-from proxy.request_target import Origin, host_header, parse_authority, parse_tunnelled
 from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession
 from proxy.websocket import SocketRelay

@@ -6,7 +6,6 @@ them. So each proxy of a cluster keeps a locked file in ``db/proxies`` in which 
 another machine's file and then sees the number grow does not start.
 """
 
-import fcntl
 import gc
 import json
 import logging
@@ -31,7 +30,7 @@ from proxy.control.frames import ClusterSecret
 from proxy.control.server import ControlServer, TcpControlServer
 from proxy.exchange import now_ms
 from proxy.limits import ByteCounter
-from warc.local_storage import ScratchKind, scratch_folder
+from warc.local_storage import PresenceFile, ScratchKind, dead_presences, scratch_folder
 from warc.recovery import WarcRecovery, recover_collection
 
 if TYPE_CHECKING:
@@ -146,13 +145,8 @@ class ProxyPresence:
 
     def __init__(self, path: Path, machine: str) -> None:
         self._machine = machine
-        unlocked = path.with_name(f".{path.name}")
-        self._file = unlocked.open("xb", buffering=0)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
         self._beats = 0
-        self._beat()
-        unlocked.rename(path)  # known to others only when it is locked
-        self._path = path
+        self._file = PresenceFile(path, self._next_beat())
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
         self._thread.start()
@@ -161,21 +155,19 @@ class ProxyPresence:
         """Remove the file."""
         self._over.set()
         self._thread.join()
-        self._path.unlink(missing_ok=True)
         self._file.close()
 
     def _run(self) -> None:
         while not self._over.wait(BEAT_S):
             try:
-                self._beat()
+                self._file.write(self._next_beat())
             except OSError:  # the disk is full, or away: others see that by themselves
                 log.warning("presence.silent", exc_info=True)
 
-    def _beat(self) -> None:
+    def _next_beat(self) -> bytes:
         self._beats += 1
         about = {"host": socket.gethostname(), "pid": os.getpid(), "machine": self._machine, "beat": self._beats}
-        os.pwrite(self._file.fileno(), json.dumps(about).encode().ljust(_SIZE), 0)
-        os.fsync(self._file.fileno())  # other machines see it now
+        return json.dumps(about).encode().ljust(_SIZE)
 
 
 def this_machine() -> str:
@@ -189,33 +181,21 @@ def join_collection(
     """Create the presence file, check that others' locks hold, remove files of dead proxies."""
     machine = machine or this_machine()
     wait = wait or threading.Event().wait
-    folder.mkdir(parents=True, exist_ok=True)
-    ours = folder / secrets.token_hex(8)
-    presence = ProxyPresence(ours, machine)
+    presence = ProxyPresence(folder / secrets.token_hex(8), machine)
     with ExitStack() as on_error:
         on_error.callback(presence.close)
         silent = {}
-        for path in sorted(folder.glob("[!.]*")):
-            if path == ours:
-                continue
-            try:
-                with path.open("r+b") as file:  # NFS gives an exclusive lock only to who may write
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    about = _parsed(file.read(_SIZE))
-            except (BlockingIOError, FileNotFoundError):
-                continue  # locked, or gone
-            if about.get("machine") == machine:  # locks hold on one machine: it is dead
+        for path in dead_presences(folder):
+            about = _read_beat(path)
+            if about is None or about.get("machine") == machine:  # locks hold on one machine: it is dead
                 path.unlink(missing_ok=True)
             else:
                 silent[path] = about
         if silent:
             wait(WATCH_S)
         for path, before in silent.items():
-            try:
-                now = _parsed(path.read_bytes()[:_SIZE])
-            except FileNotFoundError:
-                continue
-            if now.get("beat") != before.get("beat"):
+            now = _read_beat(path)
+            if now is not None and now.get("beat") != before.get("beat"):
                 raise UnavailableError(
                     f"A proxy on {before.get('host')} writes this collection, and its locks are not"
                     " seen here: the shared folder must be on a file system that carries flock"
@@ -226,9 +206,12 @@ def join_collection(
     return presence
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def _read_beat(path: Path) -> dict[str, Any] | None:
+    """Return the content of a presence file; None when it is gone."""
     try:
-        about = json.loads(data)
+        about = json.loads(path.read_bytes()[:_SIZE])
+    except FileNotFoundError:
+        return None
     except ValueError:
         return {}
     return about if isinstance(about, dict) else {}

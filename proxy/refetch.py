@@ -13,9 +13,9 @@ from urllib.parse import urljoin
 
 from core.urls import fetch_key
 from net.http1 import MalformedMessageError, RequestHead, forwarded_request, with_headers
+from proxy.browser_connection import Origin, host_header, parse_absolute, parse_tunnelled
 from proxy.exchange import Exchange, ExchangeContext, NoResponseError
 from proxy.request_log import RefetchRequest, RequestOutcome
-from proxy.request_target import Origin, host_header, parse_absolute, parse_tunnelled
 from proxy.visit_registry import VisitSession
 from warc.writer import to_weboid_error
 

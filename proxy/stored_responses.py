@@ -23,7 +23,7 @@ from core.web_dates import parse_http_date
 from net.http1 import HOP_BY_HOP, Headers, RequestHead, ResponseHead, parse_request_head, parse_response_head
 from warc.dedup.payloads import OriginalRecord
 from warc.index.database import IndexDatabase, key_values
-from warc.record_reader import LONGEST_HEAD, Record, dechunked, holds_payload, open_record
+from warc.record_reader import LONGEST_HEAD, dechunked, holds_payload, open_record
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,11 @@ class StoredResponses:
         place = (original.filename, original.offset, original.length)
         try:
             with open_record(self._archive, *place) as record:
-                is_sound = _is_original(record, original) and holds_payload(record, original.digest, iter)
+                is_sound = (
+                    record.warc.get("warc-type") == RecordType.RESPONSE
+                    and record.warc.get("warc-payload-digest") == original.digest
+                    and holds_payload(record, original.digest, iter)
+                )
         except (PermanentError, TransientError):
             is_sound = False
         if not is_sound:
@@ -163,11 +167,6 @@ def updated_head(stored: ResponseHead, confirmation: ResponseHead, *, size: int 
     if size is not None:
         framing = (b"content-length", b"Content-Length", b"%d" % size)
     return replace(stored, headers=(*kept, *fresh, framing))
-
-
-def _is_original(record: Record, original: OriginalRecord) -> bool:
-    kind, digest = record.warc.get("warc-type"), record.warc.get("warc-payload-digest")
-    return kind == RecordType.RESPONSE and digest == original.digest
 
 
 def _is_same_request(stored: ResponseHead, asked: RequestHead, head: RequestHead) -> bool:

@@ -20,7 +20,7 @@ from net.egress import Egress
 from net.http1 import ResponseHead
 from net.tls_client import TlsClient, TlsFacts, UnverifiedError
 from net.upstream_proxy import absolute_request, proxy_fault, shut_socket
-from proxy.request_target import Origin, host_header
+from proxy.browser_connection import Origin, host_header
 
 READ_BYTES = 1 << 16
 TLS_READ_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is longer

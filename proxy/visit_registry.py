@@ -9,17 +9,18 @@ import base64
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import ClassVar, Protocol
 
+from cachetools import LRUCache
+
 from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, InvariantError, WeboidError
 from net.http1 import Headers
+from proxy.browser_connection import Origin
 from proxy.request_log import RequestLogEntry
-from proxy.request_target import Origin
 
 UNANSWERED_LIMIT = 256
 UNANSWERED_BYTES = 65_536  # of one
@@ -212,8 +213,8 @@ class VisitRegistry:
 
     def __init__(self) -> None:
         self._by_authorization: dict[bytes, VisitSession] = {}
-        # Records of shared contexts, by their credentials, the one used last at the end.
-        self._recorded: OrderedDict[bytes, dict[str, RequestLogEntry]] = OrderedDict()
+        # Records of shared contexts, by their credentials.
+        self._recorded: LRUCache[bytes, dict[str, RequestLogEntry]] = LRUCache(CONTEXTS_LIMIT)
         self._lock = threading.Lock()
 
     def add(self, visit: VisitSession, *, shared: bool = False) -> None:
@@ -225,9 +226,6 @@ class VisitRegistry:
             if shared:
                 visit.token = f"weboid-{secrets.token_hex(8)}"
                 visit.earlier = self._recorded.setdefault(key, {})
-                self._recorded.move_to_end(key)
-                if len(self._recorded) > CONTEXTS_LIMIT:
-                    self._recorded.popitem(last=False)
             self._by_authorization[key] = visit
 
     def close(self, visit: VisitSession) -> None:

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from net.http1 import HOP_BY_HOP, RequestHead
-from proxy.browser_connection import BrowserConnection, ConnectionLostError
+from proxy.browser_connection import BrowserConnection, ConnectionLostError, Origin
 from proxy.exchange import Exchange
 from proxy.request_log import RequestOutcome
-from proxy.request_target import Origin
 from proxy.upstream import OriginConnection
 
 # Servers ping every 20 to 60 s; who keeps silent longer has gone.

@@ -35,15 +35,8 @@ from core.playback_check import MOST_CHARACTERS, PlaybackCheck, PlaybackFault, Q
 from core.urls import fetch_key, identity_key
 from crawler.frontier.base import REPAIR_ORDER, AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.host_slots import SlotAssigner
+from crawler.jobs.crawl_orders import REPAIR_PROFILE, RepairVisit, bucket_for, cancel_repair, order_repair, read_repairs
 from crawler.jobs.job_settings import ORDERS_POLL_S
-from crawler.jobs.repair_orders import (
-    REPAIR_PROFILE,
-    RepairVisit,
-    bucket_for,
-    cancel_repair,
-    order_repair,
-    read_repairs,
-)
 from crawler.worker.crawl_events import PageRepaired
 from links.registry.database import RegistryStore
 from qa.check_store import begin_repair, end_repair, find_checks, list_repairs, store_checks, want_repair

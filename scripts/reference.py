@@ -18,7 +18,7 @@ from core.config import settings as settings_module
 from core.config.profile import check_settings
 from core.config.settings import Settings
 from core.errors import ConfigError
-from crawler.jobs.crawl_job import toml_value
+from crawler.jobs.crawl_orders import toml_value
 from scripts import archive_services, interfaces, json_outputs, link_state_diagram, link_states, manifest_page
 from scripts.command_tree import walk_commands
 from weboid.cli.support.commands import ExitCode, LazyGroup

@@ -31,13 +31,7 @@ PLAN_NAME = ".erasing.json"
 _NEW_SUFFIX = ".erasing"
 _COPY_BYTES = 1 << 20
 # Headers that a tombstone copies from its record: its identity, not its content.
-_KEPT_HEADERS = (
-    ("WARC-Record-ID", "warc-record-id"),
-    ("WARC-Target-URI", "warc-target-uri"),
-    ("WARC-Date", "warc-date"),
-    ("WARC-Warcinfo-ID", "warc-warcinfo-id"),
-    ("WARC-Page-ID", "warc-page-id"),
-)
+_KEPT_HEADERS = ("WARC-Record-ID", "WARC-Target-URI", "WARC-Date", "WARC-Warcinfo-ID", "WARC-Page-ID")
 Step = Callable[[str], None]
 
 
@@ -198,7 +192,7 @@ def tombstone_member(record: WarcMember, tombstone: RecordTombstone) -> bytes:
     lines = (*tombstone.lines, ("erased-record-type", record.kind))
     block = "".join(f"{name}: {one_line(value)}\r\n" for name, value in lines).encode()
     headers: Headers = [("WARC-Type", RecordType.METADATA)]
-    headers += [(name, record.headers[key]) for name, key in _KEPT_HEADERS if key in record.headers]
+    headers += [(name, record.headers[key]) for name in _KEPT_HEADERS if (key := name.lower()) in record.headers]
     headers += [
         ("Content-Type", "application/warc-fields"),
         ("WARC-Block-Digest", sha256_digest(block)),
@@ -215,11 +209,11 @@ def _read_plan(layout: Layout) -> list[ErasurePlan]:
     try:
         return [
             ErasurePlan(
-                filename=each["filename"],
-                size=each["size"],
-                sha256=each["sha256"],
-                moves=[(move[0], move[1], move[2]) for move in each["moves"]],
-                erased=[ErasedRecord(**one) for one in each["erased"]],
+                **each
+                | {
+                    "moves": [(old, length, new) for old, length, new in each["moves"]],
+                    "erased": [ErasedRecord(**one) for one in each["erased"]],
+                }
             )
             for each in json.loads(text)
         ]

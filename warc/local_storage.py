@@ -231,6 +231,38 @@ def replacing_file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
             fresh.unlink(missing_ok=True)
 
 
+class PresenceFile:
+    """File of a living process in a folder that processes share: locked until `close`, which removes it."""
+
+    def __init__(self, path: Path, content: bytes = b"") -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, unlocked = path, path.with_name(f".{path.name}")
+        self._file = unlocked.open("xb", buffering=0)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self.write(content)
+        unlocked.rename(path)  # known to others only when it is locked
+
+    def write(self, content: bytes) -> None:
+        """Replace the content, as long as before, so that other machines see it now."""
+        os.pwrite(self._file.fileno(), content, 0)
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._path.unlink(missing_ok=True)
+        self._file.close()
+
+
+def dead_presences(folder: Path) -> list[Path]:
+    """Return the files of dead processes."""
+    dead = []
+    for path in sorted(folder.glob("[!.]*")):
+        with suppress(BlockingIOError, FileNotFoundError), path.open("r+b") as file:  # alive, or already removed
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # NFS gives an exclusive lock only to who may write
+            dead.append(path)
+    return dead
+
+
 DISK_CHECK_S = 0.5
 
 

@@ -114,8 +114,7 @@ class IndexCheck:
             self._known_file(filename, row)
         for path in closed_warcs(self._layout):
             if path.name not in known and not (self._live and known_now(path.name)):
-                text = "The index does not know this WARC."
-                self._report(FaultKind.UNKNOWN, path.name, None, text)
+                self._report(FaultKind.UNKNOWN, path.name, None, "The index does not know this WARC.")
 
     def _known_file(self, filename: str, row: IndexedFile) -> None:
         try:
@@ -123,8 +122,7 @@ class IndexCheck:
             size = path.stat().st_size
         except OSError:
             if filename not in self._sums.by_name:  # else it is reported with its line
-                text = "The index contains this WARC; the file is missing."
-                self._report(FaultKind.MISSING, filename, None, text)
+                self._report(FaultKind.MISSING, filename, None, "The index contains this WARC; the file is missing.")
             return
         if size < row.indexed_to or (row.size is not None and size < row.size):
             wanted = max(row.indexed_to, row.size or 0)
@@ -152,23 +150,19 @@ class IndexCheck:
         for path in closed_warcs(self._layout):
             if path.name not in self._sums.by_name:
                 if self._live:
-                    text = "It was just closed; its checksum is being made."
-                    self._report(FaultKind.PENDING, path.name, None, text)
+                    self._report(FaultKind.PENDING, path.name, None, "It was just closed; its checksum is being made.")
                 else:
-                    text = "SHA256SUMS has no line for it."
-                    self._report(FaultKind.NO_CHECKSUM, path.name, None, text)
+                    self._report(FaultKind.NO_CHECKSUM, path.name, None, "SHA256SUMS has no line for it.")
         for filename in sorted(self._sums.by_name):
             if not WarcPath(self._layout.archive / filename).is_file():
-                text = "SHA256SUMS names this file; it is not here."
-                self._report(FaultKind.MISSING, filename, None, text)
+                self._report(FaultKind.MISSING, filename, None, "SHA256SUMS names this file; it is not here.")
 
     def unfinished(self) -> None:
         """Report files that were interrupted, are being written, or were set aside."""
         for path in open_warcs(self._layout):
             name = path.name.removesuffix(OPEN_SUFFIX)
             if self._live:
-                text = "It is being written: checked as far as indexed."
-                self._report(FaultKind.OPEN, name, None, text)
+                self._report(FaultKind.OPEN, name, None, "It is being written: checked as far as indexed.")
             else:
                 text = "It was interrupted, and is not yet put in order: checked as far as indexed."
                 self._report(FaultKind.INTERRUPTED, name, None, text)
@@ -193,8 +187,7 @@ class IndexCheck:
             " WHERE page_id = p.page_id AND url LIKE 'urn:pageinfo:%')"
         )
         for page_id, url in database.execute(query):
-            text = f"The page {url} ({page_id}) has no manifest."
-            self._report(FaultKind.ROW, "", None, text)
+            self._report(FaultKind.ROW, "", None, f"The page {url} ({page_id}) has no manifest.")
 
     def missing_files(self, database: sqlite3.Connection) -> None:
         """Find references to files that are not here, except another machine's payloads, which have no row here."""

@@ -30,6 +30,9 @@ from typing import Protocol, Self, TypedDict, Unpack
 
 # While more hosts of a lane are ready, those visited last come first, since their browser contexts are kept.
 AFFINITY_HOSTS = 16
+# A lease that runs out tells of a dead worker, not of a bad page, so it counts for less than a
+# failure; but a page that kills every worker must not be handed out for ever.
+CLAIMS_PER_ATTEMPT = 3
 CLOCK_SLACK = timedelta(seconds=60)
 # For leases and waits, whose limits depend on settings: other processes may have other settings.
 CLOCK_MARGIN = timedelta(hours=1)

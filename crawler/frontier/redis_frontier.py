@@ -18,6 +18,7 @@ from core.timestamps import unix_microseconds, unix_milliseconds, unix_milliseco
 from crawler.frontier import redis_store
 from crawler.frontier.base import (
     AFFINITY_HOSTS,
+    CLAIMS_PER_ATTEMPT,
     AddResult,
     Frontier,
     FrontierItem,
@@ -41,8 +42,6 @@ FIND_BATCH = 250  # each with the log of its attempts
 _MINUTE_MS = 60_000
 
 _Answer = TypeVar("_Answer")
-# A lease that runs out counts for less than a failure; see the SQLite frontier's moves.
-CLAIMS_PER_ATTEMPT = 3
 _MICROSECOND = timedelta(microseconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 

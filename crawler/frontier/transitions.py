@@ -13,7 +13,16 @@ from core.errors import InvariantError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
 from crawler.frontier import host_slots, item_rows
-from crawler.frontier.base import CLOCK_MARGIN, CLOCK_SLACK, FrontierItem, HostUse, ItemState, Lane, NewItem
+from crawler.frontier.base import (
+    CLAIMS_PER_ATTEMPT,
+    CLOCK_MARGIN,
+    CLOCK_SLACK,
+    FrontierItem,
+    HostUse,
+    ItemState,
+    Lane,
+    NewItem,
+)
 from crawler.frontier.host_slots import (
     HostSlot,
     epoch_of,
@@ -25,9 +34,6 @@ from crawler.frontier.host_slots import (
 )
 from crawler.frontier.sqlite_database import CountChanges
 
-# A lease that runs out tells of a dead worker, not of a bad page, so it counts for less than a
-# failure; but a page that kills every worker must not be handed out for ever.
-CLAIMS_PER_ATTEMPT = 3
 # What one claim tidies up of a kind at most, so that it stays short after a long pause; the rest follows.
 TIDY_LIMIT = 1_000
 
@@ -76,7 +82,7 @@ def rest_limit_ms(politeness: PolitenessSettings) -> int:
 
 
 class FrontierTransaction:
-    """FrontierTransaction within one transaction; `changes` counts them.
+    """Transitions within one transaction; `changes` counts them.
 
     Each keeps the slots consistent with the queues. Randomness comes from `new_id` and `rng`.
     """

@@ -23,8 +23,7 @@ from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDeci
 if TYPE_CHECKING:
     from core.config.sheets import Sheet, SurtPrefixMap
     from crawler.capture.page_capture import CaptureResult
-    from crawler.jobs.crawl_job import Job
-    from crawler.jobs.repair_orders import RepairVisit
+    from crawler.jobs.crawl_orders import Job, RepairVisit
     from crawler.jobs.scope import Scope, SeedTerritory
     from net.backoff import StoreRetry
     from render.site_session import SiteLogins
@@ -190,7 +189,7 @@ class JobSettings:
         if settled is None:
             base, territory, owner = self.local, None, known.jobs.get(name)
             if owner is not None:
-                from crawler.jobs.crawl_job import overlay_job
+                from crawler.jobs.crawl_orders import overlay_job
 
                 base = overlay_job(self.local, owner.settings)
                 territory = self._territory(owner, known.moved.get(name, {}))
@@ -234,7 +233,7 @@ class JobSettings:
         faults: dict[str, str] = {}
         before, texts = self._known, self.frontier.orders(JOB_ORDER)
         if texts:
-            from crawler.jobs.crawl_job import parse_job
+            from crawler.jobs.crawl_orders import parse_job
 
             for name, text in texts.items():
                 try:
@@ -253,7 +252,7 @@ class JobSettings:
                 log.warning("seed.unreadable error=%s", error)
         repairs: dict[str, RepairVisit] = {}
         if self.frontier.orders(REPAIR_ORDER):
-            from crawler.jobs.repair_orders import read_repairs
+            from crawler.jobs.crawl_orders import read_repairs
 
             repairs = read_repairs(self.frontier)
         return _JobOrders(texts, jobs, faults, moved, live_sheets(self.frontier), repairs)

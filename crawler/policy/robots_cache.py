@@ -14,12 +14,13 @@ import base64
 import binascii
 import json
 import zlib
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from weakref import WeakValueDictionary
+
+from cachetools import LRUCache
 
 from core.config.settings import PolicySettings
 from core.errors import InputError
@@ -134,30 +135,6 @@ def interpret_answer(fetched: FetchedFile, agent: str, *, now: datetime) -> Robo
     return RobotsAnswer(None, why, not_before, down=why.startswith(UNREACHABLE))
 
 
-class _RobotsMemory:
-    """In-process cache of the latest answers, limited by `REMEMBERED_CHARS`."""
-
-    def __init__(self) -> None:
-        self._records: OrderedDict[str, RobotsRecord] = OrderedDict()
-        self._chars = 0
-
-    def get(self, origin: str) -> RobotsRecord | None:
-        """Return the cached record of the origin."""
-        cached = self._records.get(origin)
-        if cached is not None:
-            self._records.move_to_end(origin)
-        return cached
-
-    def put(self, origin: str, known: RobotsRecord) -> None:
-        """Store a record; evict the least recently used ones beyond the limit."""
-        old = self._records.pop(origin, None)
-        self._chars += _weight(known) - (_weight(old) if old is not None else 0)
-        self._records[origin] = known
-        while self._chars > REMEMBERED_CHARS and len(self._records) > 1:
-            _, gone = self._records.popitem(last=False)
-            self._chars -= _weight(gone)
-
-
 def _weight(known: RobotsRecord) -> int:
     """Estimate the record's size in characters."""
     if known.robots is None:
@@ -179,8 +156,11 @@ class OriginRobots:
     _: KW_ONLY
     ask: Callable[[Callable[[], Any]], Awaitable[Any]]
     judge: Callable[[PageInfo], Awaitable[None]] | None = None
-    _memory: _RobotsMemory = field(default_factory=_RobotsMemory, init=False)
-    _locks: dict[str, tuple[asyncio.Lock, list[None]]] = field(default_factory=dict, init=False)
+    _memory: "LRUCache[str, RobotsRecord]" = field(
+        default_factory=lambda: LRUCache(REMEMBERED_CHARS, getsizeof=_weight), init=False
+    )
+    # Locks of origins, which exist while they are in use.
+    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     async def known(self, url: str, policy: PolicySettings, *, now: datetime) -> RobotsRecord | None:
         """Return the cached record of the URL's origin, however old; None without one."""
@@ -190,7 +170,7 @@ class OriginRobots:
             note = await self.ask(lambda: self.frontier.note(ROBOTS_NOTE, origin, now=now))
             record = parse_robots_record(note) if note is not None else None
             if record is not None:
-                self._memory.put(origin, record)
+                self._memory[origin] = record
         return record if record is not None and record.agent == policy.robots_agent else None
 
     async def of(self, url: str, policy: PolicySettings, *, host: str, now: datetime) -> RobotsRecord | None:
@@ -202,7 +182,7 @@ class OriginRobots:
         Raises ProxyUnavailableError, DiskFullError, LimitReachedError (as `FileFetcher.get`), NetworkAwayError (no
         host can be reached, so the network is down and not this host).
         """
-        async with self._alone(origin_of(url)):
+        async with self._locks.setdefault(origin_of(url), asyncio.Lock()):
             record = await self.known(url, policy, now=now)
             if self.fetcher is None or (record is not None and now < record.next_at):
                 return record
@@ -243,24 +223,11 @@ class OriginRobots:
                     lambda: self.frontier.back_off(host, reason, now=now, at_least=answer.not_before, down=answer.down)
                 )
                 record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
-        self._memory.put(origin, record)
+        self._memory[origin] = record
         until = max(record.next_at, now) + RECORD_LIFE
         note = record.to_note()
         await self.ask(lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until))
         return replace(record, asked=True)
-
-    @asynccontextmanager
-    async def _alone(self, origin: str) -> AsyncIterator[None]:
-        """Hold the origin's lock, which exists while it is in use."""
-        lock, wanted = self._locks.setdefault(origin, (asyncio.Lock(), []))
-        wanted.append(None)
-        try:
-            async with lock:
-                yield
-        finally:
-            wanted.pop()
-            if not wanted:
-                self._locks.pop(origin, None)
 
 
 def origin_of(url: str) -> str:

@@ -19,9 +19,9 @@ from core.page_manifest import PageInfo
 from core.timestamps import format_duration
 from core.urls import identity_key
 from crawler.frontier.base import JOB_ORDER, AddResult, Frontier, FrontierItem, ItemRecord, ItemState, NewItem
-from crawler.frontier.frontier_export import ItemSelection, select_items
+from crawler.frontier.frontier_export import ItemSelection, item_again, select_items
 from crawler.frontier.host_slots import SlotAssigner
-from crawler.jobs.crawl_job import SEEDS_LIMIT, Job, parse_job
+from crawler.jobs.crawl_orders import SEEDS_LIMIT, Job, parse_job
 from crawler.jobs.job_settings import JobSettings
 from crawler.rules.scope_rule import BUDGET_REASON, decide_links, seed_target
 from crawler.run.context_builder import make_slot_assigner
@@ -55,11 +55,8 @@ def requeue_given_up(jobs: JobSettings, frontier: Frontier, name: str, now: date
     """Queue items again that a rule of the crawl had skipped, unless they are still out of scope."""
     revived = 0
     for records in select_items(frontier, ItemState.SKIPPED, ItemSelection(job=name)):
-        items = [
-            NewItem(item.url, item.lane, item.hops, item.via, item.job, item.hops_off, item.host)
-            for item in (each.item for each in records if each.outcome.startswith(_GIVEN_UP))
-            if not _exclusion_reason(jobs, item)
-        ]
+        given_up = (each for each in records if each.outcome.startswith(_GIVEN_UP))
+        items = [item_again(each) for each in given_up if not _exclusion_reason(jobs, each.item)]
         revived += frontier.add(items, now=now, again=timedelta(0)).requeued
     return revived
 

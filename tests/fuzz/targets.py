@@ -32,8 +32,8 @@ from net.http1 import (
     reusable,
 )
 from proxy.archiving_proxy import RecorderAuthority
+from proxy.browser_connection import host_header, parse_absolute, parse_authority, parse_tunnelled
 from proxy.control.frames import pack_frame, receive_frame
-from proxy.request_target import host_header, parse_absolute, parse_authority, parse_tunnelled
 from tests.fuzz.readers import READERS
 
 CORPUS = Path(__file__).with_name("corpus")

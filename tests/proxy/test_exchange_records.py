@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.captures import RecordLocation
 from core.config.settings import Settings
 from core.layout import Layout
-from proxy.archivist import RecordIds
 from proxy.exchange_records import user_agent_of
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, Record, check, ok, records
-from warc.dedup.payloads import OriginalRecord
 
 SITE = "http://origin.example"
 OPERATOR = "https://library.example/archive"
@@ -131,13 +128,3 @@ async def test_a_304_is_a_revisit_of_what_it_confirms(
     assert known.headers["WARC-Refers-To-Date"] == response.headers["WARC-Date"]
     assert known.headers["WARC-Payload-Digest"] == response.headers["WARC-Payload-Digest"]
     assert not [name for name in unknown.headers if name.startswith("WARC-Refers-To")]
-
-
-def test_record_ids_are_bounded() -> None:
-    """The oldest is forgotten."""
-    ids = RecordIds(2)
-    for offset in range(3):
-        ids.note(RecordLocation("a.warc.gz", offset, 1), f"<urn:{offset}>")
-
-    found = [ids.find(OriginalRecord("", "", 0, "a.warc.gz", offset, 1)) for offset in range(3)]
-    assert found == ["", "<urn:1>", "<urn:2>"]

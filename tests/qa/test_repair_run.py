@@ -17,8 +17,8 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict
 from core.timestamps import warc_date
 from crawler.frontier.base import Frontier, ItemRecord, ItemState, NewItem
+from crawler.jobs.crawl_orders import read_repairs
 from crawler.jobs.job_settings import ORDERS_POLL_S
-from crawler.jobs.repair_orders import read_repairs
 from crawler.run.context_builder import make_slot_assigner
 from crawler.worker.crawl_events import PageRepaired
 from links.registry.database import RegistryStore

@@ -10,7 +10,6 @@ keys. Operations that a lost connection left undone are queued, and run before a
 if the process dies first, recovery publishes the records.
 """
 
-import fcntl
 import logging
 import os
 import re
@@ -29,6 +28,7 @@ from core.errors import DedupUnavailableError
 from net.backoff import ExponentialBackoff
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
 from warc.dedup.payloads import Claim, OriginalRecord, PayloadIndex, PayloadKey
+from warc.local_storage import PresenceFile, dead_presences
 
 
 def dedup_server(address: RedisAddress) -> RedisClient:
@@ -46,39 +46,6 @@ def dedup_server(address: RedisAddress) -> RedisClient:
         return DedupUnavailableError(texts.get(fault, cannot))
 
     return RedisClient(address, RedisClientOptions("warc.dedup", as_error))
-
-
-class ClaimOwner:
-    """Name of this process, and its lock file. `close` it when its claims are released."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.name = secrets.token_hex(8)  # sixteen characters, never used again
-        # Machine and process, for people who inspect the index.
-        self.about = f"{socket.gethostname()} {os.getpid()}"
-        self._path = folder / self.name
-        unlocked = folder / f".{self.name}"
-        self._file = unlocked.open("x")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        unlocked.rename(self._path)  # known to others only when it is locked
-
-    def close(self) -> None:
-        """Remove the lock file: this process holds no claims."""
-        self._path.unlink(missing_ok=True)
-        self._file.close()
-
-
-def dead_owners(folder: Path) -> list[Path]:
-    """Return the files of the collection's dead processes; names are never used again."""
-    dead = []
-    for path in sorted(folder.glob("[!.]*")):
-        try:
-            with path.open("r+b") as file:  # NFS gives an exclusive lock only to who may write
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, FileNotFoundError):
-            continue  # alive, or already removed
-        dead.append(path)
-    return dead
 
 
 _SHA256 = re.compile("sha256:([0-9a-f]{64})")
@@ -141,14 +108,16 @@ class RedisPayloadIndex(PayloadIndex):
         self._over = threading.Event()
         self._silent = False
         self._server = dedup_server(address)
-        self._dead = dead_owners(folder)
-        self._owner = ClaimOwner(folder)
-        self._heartbeat = self._heartbeat_of(self._owner.name)
-        self._name, self._about = self._owner.name.encode(), self._owner.about.encode()
+        self._dead = dead_presences(folder)
+        name = secrets.token_hex(8)  # sixteen characters, never used again
+        self._presence = PresenceFile(folder / name)
+        self._heartbeat, self._name = self._heartbeat_of(name), name.encode()
+        # Machine and process, for people who inspect the index.
+        self._about = f"{socket.gethostname()} {os.getpid()}".encode()
         try:
             self._beat()
         except DedupUnavailableError:
-            self._owner.close()
+            self._presence.close()
             self._server.close()
             raise
         self._pulse = threading.Thread(target=self._keep_alive, name="heartbeat", daemon=True)
@@ -246,7 +215,7 @@ class RedisPayloadIndex(PayloadIndex):
             self._server.delete((self._heartbeat,))
         except DedupUnavailableError as error:
             log.warning("payloads.left debts=%d error=%s", len(self._debts), error)
-        self._owner.close()
+        self._presence.close()
         self._server.close()
 
     def _keep_alive(self) -> None:

@@ -170,7 +170,7 @@ def translate_query(query: str) -> bytes:
 
 def storable_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the values as they were stored: no text in PostgreSQL contains NUL."""
-    return {name: value.replace("\0", "\ufffd") if isinstance(value, str) else value for name, value in values.items()}
+    return {name: _storable(value) for name, value in values.items()}
 
 
 # What PostgreSQL spells differently. Its integers and texts are as wide and as ordered as SQLite's.

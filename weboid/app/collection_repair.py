@@ -23,7 +23,7 @@ from core.page_manifest import PageInfo
 from crawler.capture.page_capture import StoredLevelOf
 from crawler.frontier.base import AddResult, Frontier
 from crawler.frontier.sqlite_frontier import open_frontier
-from crawler.jobs.repair_orders import overlay_profile
+from crawler.jobs.crawl_orders import overlay_profile
 from crawler.run.context_builder import RunContext, RunExtension, make_slot_assigner
 from crawler.run.crawl_run import RunConfig, perform_run
 from crawler.worker.crawl_events import Event, PageRepaired

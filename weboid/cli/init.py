@@ -15,7 +15,7 @@ from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import ConfigError, InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from crawler.collection import make_collection
-from crawler.jobs.crawl_job import toml_value
+from crawler.jobs.crawl_orders import toml_value
 from crawler.profile_check import ProfileFinding, list_presets, profile_faults, profile_warnings, setting_rows
 from crawler.profiles import builtin_profiles, chain_settings, load_chain, load_profile
 from links.archives.adapters import check_archive_names

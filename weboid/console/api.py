@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from core.errors import CollectionInUseError, InputError, OverloadedError, TransientError, UnavailableError, WeboidError
 from crawler.frontier.base import JOB_ORDER, HostOrder, ItemState
 from crawler.frontier.frontier_export import record_facts
-from crawler.jobs.crawl_job import parse_job
+from crawler.jobs.crawl_orders import parse_job
 from crawler.status.collection_status import json_value
 from links.feedback.replacements import ProposalTakenError
 from playback.web.page_search import PageSearch, parse_cursor, parse_question

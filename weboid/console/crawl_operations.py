@@ -10,7 +10,7 @@ from core.config.settings import PolitenessSettings
 from core.config.sheets import surt_prefix
 from core.errors import InputError
 from crawler.frontier.base import JOB_ORDER, Lane, NewItem
-from crawler.jobs.crawl_job import Job, change_sheet, jobs_of_groups, parse_job
+from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, parse_job
 from crawler.jobs.job_settings import SHEET_ORDER, live_sheets
 from crawler.jobs.list_files import parse_lines
 from crawler.status.collection_status import json_value

@@ -27,7 +27,7 @@ from crawler.frontier.frontier_export import (
     requeue,
     select_items,
 )
-from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
+from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
 from crawler.run.job_run import JobSubmission, submit_job

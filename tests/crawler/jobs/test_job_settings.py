@@ -14,8 +14,7 @@ from core.errors import InputError
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
 from crawler.frontier.base import REPAIR_ORDER, Frontier, FrontierItem, Lane, NewItem
-from crawler.jobs.job_settings import ORDERS_POLL_S, JobSettings, RepairRule
-from crawler.jobs.repair_orders import (
+from crawler.jobs.crawl_orders import (
     RepairVisit,
     cancel_repair,
     order_repair,
@@ -23,6 +22,7 @@ from crawler.jobs.repair_orders import (
     parse_repair,
     read_repairs,
 )
+from crawler.jobs.job_settings import ORDERS_POLL_S, JobSettings, RepairRule
 from crawler.profiles import load_profile
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
 from render.site_session import Login, SiteLogins, SiteSession

@@ -14,7 +14,7 @@ from core.clock import SystemClock
 from core.config.profile import parse_settings
 from core.config.settings import FrontierSettings, PolitenessSettings, Settings
 from crawler.frontier.base import JOB_ORDER, Frontier, ItemState, Lane, NewItem
-from crawler.jobs.crawl_job import Job
+from crawler.jobs.crawl_orders import Job
 from crawler.jobs.job_settings import JobSettings
 from crawler.rules.scope_rule import BudgetRule
 from crawler.rules.visit_rule import RuleAction

@@ -16,7 +16,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
 from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem, Lane, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
-from crawler.jobs.crawl_job import Job
+from crawler.jobs.crawl_orders import Job
 from crawler.jobs.job_settings import SHEET_ORDER, ExclusionRule, JobSettings
 from crawler.jobs.scope import LinkDecision
 from crawler.rules.scope_rule import LINKS_LIMIT, LinkLog, ScopeRule, link_counts, summarize_links

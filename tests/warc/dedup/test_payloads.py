@@ -61,7 +61,7 @@ class RedisProcess:
         self.payloads._over.set()
         self.payloads._pulse.join()
         self.payloads._server.close()
-        self.payloads._owner._file.close()
+        self.payloads._presence._file.close()
 
 
 class SqliteProcess:

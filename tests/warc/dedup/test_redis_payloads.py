@@ -224,7 +224,7 @@ def _die(process: RedisPayloadIndex) -> None:
     """Do what a process's end does: its heart stops, its lock goes."""
     process._over.set()
     process._pulse.join()
-    process._owner._file.close()
+    process._presence._file.close()
     process._server.close()
 
 

@@ -16,7 +16,7 @@ from core.page_manifest import PageResource, VisitOutcome
 from core.timestamps import warc_date
 from crawler.frontier.base import JOB_ORDER, Frontier, Lane, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
-from crawler.jobs.crawl_job import Job
+from crawler.jobs.crawl_orders import Job
 from links.check_history import day_of
 from links.registry.bot_edits import EditChange, EditState, IntendedEdit, edits_by_id, move_edit, record_intended_edit
 from links.registry.database import open_registry_store

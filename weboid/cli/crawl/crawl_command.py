@@ -11,7 +11,7 @@ from core.clock import SystemClock
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError
 from crawler.frontier.base import Lane
-from crawler.jobs.crawl_job import Job, jobs_of_groups
+from crawler.jobs.crawl_orders import Job, jobs_of_groups
 from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines, unique_urls
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets

@@ -17,7 +17,7 @@ from core.errors import ConfigError, InputError
 from core.hosts import host_name
 from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
 from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport
-from crawler.jobs.crawl_job import change_sheet, toml_value
+from crawler.jobs.crawl_orders import change_sheet, toml_value
 from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width

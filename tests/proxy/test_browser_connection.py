@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.urls import MAX_URL_LENGTH
 from net.http1 import MalformedMessageError
-from proxy.request_target import TargetTooLongError, parse_absolute, parse_authority, parse_tunnelled
+from proxy.browser_connection import TargetTooLongError, parse_absolute, parse_authority, parse_tunnelled
 
 
 @pytest.mark.parametrize(
