@@ -24,7 +24,7 @@ from PIL import Image, ImageChops
 
 from bench import report
 from qa.compare.picture_comparison import compare_pictures
-from qa.compare.picture_decoder import decode_picture
+from qa.compare.picture_tiles import decode_picture
 from tests.support.drawing import Pixels, banner, browsers_png, noisy, packed, page, photo
 
 TALL_PX = 10_000

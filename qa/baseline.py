@@ -34,7 +34,7 @@ from net.stop_signals import StopSignals
 from playback.access.levels import Level
 from qa.check_run import CheckRunOptions, CheckRunTally, check_copies, write_atomically
 from qa.checker import CheckOutcome
-from qa.compare.picture_decoder import decode_picture
+from qa.compare.picture_tiles import decode_picture
 from qa.local_replay import ENGINE
 from qa.page_changes import BaselineView, PlaybackRegression, RegressionKind, compare_playback
 from qa.sample import SampleCandidate, SampledPage

@@ -40,7 +40,7 @@ from proxy.control.frames import ClusterSecret
 from qa.check_store import delete_checks, list_unrecorded, mark_recorded, store_checks
 from qa.check_table import CheckedPage, CheckKey
 from qa.checker import CheckOutcome, PlaybackChecker, open_checkers
-from qa.compare.picture_decoder import shrink_picture
+from qa.compare.picture_tiles import shrink_picture
 from qa.local_replay import open_browsers
 from qa.sample import SampledPage
 from warc.local_storage import ScratchKind, replacing_file, scratch_folder

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from qa.compare.picture_decoder import TILE_PX, Floats, Grey, PictureRows, TiledPicture
+from qa.compare.picture_tiles import TILE_PX, Floats, Grey, PictureRows, TiledPicture
 
 MOST_OFFSETS = 12
 ROWS_TOGETHER = 12  # less than a line of text: with it rows are nearly always unique

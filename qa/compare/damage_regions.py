@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from qa.compare.alignment import RowAlignment
-from qa.compare.picture_decoder import TILE_PX, Flags, Grey, Pixels, TiledPicture, chunks
+from qa.compare.picture_tiles import TILE_PX, Flags, Grey, Pixels, TiledPicture, TileMetrics, chunks
 from qa.compare.tile_damage import ADDED, CHANGED, DIMMED, DRAWN, FINE, LOST, TileDamage
-from qa.compare.tile_metrics import TileMetrics
 
 MOST_REGIONS = 50
 SCREEN_SHAPE = 0.625  # a screen is that high for its width: 1280 by 800

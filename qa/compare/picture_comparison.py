@@ -14,7 +14,16 @@ from core.errors import PictureError
 from core.playback_check import PlaybackFault, QaVerdict
 from qa.compare.alignment import align_rows, take_aligned, take_aligned_grey
 from qa.compare.damage_regions import DamageRegion, draw_heat_map, find_regions
-from qa.compare.picture_decoder import Floats, Grey, PictureRows, TiledPicture, decode_picture, fit_widths
+from qa.compare.picture_tiles import (
+    Floats,
+    Grey,
+    PictureRows,
+    TiledPicture,
+    TileMetrics,
+    decode_picture,
+    fit_widths,
+    measure_tiles,
+)
 from qa.compare.tile_damage import (
     ADDED,
     ADDED_WEIGHT,
@@ -28,7 +37,6 @@ from qa.compare.tile_damage import (
     find_shifted,
     rewritten_share,
 )
-from qa.compare.tile_metrics import TileMetrics, measure_tiles
 from qa.compare.verdict_rules import judge_copy
 
 _FULL_INK = 40  # of 255: the spread of a tile's brightness where it is full of text

@@ -16,8 +16,18 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from qa.compare.alignment import RowAlignment
-from qa.compare.picture_decoder import TILE_PX, Flags, Floats, Grey, PictureRows, TiledPicture, chunks
-from qa.compare.tile_metrics import TileMetrics, similarity, tile_ranges
+from qa.compare.picture_tiles import (
+    TILE_PX,
+    Flags,
+    Floats,
+    Grey,
+    PictureRows,
+    TiledPicture,
+    TileMetrics,
+    chunks,
+    similarity,
+    tile_ranges,
+)
 
 DRAWN = 24  # of 255, from a tile's darkest to its brightest pixel: less is ground, a gradient or noise
 FILLED_WEIGHT = 0.2

@@ -28,7 +28,7 @@ from core.page_manifest import PageScreen
 from playback.access.levels import DEFAULT_LEVEL
 from playback.web.page_store import PageStore
 from qa.baseline import AFTER, BEFORE, BaselineFolder, BaselineHeader
-from qa.compare.picture_decoder import shrink_picture
+from qa.compare.picture_tiles import shrink_picture
 from qa.copy_view import screen_at_capture, view_copy
 from qa.local_replay import ReplayOrigins, open_browsers, open_collection_replay, running_replay
 from qa.page_changes import PlaybackRegression, RegressionKind, compare_playback, count_by_kind

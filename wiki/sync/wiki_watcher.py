@@ -17,6 +17,7 @@ from core.errors import InputError, TransientError, WeboidError
 from links.check_history import day_of
 from links.registry.database import RegistryStore
 from links.registry.wikis import FeedHeldError, Wiki, WikiName, all_wikis, feeds_of, put_cursor, put_trouble, wiki_of
+from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_for_any
 from wiki.api.client import ApiTiming
 from wiki.api.models import WikiAwayError
@@ -197,22 +198,21 @@ class WikiWatcher:
                 tasks[wiki.id] = asyncio.create_task(self._watch(wiki, stop))
 
     async def _watch(self, wiki: Wiki, stop: asyncio.Event) -> None:
-        failures = 0
+        has_failed, pauses = False, ExponentialBackoff(FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S)
         while not stop.is_set():
             try:
                 wiki = await asyncio.to_thread(_reload_wiki, self._shared.store, wiki)
                 async with _open_feed(wiki, self._open, self._shared) as feed:
                     async for _ in self._rounds(feed, stop):
-                        if failures:
+                        if has_failed:
                             await self._put_trouble(wiki, "")
-                        failures = 0
+                            has_failed = False
+                            pauses.reset()
             except Exception as error:  # noqa: BLE001 the other wikis go on, and this one later
-                failures += 1
+                has_failed = True
                 why = await self._note(wiki, error)
-                pause = TROUBLE_RETRY_S
-                if not isinstance(why, InputError):
-                    pause = min(FIRST_BACK_OFF_S * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF_S)
-                    pause *= 1 + random.random() / 4  # noqa: S311 no secret
+                is_for_people = isinstance(why, InputError)
+                pause = TROUBLE_RETRY_S if is_for_people else pauses.next_s() * (1 + random.random() / 4)  # noqa: S311 no secret
                 if isinstance(why, WikiAwayError):
                     pause = max(pause, min(why.retry_s, 3_600.0))
                 await wait_for_any(stop, timeout_s=pause)  # notifications do not shorten it

@@ -22,7 +22,7 @@ from crawler.profiles import load_profile
 from links.registry.statements import batches
 from playback.web.text_diff import DiffKind, TextDifference, TextRun, compare_texts
 from qa.compare.picture_comparison import PictureComparison, compare_pictures, describe_differences
-from qa.compare.picture_decoder import MOST_BYTES, MOST_PIXELS, decode_picture
+from qa.compare.picture_tiles import MOST_BYTES, MOST_PIXELS, decode_picture
 from qa.page_changes import PageChanges, PageDrift, PageSnapshot, changes_as_json, compare_snapshots
 from qa.snapshot_reader import SnapshotReader, open_snapshots
 from warc.index.database import IndexDatabase

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, PngImagePlugin
 
 from core.errors import PictureError
-from qa.compare.picture_decoder import decode_8bit_png, decode_picture
+from qa.compare.picture_tiles import decode_8bit_png, decode_picture, mismatches
 from tests.support.drawing import noisy, packed, page, png_chunk
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -121,3 +121,18 @@ def test_a_damaged_one_is_refused(damage: str) -> None:
     assert decode_8bit_png(bytes(png)) is None
     with pytest.raises(PictureError):
         decode_picture(bytes(png))
+
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_same_edge_drawn_another_way_matches() -> None:
+    """A pixel aside, or half of one; a line that is gone does not."""
+    sharp = np.full((40, 40), 255, np.uint8)
+    soft, none = sharp.copy(), sharp.copy()
+    sharp[:, 20:22] = 0
+    soft[:, 19], soft[:, 20], soft[:, 21] = 128, 0, 128
+
+    assert not mismatches(sharp, soft).any()
+    assert not mismatches(sharp, np.roll(sharp, 1, 1)).any()
+    assert mismatches(sharp, none).sum() == mismatches(none, sharp).sum() == 80
