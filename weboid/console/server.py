@@ -93,7 +93,7 @@ def open_stores(layout: Layout, settings: Settings, *, clock: Clock, database_ur
             layout=layout,
             settings=settings,
             status=status,
-            frontier=lambda: frontier,
+            frontier=frontier,
             database=database,
             access=AccessControl(decisions, database.rows, clock.now, holds),
             decisions=decisions,
