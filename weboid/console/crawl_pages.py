@@ -161,6 +161,9 @@ class CrawlPages(ConsolePages):
         trend: StateChart | None = None
         with suppress(NoRegistryError, TransientError):
             trend = read_state_chart(self._stores)
+        edits: list[EditLine] = []
+        with suppress(NoRegistryError, TransientError), self._stores.registry.store().snapshot() as reader:
+            edits = edit_lines(reader, limit=_EDITS_SHOWN)
         return self._frame(
             "overview.html",
             request,
@@ -173,7 +176,7 @@ class CrawlPages(ConsolePages):
             link_parts=link_parts,
             trend=trend,
             groups=[translate(name) for name in STATE_GROUPS.values()],
-            edits=self._edits(),
+            edits=edits,
             latest=self._latest(request),
         )
 
@@ -298,13 +301,6 @@ class CrawlPages(ConsolePages):
             {},
         )
         return self._stores.pages(request.state.user).pages_of(rows)
-
-    def _edits(self) -> list[EditLine]:
-        if not self._stores.registry.is_there():
-            return []
-        with suppress(TransientError), self._stores.registry.store().snapshot() as reader:
-            return edit_lines(reader, limit=_EDITS_SHOWN)
-        return []
 
     def _count_links(self) -> LinkCounts:
         newest = select(urls.c.state).order_by(urls.c.id.desc()).limit(LINKS_COUNTED).subquery()
