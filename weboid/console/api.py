@@ -275,6 +275,17 @@ class ApiResources:
     def routes(self) -> APIRouter:
         """Return the routes."""
         router = APIRouter(route_class=TaggedRoute)
+
+        def add(path: str, read: Callable[..., Any], role: ConsoleRole, endpoint: Any = None, **more: Any) -> None:
+            router.add_api_route(
+                path,
+                endpoint or read,
+                operation_id=read.__name__,
+                summary=(read.__doc__ or "").partition("\n")[0].rstrip("."),
+                tags=[path.split("/")[1]],
+                **{"response_model": None, "openapi_extra": {"x-role": str(role)}, **more},
+            )
+
         for path, read, role in (
             ("/me", self.who_am_i, ConsoleRole.READER),
             ("/status", self.read_status, ConsoleRole.READER),
@@ -288,41 +299,14 @@ class ApiResources:
             ("/audit", self.read_audit, ConsoleRole.ADMIN),
             ("/events", self.send_events, ConsoleRole.READER),
         ):
-            router.add_api_route(
-                path,
-                read,
-                operation_id=read.__name__,
-                summary=(read.__doc__ or "").partition("\n")[0].rstrip("."),
-                tags=[path.split("/")[1]],
-                response_model=None,
-                dependencies=[Depends(require(role, "read"))],
-                openapi_extra={"x-role": str(role)},
-            )
+            add(path, read, role, dependencies=[Depends(require(role, "read"))])
         for each in RESOURCES.values():
-            router.add_api_route(
-                each.path,
-                self._endpoint(each),
-                operation_id=each.read.__name__,
-                summary=(each.read.__doc__ or "").partition("\n")[0].rstrip("."),
-                tags=[each.path.split("/")[1]],
-                response_model=None,
-                openapi_extra={"x-role": str(each.role)},
-            )
-        upload = upload_endpoint(self._stores, require(ConsoleRole.OPERATOR, "upload_file"))
-        router.add_api_route(
-            UPLOAD_PATH,
-            upload,
-            methods=["POST"],
-            operation_id="upload_file",
-            summary=(upload.__doc__ or "").rstrip("."),
-            status_code=201,
-            tags=["imports"],
-            response_model=dict[str, Any],
-            openapi_extra={
-                "x-role": str(ConsoleRole.OPERATOR),
-                "requestBody": {"content": {"application/octet-stream": {}}},
-            },
-        )
+            add(each.path, each.read, each.role, self._endpoint(each))
+        role = ConsoleRole.OPERATOR
+        upload = upload_endpoint(self._stores, require(role, "upload_file"))
+        about = {"x-role": str(role), "requestBody": {"content": {"application/octet-stream": {}}}}
+        more = {"status_code": 201, "response_model": dict[str, Any], "openapi_extra": about}
+        add(UPLOAD_PATH, upload, role, methods=["POST"], **more)
         return router
 
     def _endpoint(self, resource: ConsoleResource) -> Callable[..., Any]:
