@@ -34,7 +34,7 @@ from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, json_value
 from links.registry.database import RegistryStore
 from playback.access import takedowns as decided_takedowns
-from playback.access.levels import Level, LevelActor, target_of
+from playback.access.levels import Level, LevelActor, LevelTarget, target_of
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
@@ -537,13 +537,18 @@ class LevelQuery(OperationFields):
     link: str = ""
     domain: str = ""
 
+    @property
+    def target(self) -> LevelTarget:
+        """Return what is named. Raises InputError."""
+        if bool(self.link) == bool(self.domain):
+            raise InputError("Name a link or a domain.")
+        return target_of(link=self.link) if self.link else target_of(domain=self.domain)
+
 
 @resource("/levels")
 def read_level(context: OperationContext, query: LevelQuery) -> dict[str, Any]:
     """Return the rule for a link or a domain, and for a link the level that holds."""
-    if bool(query.link) == bool(query.domain):
-        raise InputError("Name a link or a domain.")
-    target = target_of(link=query.link) if query.link else target_of(domain=query.domain)
+    target = query.target
     rules = context.stores.levels.now()
     own = next((str(each.level) for each in rules.rules if each.target == target), None)
     return {"what": target.what, "rule": own, "level": str(rules.of(query.link)) if query.link else None}
@@ -559,11 +564,9 @@ class LevelFields(LevelQuery):
 @operation("/levels", ConsoleRole.CURATOR, state=read_level)
 def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
     """Set how much of a link's or a domain's copies readers are shown."""
-    if bool(fields.link) == bool(fields.domain):
-        raise InputError("Name a link or a domain.")
+    target = fields.target
     if fields.level and fields.level not in set(Level):
         raise InputError(f"The level is one of {', '.join(Level)}.")
-    target = target_of(link=fields.link) if fields.link else target_of(domain=fields.domain)
     level = Level(fields.level) if fields.level else None
     context.stores.levels.decide(
         [target], level, actor=LevelActor(context.user.name), now=context.now, reason=fields.reason, is_stored=False
