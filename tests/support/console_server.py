@@ -37,9 +37,7 @@ class Console:
     @property
     def frontier(self) -> Frontier:
         """The queue."""
-        frontier = self.stores.frontier()
-        assert frontier is not None
-        return frontier
+        return self.stores.frontier
 
     def get(self, path: str = "", **query: str) -> httpx.Response:
         """A page."""

@@ -173,7 +173,7 @@ class CollectionExport:
                 try:
                     self._write_parts(plan, request)
                 except BaseException:
-                    if not _has_table(plan, "about") or not plan.execute(_PROGRESS).fetchone():
+                    if not _has_plan(plan) or not plan.execute(_PROGRESS).fetchone():
                         plan_file.unlink()
                     raise
                 plan_file.unlink()
@@ -223,7 +223,7 @@ class CollectionExport:
 
     def _resumed(self, plan: sqlite3.Connection, request: ExportRequest) -> datetime | None:
         """Return the moment of an interrupted export of the same request, whose plan is used; else None."""
-        if not _has_table(plan, "about"):
+        if not _has_plan(plan):
             return None
         about = plan.execute("SELECT request, moment, counts FROM about").fetchone()
         if about is None or about[0] != request.fingerprint(self._layout):
@@ -532,8 +532,8 @@ def _commit(plan: sqlite3.Connection) -> None:
     plan.execute("BEGIN IMMEDIATE")
 
 
-def _has_table(plan: sqlite3.Connection, name: str) -> bool:
-    return plan.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+def _has_plan(plan: sqlite3.Connection) -> bool:
+    return plan.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone() is not None
 
 
 def _write_manifest(request: ExportRequest, moment: datetime, files: Sequence[Path]) -> Path:

@@ -36,7 +36,7 @@ from weboid.app.malware_scanner import find_clamd
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner, store_environment
-from weboid.cli.support.commands import cli_command, option
+from weboid.cli.support.commands import cli_command, option, option_dict
 from weboid.cli.support.options import FRONTIER, PROFILE, with_frontier
 from weboid.cli.support.run_options import SCAN, WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -119,14 +119,7 @@ def command(
     ),
     host: str | None = option(hidden=True),
     port: int | None = option(hidden=True),
-    replay_port: int | None = SERVE_OPTIONS["replay_port"],
-    origin: str = SERVE_OPTIONS["origin"],
-    replay_origin: str = SERVE_OPTIONS["replay_origin"],
-    behind: tuple[str, ...] = SERVE_OPTIONS["behind"],
-    links_internal: tuple[str, ...] = SERVE_OPTIONS["links_internal"],
-    links_token_file: Path | None = SERVE_OPTIONS["links_token_file"],
-    reviewers: tuple[str, ...] = SERVE_OPTIONS["reviewers"],
-    reviewers_token_file: Path | None = SERVE_OPTIONS["reviewers_token_file"],
+    serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     workers: int = option(
         "Replay processes.  [default: one a core, 4 at most]", type=click.IntRange(0, 64), default=0, show_default=False
     ),
@@ -194,6 +187,10 @@ def command(
     With --save readers may save pages (docs/how-to/save-pages.md).
     """
     host, port = _address(listen, host, port)
+    origin, replay_origin = serving["origin"], serving["replay_origin"]
+    tokens = [serving[name] for name in ("links_token_file", "reviewers_token_file")]
+    links_token, reviewers_token = (read_token(path) if path else "" for path in tokens)
+    networks = {name: parse_networks(serving[name]) for name in _NETWORKS}
     layout = read_collection(stores.root)
     if not stores.database_url:
         _require_index(layout)
@@ -218,16 +215,12 @@ def command(
         check_origins(origin, replay_origin)
         origins = ServerOrigins(origin, replay_origin)
     access = RateLimitPolicy(
-        readers=ClientAddresses(parse_networks(behind)),
-        internal=parse_networks(links_internal),
-        token=read_token(links_token_file) if links_token_file else "",
+        readers=ClientAddresses(networks["behind"]),
+        internal=networks["links_internal"],
+        token=links_token,
         shared=shared,
     )
-    reviewer_rules = ReviewerRules(
-        readers=access.readers,
-        networks=parse_networks(reviewers),
-        token=read_token(reviewers_token_file) if reviewers_token_file else "",
-    )
+    reviewer_rules = ReviewerRules(readers=access.readers, networks=networks["reviewers"], token=reviewers_token)
     archives = ArchiveCopies([each for each in (origin, replay_origin) if each])
     reports = ReportOptions(layout, limits_of(links_reports), archives) if links_reports else None
     try:
@@ -243,7 +236,7 @@ def command(
                         layout,
                         host=host,
                         port=port,
-                        replay_port=replay_port_for(port, replay_port),
+                        replay_port=replay_port_for(port, serving["replay_port"]),
                         on_ready=click.echo,
                         index_url=stores.database_url,
                         origins=origins,

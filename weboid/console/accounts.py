@@ -104,23 +104,18 @@ class AccountRow:
     added: datetime
 
 
-class AccountStore:
-    """Accounts of a collection's console. Thread-safe."""
+class ConsoleDatabase:
+    """Connection to the console's SQLite file, with tables of its own. Thread-safe."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, schema: str) -> None:
         """Open the file, and create it when it is missing."""
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
         self._lock = threading.Lock()
-        self._answering = [threading.Lock() for _ in range(256)]  # by the first byte of a key's digest
-        self._verifying = threading.Semaphore(VERIFIED_AT_ONCE)
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
-        self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {_SCHEMA}")
-        if "before" not in {each["name"] for each in self._connection.execute("PRAGMA table_info(audit)")}:
-            for column in ("before", "after"):  # missing in files of earlier versions
-                self._connection.execute(f"ALTER TABLE audit ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
+        self._connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; {schema}")
 
     def close(self) -> None:
         """Close the file."""
@@ -142,6 +137,18 @@ class AccountStore:
     @property
     def _now(self) -> int:
         return int(self._clock.now().timestamp())
+
+
+class AccountStore(ConsoleDatabase):
+    """Accounts of a collection's console."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        super().__init__(path, clock, _SCHEMA)
+        self._answering = [threading.Lock() for _ in range(256)]  # by the first byte of a key's digest
+        self._verifying = threading.Semaphore(VERIFIED_AT_ONCE)
+        if "before" not in {each["name"] for each in self._connection.execute("PRAGMA table_info(audit)")}:
+            for column in ("before", "after"):  # missing in files of earlier versions
+                self._connection.execute(f"ALTER TABLE audit ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
 
     def users(self) -> list[AccountRow]:
         """Return the accounts by name."""

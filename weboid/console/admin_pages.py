@@ -82,8 +82,7 @@ class AdminPages(ConsolePages):
     def rules(self, request: Request) -> Response:
         """Return policy entries, take-downs and levels; for a URL those that apply to it."""
         now, words = self._stores.clock.now(), request.query_params.get("q", "").strip()[:2_000]
-        frontier = self._stores.frontier()
-        entries = read_entries(frontier.orders(POLICY_ORDER) if frontier is not None else {})
+        entries = read_entries(self._stores.frontier.orders(POLICY_ORDER))
         shown: list[PolicyEntry] = [each for each in entries.by_id.values() if each.holds(now)]
         takedowns: list[Takedown] = [each for each in list_takedowns(self._stores.decisions) if each.holds(now)]
         levels = list(self._stores.levels.now().rules)

@@ -275,6 +275,17 @@ class ApiResources:
     def routes(self) -> APIRouter:
         """Return the routes."""
         router = APIRouter(route_class=TaggedRoute)
+
+        def add(path: str, read: Callable[..., Any], role: ConsoleRole, endpoint: Any = None, **more: Any) -> None:
+            router.add_api_route(
+                path,
+                endpoint or read,
+                operation_id=read.__name__,
+                summary=(read.__doc__ or "").partition("\n")[0].rstrip("."),
+                tags=[path.split("/")[1]],
+                **{"response_model": None, "openapi_extra": {"x-role": str(role)}, **more},
+            )
+
         for path, read, role in (
             ("/me", self.who_am_i, ConsoleRole.READER),
             ("/status", self.read_status, ConsoleRole.READER),
@@ -288,41 +299,14 @@ class ApiResources:
             ("/audit", self.read_audit, ConsoleRole.ADMIN),
             ("/events", self.send_events, ConsoleRole.READER),
         ):
-            router.add_api_route(
-                path,
-                read,
-                operation_id=read.__name__,
-                summary=(read.__doc__ or "").partition("\n")[0].rstrip("."),
-                tags=[path.split("/")[1]],
-                response_model=None,
-                dependencies=[Depends(require(role, "read"))],
-                openapi_extra={"x-role": str(role)},
-            )
+            add(path, read, role, dependencies=[Depends(require(role, "read"))])
         for each in RESOURCES.values():
-            router.add_api_route(
-                each.path,
-                self._endpoint(each),
-                operation_id=each.read.__name__,
-                summary=(each.read.__doc__ or "").partition("\n")[0].rstrip("."),
-                tags=[each.path.split("/")[1]],
-                response_model=None,
-                openapi_extra={"x-role": str(each.role)},
-            )
-        upload = upload_endpoint(self._stores, require(ConsoleRole.OPERATOR, "upload_file"))
-        router.add_api_route(
-            UPLOAD_PATH,
-            upload,
-            methods=["POST"],
-            operation_id="upload_file",
-            summary=(upload.__doc__ or "").rstrip("."),
-            status_code=201,
-            tags=["imports"],
-            response_model=dict[str, Any],
-            openapi_extra={
-                "x-role": str(ConsoleRole.OPERATOR),
-                "requestBody": {"content": {"application/octet-stream": {}}},
-            },
-        )
+            add(each.path, each.read, each.role, self._endpoint(each))
+        role = ConsoleRole.OPERATOR
+        upload = upload_endpoint(self._stores, require(role, "upload_file"))
+        about = {"x-role": str(role), "requestBody": {"content": {"application/octet-stream": {}}}}
+        more = {"status_code": 201, "response_model": dict[str, Any], "openapi_extra": about}
+        add(UPLOAD_PATH, upload, role, methods=["POST"], **more)
         return router
 
     def _endpoint(self, resource: ConsoleResource) -> Callable[..., Any]:
@@ -369,34 +353,27 @@ class ApiResources:
         self, state: ItemState = ItemState.QUEUED, host: str | None = None, limit: _Limit = 50
     ) -> dict[str, Any]:
         """Return items of the queue: queued ones in the order of their visits, others the latest first."""
-        frontier = self._stores.frontier()
-        records = [] if frontier is None else list(frontier.ls(state, limit=limit, host=host))
-        total = 0 if frontier is None else frontier.counts()[state]
-        return {"items": [record_facts(each) for each in records], "total": total}
+        records = self._stores.frontier.ls(state, limit=limit, host=host)
+        return {"items": [record_facts(each) for each in records], "total": self._stores.frontier.counts()[state]}
 
     def scan_queue(
         self, state: ItemState = ItemState.QUEUED, cursor: str = "", limit: _Limit = 1_000
     ) -> dict[str, Any]:
         """Return all items in a state, in no order: go on with `next` as the cursor until it is null."""
-        frontier = self._stores.frontier()
-        records, following = ([], "") if frontier is None else frontier.scan(state, cursor=cursor, limit=limit)
+        records, following = self._stores.frontier.scan(state, cursor=cursor, limit=limit)
         return {"items": [record_facts(each) for each in records], "next": following or None}
 
     def list_hosts(self, order: HostOrder = HostOrder.LONGEST, limit: _Limit = 50) -> dict[str, Any]:
         """Return hosts of the queue with their delays, failures and blocks."""
-        frontier = self._stores.frontier()
-        found = [] if frontier is None else frontier.hosts(order, now=self._stores.clock.now(), limit=limit)
+        found = self._stores.frontier.hosts(order, now=self._stores.clock.now(), limit=limit)
         return {"hosts": [json_value(asdict(each)) for each in found]}
 
     def list_crawls(self) -> dict[str, Any]:
         """Return the crawls with their counts."""
-        frontier = self._stores.frontier()
-        jobs = {} if frontier is None else frontier.orders(JOB_ORDER)
         crawls = []
-        for name, text in jobs.items():
-            assert frontier is not None
+        for name, text in self._stores.frontier.orders(JOB_ORDER).items():
             job = parse_job(name, text)
-            counts = json_value(asdict(frontier.job_counts(name)))
+            counts = json_value(asdict(self._stores.frontier.job_counts(name)))
             crawls.append({"name": name, "seeds": len(job.seeds), "scope": job.settings.scope.kind, "counts": counts})
         return {"crawls": crawls}
 
@@ -418,9 +395,8 @@ class ApiResources:
         async def events() -> AsyncIterator[str]:
             last = ""
             while True:
-                frontier = self._stores.frontier()
-                stats = None if frontier is None else await run_in_threadpool(frontier.stats, self._stores.clock.now())
-                text = json.dumps(None if stats is None else asdict(stats), default=str)
+                stats = await run_in_threadpool(self._stores.frontier.stats, self._stores.clock.now())
+                text = json.dumps(asdict(stats), default=str)
                 yield ": still here\n\n" if text == last else f"event: crawl\ndata: {text}\n\n"
                 last = text
                 await asyncio.sleep(EVENTS_S)

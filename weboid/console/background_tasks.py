@@ -13,8 +13,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +25,7 @@ from core.errors import OverloadedError
 from core.layout import Layout
 from crawler.status.collection_status import is_in_use
 from weboid.app.link_facts import moment_text
+from weboid.console.accounts import ConsoleDatabase
 
 KEPT = timedelta(days=7)  # after its end
 QUEUED_LIMIT = 20
@@ -55,8 +56,8 @@ class TaskState(StrEnum):
     STOPPED = "stopped"
 
 
-class BackgroundTasks:
-    """Tasks of a collection. Thread-safe; a thread of its own runs them, from the first one on."""
+class BackgroundTasks(ConsoleDatabase):
+    """Tasks of a collection, which a thread of its own runs, from the first one on."""
 
     def __init__(
         self,
@@ -69,13 +70,10 @@ class BackgroundTasks:
 
         `stop_runs` asks the runs that write the collection to end after their pages in progress.
         """
-        self._layout, self._folder, self._clock = layout, layout.root / "cache" / "tasks", clock
+        super().__init__(layout.console_db, clock, _SCHEMA)
+        self._layout, self._folder = layout, layout.root / "cache" / "tasks"
         self._stop_runs = stop_runs
         self._environment = {**os.environ, **environment}
-        self._lock = threading.Lock()
-        self._connection = sqlite3.connect(layout.console_db, timeout=30, isolation_level=None, check_same_thread=False)
-        self._connection.row_factory = sqlite3.Row
-        self._connection.executescript(f"PRAGMA journal_mode=WAL; {_SCHEMA}")
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         with self._rows() as rows:
@@ -90,16 +88,7 @@ class BackgroundTasks:
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
-        self._connection.close()
-
-    @contextmanager
-    def _rows(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._connection:
-            yield self._connection
-
-    @property
-    def _now(self) -> int:
-        return int(self._clock.now().timestamp())
+        super().close()
 
     def queue(
         self, kind: str, actor: str, command: Callable[[Path], Sequence[str]], *, stops_runs: bool = False

@@ -59,8 +59,7 @@ def read_job(context: OperationContext, query: CrawlName) -> dict[str, Any]:
 
 
 def _job(context: OperationContext, name: str) -> Job:
-    frontier = context.stores.frontier()
-    text = None if frontier is None else frontier.orders(JOB_ORDER).get(name)
+    text = context.frontier.orders(JOB_ORDER).get(name)
     if text is None:
         raise UnknownThingError(f"There is no crawl {name[:100]!r}.")
     return parse_job(name, text)
@@ -159,9 +158,7 @@ class SheetFields(OperationFields):
 @resource("/sheets")
 def list_sheets(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Return the settings for parts of the web that were set while crawls run."""
-    frontier = context.stores.frontier()
-    sheets = [] if frontier is None else live_sheets(frontier)
-    return {"sheets": [{"prefix": each.prefix, "settings": each.changes()} for each in sheets]}
+    return {"sheets": [{"prefix": each.prefix, "settings": each.changes()} for each in live_sheets(context.frontier)]}
 
 
 class SheetChangeFields(SheetFields):

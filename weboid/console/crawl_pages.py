@@ -46,6 +46,7 @@ from weboid.console.page_frame import (
 
 LATEST_SHOWN = 10
 WORKERS_SHOWN = 12
+TROUBLE_SHOWN = 6
 LISTED = 100
 LOG_READ_BYTES = 4 << 20  # of the crawl log for one answer
 LINKS_COUNTED = 1_000_000  # the newest; counted in the background
@@ -96,13 +97,15 @@ def minute_chart(minutes: Sequence[MinuteCounts]) -> MinuteChart:
     return MinuteChart(tuple(bars), most, *sums)
 
 
-def hosts_in_trouble(view: FrontierOverview, frontier: Frontier, *, limit: int = 6) -> list[HostReport]:
+def hosts_in_trouble(view: FrontierOverview, frontier: Frontier) -> list[HostReport]:
     """Return hosts that are blocked or down, with the most waiting items first."""
     names = [each.host for each in view.blocked[:50]]
     known = {each.host: each for each in (*view.slowest, *view.longest)}
     found = {name: known.get(name) or frontier.host(name, now=view.at) for name in names}
     found |= {each.host: each for each in known.values() if each.down_until is not None}
-    return sorted((each for each in found.values() if each), key=lambda each: (-each.waiting, each.host))[:limit]
+    return sorted((each for each in found.values() if each), key=lambda each: (-each.waiting, each.host))[
+        :TROUBLE_SHOWN
+    ]
 
 
 def link_parts(counts: Mapping[LinkState, int]) -> list[tuple[str, str, int, str]]:
@@ -153,11 +156,14 @@ class CrawlPages(ConsolePages):
 
     def overview(self, request: Request) -> Response:
         """Return the overview."""
-        status, frontier = self._status(request), self._stores.frontier()
+        status = self._status(request)
         view = status.frontier
         trend: StateChart | None = None
         with suppress(NoRegistryError, TransientError):
             trend = read_state_chart(self._stores)
+        edits: list[EditLine] = []
+        with suppress(NoRegistryError, TransientError), self._stores.registry.store().snapshot() as reader:
+            edits = edit_lines(reader, limit=_EDITS_SHOWN)
         return self._frame(
             "overview.html",
             request,
@@ -165,12 +171,12 @@ class CrawlPages(ConsolePages):
             status=status,
             chart=minute_chart(view.minutes) if view else None,
             days_left=status.days_left,
-            trouble=hosts_in_trouble(view, frontier) if view and frontier else (),
+            trouble=hosts_in_trouble(view, self._stores.frontier) if view else (),
             links=self._links.read() if self._stores.registry.is_there() else None,
             link_parts=link_parts,
             trend=trend,
             groups=[translate(name) for name in STATE_GROUPS.values()],
-            edits=self._edits(),
+            edits=edits,
             latest=self._latest(request),
         )
 
@@ -204,12 +210,12 @@ class CrawlPages(ConsolePages):
         state = asked.get("state", "queued") if asked.get("state") in set(ItemState) else "queued"
         host, words = asked.get("host", "").strip().lower()[:300], asked.get("q", "").strip()[:5000]
         found: Sequence[ItemRecord] = ()
-        frontier = self._stores.frontier()
-        if frontier is not None and words:
+        frontier = self._stores.frontier
+        if words:
             with suppress(BadUrlError):
                 spelled = [words] if "://" in words else [f"https://{words}", f"http://{words}"]
                 found = [each for each in frontier.find_all([fetch_key(url) for url in spelled]) if each]
-        elif frontier is not None:
+        else:
             found = frontier.ls(ItemState(state), limit=LISTED, host=host or None)
         return self._frame(
             "queue.html",
@@ -220,7 +226,7 @@ class CrawlPages(ConsolePages):
             words=words,
             states=[(str(each), state_name(each)) for each in ItemState],
             found=found,
-            total=frontier.counts()[ItemState(state)] if frontier is not None else 0,
+            total=frontier.counts()[ItemState(state)],
             limit=LISTED,
         )
 
@@ -269,9 +275,8 @@ class CrawlPages(ConsolePages):
 
     def frame(self, request: Request) -> Response:
         """Return the live picture of a worker's page."""
-        frontier = self._stores.frontier()
         now = self._stores.clock.now()
-        picture = frontier and live_picture(frontier, request.query_params.get("page", "")[:64], now=now)
+        picture = live_picture(self._stores.frontier, request.query_params.get("page", "")[:64], now=now)
         if not picture:
             raise HTTPException(404)
         return Response(picture, headers={**PICTURE_HEADERS, "Cache-Control": "no-store"}, media_type="image/jpeg")
@@ -279,11 +284,10 @@ class CrawlPages(ConsolePages):
     def _workers(self, request: Request, status: CollectionStatus) -> dict[str, Any]:
         """Return the pages in work; with ``live`` in the query their pictures are asked for."""
         is_live, pictures = request.query_params.get("live") == "1", dict[str, int]()
-        frontier = self._stores.frontier()
-        if is_live and frontier is not None:
+        if is_live:
             now = self._stores.clock.now()
-            ask_for_pictures(frontier, now=now)
-            pictures = live_pictures(frontier, now=now)
+            ask_for_pictures(self._stores.frontier, now=now)
+            pictures = live_pictures(self._stores.frontier, now=now)
         leases = status.frontier.leases if status.frontier else ()
         views = []
         for lease in leases[:WORKERS_SHOWN]:
@@ -297,13 +301,6 @@ class CrawlPages(ConsolePages):
             {},
         )
         return self._stores.pages(request.state.user).pages_of(rows)
-
-    def _edits(self) -> list[EditLine]:
-        if not self._stores.registry.is_there():
-            return []
-        with suppress(TransientError), self._stores.registry.store().snapshot() as reader:
-            return edit_lines(reader, limit=_EDITS_SHOWN)
-        return []
 
     def _count_links(self) -> LinkCounts:
         newest = select(urls.c.state).order_by(urls.c.id.desc()).limit(LINKS_COUNTED).subquery()

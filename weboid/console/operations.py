@@ -18,7 +18,7 @@ from core.errors import InputError, UnavailableError
 from core.hosts import host_name
 from core.timestamps import LONGEST_DURATION, parse_duration, parse_timestamp14
 from core.urls import fetch_key
-from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, HostReport, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import (
     ItemSelection,
     item_again,
@@ -34,7 +34,7 @@ from crawler.run.job_run import JobSubmission, submit_job
 from crawler.status.collection_status import is_in_use, json_value
 from links.registry.database import RegistryStore
 from playback.access import takedowns as decided_takedowns
-from playback.access.levels import Level, LevelActor, target_of
+from playback.access.levels import Level, LevelActor, LevelTarget, target_of
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
@@ -64,11 +64,8 @@ class OperationContext:
 
     @property
     def frontier(self) -> Frontier:
-        """Return the frontier; UnavailableError: the collection has none yet."""
-        frontier = self.stores.frontier()
-        if frontier is None:
-            raise UnavailableError("There is no queue yet: save a URL, or start a crawl.")
-        return frontier
+        """Return the frontier."""
+        return self.stores.frontier
 
     @property
     def registry(self) -> RegistryStore:
@@ -228,9 +225,7 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
 @resource("/crawl")
 def read_crawl(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Return whether the crawl is paused, and why, and whether its runs are stopping."""
-    frontier = context.stores.frontier()
-    if frontier is None:
-        return {"paused": None, "stopping": False}
+    frontier = context.frontier
     return {"paused": frontier.stats(context.now).paused, "stopping": "" in frontier.orders(STOP_ORDER)}
 
 
@@ -297,8 +292,7 @@ class HostFields(OperationFields):
 @resource("/hosts/host")
 def read_host(context: OperationContext, query: HostFields) -> dict[str, Any]:
     """Return a host of the queue with its delay, failures and block."""
-    frontier = context.stores.frontier()
-    report: HostReport | None = None if frontier is None else frontier.host(host_name(query.host), now=context.now)
+    report = context.frontier.host(host_name(query.host), now=context.now)
     if report is None:
         raise UnknownThingError(f"The queue does not know the host {query.host[:200]!r}.")
     return dict(json_value(asdict(report)))
@@ -371,8 +365,7 @@ class UrlFields(OperationFields):
 @resource("/queue/item")
 def read_item(context: OperationContext, query: UrlFields) -> dict[str, Any]:
     """Return the state of a URL in the queue, and its newest capture: what follows a saved URL."""
-    frontier = context.stores.frontier()
-    record = None if frontier is None else frontier.find(fetch_key(query.url))
+    record = context.frontier.find(fetch_key(query.url))
     captures = context.stores.pages(context.user).captures(query.url, limit=1)
     if record is None and not captures:
         raise UnknownThingError("Neither the queue nor the archive has that URL.")
@@ -427,8 +420,7 @@ def drop_items(context: OperationContext, fields: DropFields) -> dict[str, Any]:
 @resource("/policy")
 def list_policy(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Return the archiving rules."""
-    frontier = context.stores.frontier()
-    entries = read_entries({} if frontier is None else frontier.orders(POLICY_ORDER))
+    entries = read_entries(context.frontier.orders(POLICY_ORDER))
     return {"entries": [{"id": key, **entry.facts} for key, entry in entries.by_id.items()]}
 
 
@@ -545,13 +537,18 @@ class LevelQuery(OperationFields):
     link: str = ""
     domain: str = ""
 
+    @property
+    def target(self) -> LevelTarget:
+        """Return what is named. Raises InputError."""
+        if bool(self.link) == bool(self.domain):
+            raise InputError("Name a link or a domain.")
+        return target_of(link=self.link) if self.link else target_of(domain=self.domain)
+
 
 @resource("/levels")
 def read_level(context: OperationContext, query: LevelQuery) -> dict[str, Any]:
     """Return the rule for a link or a domain, and for a link the level that holds."""
-    if bool(query.link) == bool(query.domain):
-        raise InputError("Name a link or a domain.")
-    target = target_of(link=query.link) if query.link else target_of(domain=query.domain)
+    target = query.target
     rules = context.stores.levels.now()
     own = next((str(each.level) for each in rules.rules if each.target == target), None)
     return {"what": target.what, "rule": own, "level": str(rules.of(query.link)) if query.link else None}
@@ -567,11 +564,9 @@ class LevelFields(LevelQuery):
 @operation("/levels", ConsoleRole.CURATOR, state=read_level)
 def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
     """Set how much of a link's or a domain's copies readers are shown."""
-    if bool(fields.link) == bool(fields.domain):
-        raise InputError("Name a link or a domain.")
+    target = fields.target
     if fields.level and fields.level not in set(Level):
         raise InputError(f"The level is one of {', '.join(Level)}.")
-    target = target_of(link=fields.link) if fields.link else target_of(domain=fields.domain)
     level = Level(fields.level) if fields.level else None
     context.stores.levels.decide(
         [target], level, actor=LevelActor(context.user.name), now=context.now, reason=fields.reason, is_stored=False

@@ -105,7 +105,7 @@ class ConsoleStores:
     layout: Layout
     settings: Settings
     status: StatusReader
-    frontier: Callable[[], Frontier | None]  # None while there is none
+    frontier: Frontier
     database: IndexDatabase
     access: AccessControl
     decisions: DecisionStore

@@ -99,7 +99,7 @@ def open_stores(layout: Layout, settings: Settings, *, clock: Clock, database_ur
             layout=layout,
             settings=settings,
             status=status,
-            frontier=lambda: frontier,
+            frontier=frontier,
             database=database,
             access=AccessControl(decisions, database.rows, clock.now, holds),
             decisions=decisions,
@@ -142,7 +142,12 @@ class UserMiddleware:
                 user = await run_in_threadpool(self._accounts.session, cookie)
         scope.setdefault("state", {})["user"] = user
         response: Response | None = None
-        if wait_s := self._wait_s(scope, user):
+        now = time.monotonic()
+        if user is None:
+            wait_s = self._throttle.wait_s(self._addresses.address_of(Request(scope)), now)
+        else:  # counted for its account or token
+            wait_s = self._throttle.wait_of([(f"account {user.name}", ACCOUNT_RATE.per_s, ACCOUNT_RATE.burst)], now)
+        if wait_s:
             text = f"Too many requests: wait {wait_s} s."
             response = problem(429, "Too many requests", text) if is_api else PlainTextResponse(text, 429)
             response.headers["Retry-After"] = str(wait_s)
@@ -164,13 +169,6 @@ class UserMiddleware:
             return message
 
         await (response or self._app)(scope, receive_bounded, send)
-
-    def _wait_s(self, scope: Scope, user: SignedInUser | None) -> int:
-        """Count the request for its account or token, or for its address; return the seconds to wait."""
-        now = time.monotonic()
-        if user is None:
-            return self._throttle.wait_s(self._addresses.address_of(Request(scope)), now)
-        return self._throttle.wait_of([(f"account {user.name}", ACCOUNT_RATE.per_s, ACCOUNT_RATE.burst)], now)
 
 
 class ConsoleForms:

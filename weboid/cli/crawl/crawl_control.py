@@ -1,7 +1,6 @@
 """`weboid crawl pause`, `resume` and `stop`, `queue hosts` and `sheet`: orders stored in the frontier."""
 
 import asyncio
-import json
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,12 +12,12 @@ import click
 
 from core.clock import SystemClock
 from core.config.sheets import surt_prefix
-from core.errors import ConfigError, InputError
+from core.errors import InputError
 from core.hosts import host_name
 from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
 from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport
 from crawler.jobs.crawl_orders import change_sheet, toml_value
-from crawler.jobs.job_settings import SHEET_ORDER
+from crawler.jobs.job_settings import SHEET_ORDER, parse_live_sheet
 from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
@@ -325,7 +324,8 @@ def sheet_command(
         click.echo(f"No sheets are set for {where.name}.")
     for each, text in orders.items():
         if spelled in {None, each}:
-            _show_sheet(each, _document(text), output=output)
+            changed = parse_live_sheet(each, text).changes()
+            _show_sheet(each, {group: dict(keys) for group, keys in changed.items()}, output=output)
 
 
 def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, output: CommandOutput) -> None:
@@ -341,14 +341,6 @@ def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, ou
         changed.setdefault(group, {})[key] = value
     with where.frontier(make=True) as frontier:
         _show_sheet(spelled, change_sheet(frontier, spelled, changed), output=output)
-
-
-def _document(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"A sheet cannot be read: {error}.") from error
-    return document if isinstance(document, dict) else {}
 
 
 def _show_sheet(prefix: str, document: dict[str, Any], output: CommandOutput) -> None:

@@ -242,9 +242,7 @@ def check_command(
         with show, open_webhooks(stores.root, settings) as hooks:
             if hooks is not None:
                 show.on_results = hooks.put_results
-            if urls:
-                return uvloop.run(_check_named(store, watched_urls(store, urls), order, show))
-            return uvloop.run(_check_due(store, order, show))
+            return uvloop.run(_check(store, watched_urls(store, urls) if urls else (), order, show))
 
 
 def _worker(*, patience_s: float | None = None) -> CheckWorkerOptions:
@@ -253,62 +251,47 @@ def _worker(*, patience_s: float | None = None) -> CheckWorkerOptions:
     return worker if patience_s is None else replace(worker, patience_s=patience_s)
 
 
-async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckReporter) -> int:
+async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOptions, show: CheckReporter) -> int:
+    """Check what is due, or the URLs `named`; if a checker holds their hosts, queue them there to be next."""
+    parts = [order.part]
+    if named:
+        parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]
     plan = plan_from_settings(order.settings.links, order.part, limit=order.limit)
-    patience_s = None if order.is_watch else _PATIENCE_S
+    worker = _worker(patience_s=None if order.is_watch else _PATIENCE_S)
     code: int = ExitCode.STOPPED
     stop = StopSignals(show.stopping)
     with stop, stop.cut_short():
-        async with open_check_context(
-            store, order.settings, [order.part], _worker(patience_s=patience_s), clock=_CLOCK
-        ) as means:
-            _end_after(order.length, stop)
-            if not await take_leases(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
+        async with open_check_context(store, order.settings, parts, worker, clock=_CLOCK) as means:
+            if order.length is not None:
+                asyncio.get_running_loop().call_later(order.length.total_seconds(), stop.event.set)
+            if named:
+                try:
+                    await means.tenure.take()
+                except LeaseHeldError as held:
+                    await means.desk.write(lambda rows: due_urls.make_urgent(rows, [each.id for each in named]))
+                    show.handed_over(held, named)
+                    return ExitCode.OK
+                show.begin(len(named))
+            elif await take_leases(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
+                today = day_of(_CLOCK.now())
+                show.begin(await means.desk.read(lambda rows: due_urls.count_due(rows, order.part, today)))
+            else:
                 return code
-            show.begin(await means.desk.read(lambda rows: due_urls.count_due(rows, order.part, day_of(_CLOCK.now()))))
             if order.is_watch:
                 between = _AfterPass(means, order, stop, show)
                 await check_continuously(means, plan, stop.event, between=between, on_kept=show.kept)
                 return ExitCode.OK
-            tally = await CheckRun(means, plan, on_kept=show.kept).run(stop.event)
-            if tally.is_complete:
-                chores = CheckerMaintenance(means, order.part, keep_days=order.settings.links.keep_days)
-                await chores.run(stop.event)
-            warnings = await _warnings(means, order.settings.links)
-            show.end(tally, warnings, await means.desk.read(due_urls.count_awaiting))
+            tally = await CheckRun(means, plan, on_kept=show.kept).run(stop.event, named=named or None)
+            if named:
+                show.end(tally)
+            else:
+                if tally.is_complete:
+                    chores = CheckerMaintenance(means, order.part, keep_days=order.settings.links.keep_days)
+                    await chores.run(stop.event)
+                warnings = await _warnings(means, order.settings.links)
+                show.end(tally, warnings, await means.desk.read(due_urls.count_awaiting))
             code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
     return code
-
-
-async def _check_named(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOptions, show: CheckReporter) -> int:
-    """Check these URLs now; if a checker holds their hosts, queue them there to be next."""
-    parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]
-    plan = plan_from_settings(order.settings.links, ALL_HOSTS, limit=order.limit)
-    code: int = ExitCode.STOPPED
-    stop = StopSignals(show.stopping)
-    with stop, stop.cut_short():
-        async with open_check_context(
-            store, order.settings, parts, _worker(patience_s=_PATIENCE_S), clock=_CLOCK
-        ) as means:
-            _end_after(order.length, stop)
-            try:
-                await means.tenure.take()
-            except LeaseHeldError as held:
-                ids = [each.id for each in named]
-                await means.desk.write(lambda rows: due_urls.make_urgent(rows, ids))
-                show.handed_over(held, named)
-                return ExitCode.OK
-            show.begin(len(named))
-            passing = CheckRun(means, plan, on_kept=show.kept)
-            tally = await passing.run(stop.event, named=named)
-            show.end(tally)
-            code = ExitCode.OK if tally.is_complete or order.limit is not None else ExitCode.STOPPED
-    return code
-
-
-def _end_after(length: timedelta | None, stop: StopSignals) -> None:
-    if length is not None:
-        asyncio.get_running_loop().call_later(length.total_seconds(), stop.event.set)
 
 
 async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
