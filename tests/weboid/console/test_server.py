@@ -80,16 +80,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield Served(origin, accounts, clock, layout)
 
 
-# Of no password, with parameters that cost nothing: how long a failed sign-in takes is not held here.
-QUICK_HASH = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHRzb21lc2FsdA$5PG0vp6EI8K5hW9L1y6S8f0NHCpxI4m7o2c9a2VqH0o"
-
-
-@pytest.fixture
-def quick_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let failed sign-ins of unknown names cost nothing."""
-    monkeypatch.setattr("weboid.console.accounts._UNKNOWN", QUICK_HASH)
-
-
 @pytest.fixture
 def console(whole: Served) -> Iterator[Served]:
     """The same, at the present."""
@@ -118,7 +108,6 @@ def test_a_password_signs_in_and_sign_out_ends_the_session(console: Served) -> N
         assert client.get("/console").headers["location"] == "/sign-in"
 
 
-@pytest.mark.usefixtures("quick_failures")
 def test_failed_sign_ins_make_the_next_ones_wait(console: Served) -> None:
     """Also with the right password, each time longer; an unknown name gets the same answers."""
     waits = []
@@ -296,7 +285,6 @@ def test_every_form_needs_its_role(console: Served) -> None:
         client.close()
 
 
-@pytest.mark.usefixtures("quick_failures")
 def test_failed_sign_ins_behind_a_proxy_are_counted_by_client(tmp_path: Path) -> None:
     """With an https origin the proxy on this machine names them; without one the header is not believed."""
     layout = Layout(tmp_path / "collection")
