@@ -1,7 +1,7 @@
 """Tests of `links.archives.archive_services`."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.urls import fetch_key
@@ -162,7 +162,6 @@ _PATHS = st.text("abcXYZ019/?&=%~.-_:;,@!$'()*+#[]ü ", max_size=40)
 _STAMPS = st.datetimes().map(lambda when: when.strftime("%Y%m%d%H%M%S").rjust(14, "0"))
 
 
-@settings(deadline=None)
 @given(host=_HOSTS, path=_PATHS, stamp=_STAMPS, service=st.sampled_from(sorted(SERVICES)))
 def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: str) -> None:
     """`make` and `recognise` are inverse, whatever the original."""
@@ -178,7 +177,6 @@ def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: s
         assert not SERVICES[service].is_made
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         st.text(max_size=80),

@@ -1,7 +1,7 @@
 """What archives' addresses mean. The forms are those of InternetArchiveBot's list and of the services."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
@@ -204,7 +204,6 @@ def test_minutes_are_not_the_month() -> None:
     assert found.address.endswith("/warc/20150102034506/http://a.test/")
 
 
-@settings(deadline=None)
 @given(st.text("0123456789", min_size=14, max_size=14))
 def test_every_timestamp_is_a_moment(stamp: str) -> None:
     """Also one with a month 13, a day 31 of February, or zeros."""

@@ -92,7 +92,7 @@ def test_of_many_that_take_at_once_one_has_it(store: RegistryStore) -> None:
     had: list[str] = []
 
     def run(name: str) -> None:
-        start.wait(30)
+        start.wait(120)
         try:
             with store.writing() as rows:
                 take_check_lease(rows, ALL_HOSTS, name, now=100, length_s=60)
@@ -104,6 +104,6 @@ def test_of_many_that_take_at_once_one_has_it(store: RegistryStore) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
 
     assert len(had) == 1

@@ -9,7 +9,6 @@ import pytest
 from tests.support.console_server import Console, serve_console
 from tests.weboid.console.sample_collection import make_collection
 
-
 # Of no password, with parameters that cost nothing.
 QUICK_HASH = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHRzb21lc2FsdA$5PG0vp6EI8K5hW9L1y6S8f0NHCpxI4m7o2c9a2VqH0o"
 

@@ -47,7 +47,7 @@ class Served:
 
     def client(self, **headers: str) -> httpx.Client:
         """A browser that is not signed in."""
-        return httpx.Client(base_url=self.origin, headers={"Origin": self.origin, **headers}, timeout=30, verify=False)
+        return httpx.Client(base_url=self.origin, headers={"Origin": self.origin, **headers}, timeout=120, verify=False)
 
     def signed_in(self, role: str) -> httpx.Client:
         """A browser with a session of that role."""
@@ -61,7 +61,7 @@ class Served:
         owner = SignedInUser(role, ConsoleRole(role))
         secret = self.accounts.add_token("t", owner, ConsoleRole(role), scopes=scopes)
         return httpx.Client(
-            base_url=self.origin, headers={"Authorization": f"Bearer {secret}"}, timeout=30, verify=False
+            base_url=self.origin, headers={"Authorization": f"Bearer {secret}"}, timeout=120, verify=False
         )
 
 
@@ -199,7 +199,7 @@ def test_requests_with_other_idempotency_keys_do_not_wait(console: Served) -> No
         return {"inner": console.accounts.answer_once("b", "y", lambda: {"n": 1})}
 
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(console.accounts.answer_once, "a", "x", slow).result(timeout=10) == {"inner": {"n": 1}}
+        assert pool.submit(console.accounts.answer_once, "a", "x", slow).result(timeout=120) == {"inner": {"n": 1}}
 
 
 def test_forms_of_other_sites_change_nothing(console: Served) -> None:
