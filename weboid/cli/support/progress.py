@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,7 +22,6 @@ from rich.progress import (
 from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
 from crawler.frontier.base import AddResult
-from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import (
     DiskSpaceLow,
     Event,
@@ -33,6 +33,9 @@ from crawler.worker.crawl_events import (
 )
 from net.backoff import WaitStarted
 from weboid.cli.support.run_output import RunReporter, event_line, page_line, worst_first
+
+if TYPE_CHECKING:
+    from crawler.run.crawl_run import RunSummary
 
 
 def terminal_progress(*columns: ProgressColumn, quiet: bool) -> Progress:
@@ -120,7 +123,7 @@ class BarRunReporter(RunReporter):
         self._progress.update(self._task, description="stopping")
         self._print("Stopping: pages in progress finish; press Ctrl-C again to stop at once.")
 
-    def ended(self, summary: RunSummary) -> None:
+    def ended(self, summary: "RunSummary") -> None:
         """Remove the bar and print the summary."""
         self._progress.stop()
         super().ended(summary)
