@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -93,14 +94,18 @@ _LEFT_OUT = re.compile(r"not (\w+)( and not (\w+))*")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take long, so that no process is left alone with one at the end."""
-    weights: dict[Path, float] = {}
+    """Begin with the files that take long, so that no process is left alone with one at the end.
+
+    Those are first whose tests may take longest, then those with most marks of long tests.
+    """
+    longest: dict[Path, float] = {}
+    marks: Counter[Path] = Counter()
     for item in items:
         limits = [float(mark.args[0]) for mark in item.iter_markers("timeout") if mark.args]
-        weight = max((each for each in limits if each > _USUAL_LIMIT_S), default=0.0)
-        weight += any(item.get_closest_marker(mark) is not None for mark in _LONG)
-        weights[item.path] = max(weights.get(item.path, 0.0), weight)
-    items.sort(key=lambda item: -weights[item.path])
+        limit = max((each for each in limits if each > _USUAL_LIMIT_S), default=0.0)
+        longest[item.path] = max(longest.get(item.path, 0.0), limit)
+        marks[item.path] += sum(item.get_closest_marker(mark) is not None for mark in _LONG)
+    items.sort(key=lambda item: (-longest[item.path], -marks[item.path]))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -74,7 +74,7 @@ async def _bodies(pieces: list[bytes], count: int) -> list[bytes]:
 _REQUESTS = st.lists(st.tuples(st.sampled_from(["/now", "/later"]), st.text("ab", max_size=9)), min_size=1, max_size=6)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(wanted=_REQUESTS, cuts=st.lists(st.integers(0, 600), max_size=8))
 def test_requests_are_answered_in_order_however_they_are_cut(wanted: list[tuple[str, str]], cuts: list[int]) -> None:
     """Pipelined requests, quick and slow mixed, split anywhere, get their answers in order."""

@@ -61,7 +61,7 @@ def _visit(web: TestWeb, url: str, home: Path) -> str:
         drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         command = [*drop, *command]
     environment = {**os.environ, "HOME": str(home)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     return done.stdout
 
 
@@ -111,7 +111,7 @@ def test_the_wiki_links_to_itself_under_the_scheme_it_was_asked_by(web: TestWeb)
 
 def test_a_wiki_of_ones_own_can_be_edited(wiki: Wiki) -> None:
     """Log in through the API, save a page, read it back; the shared template is untouched."""
-    with httpx.Client(timeout=60, trust_env=False) as http:
+    with httpx.Client(timeout=120, trust_env=False) as http:
 
         def call(**fields: str) -> dict[str, object]:
             answer = http.post(wiki.api(), data={"format": "json", **fields}).json()
@@ -142,7 +142,7 @@ def test_maintenance_scripts_run_on_ones_own_wiki(wiki: Wiki) -> None:
 def test_code_and_settings_of_the_wiki_are_not_served(wiki: Wiki) -> None:
     """Only entry points, pictures and what skins bring along."""
     paths = ("/LocalSettings.php", "/maintenance/install.php", "/images/../LocalSettings.php", "/vendor/x")
-    with httpx.Client(timeout=60, trust_env=False) as http:
+    with httpx.Client(timeout=120, trust_env=False) as http:
         found = {path: http.get(wiki.base + path).status_code for path in paths}
 
     assert set(found.values()) == {404}

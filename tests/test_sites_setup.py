@@ -77,7 +77,7 @@ def _setup(project: Path, level: str, *, real_python: bool = False) -> "subproce
 
 def _make(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = ["make", "-C", str(ROOT), "--no-print-directory", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def _stamp(project: Path) -> str:

@@ -39,7 +39,7 @@ def _warcio_check(path: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         check=False,
         text=True,
-        timeout=60,
+        timeout=120,
     )
 
 
@@ -119,7 +119,7 @@ def test_pywb_indexes_the_digest_that_we_write_as_it_stands(tmp_path: Path, repl
     """A revisit finds its original in pywb because both have the same text."""
     warc = _warc(tmp_path / "a.warc.gz", sha256_digest(PAYLOAD))
     index = subprocess.run(
-        [replay_python.with_name("cdx-indexer"), "-j", warc], capture_output=True, check=True, text=True, timeout=60
+        [replay_python.with_name("cdx-indexer"), "-j", warc], capture_output=True, check=True, text=True, timeout=120
     )
 
     assert f'"digest": "{sha256_digest(PAYLOAD)}"' in index.stdout

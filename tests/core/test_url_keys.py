@@ -169,7 +169,7 @@ def test_every_vector_has_the_key_that_pywb_computes(replay_python: Path) -> Non
         stdout=subprocess.PIPE,
         check=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
 
     assert dict(zip(VECTORS, map(replay_key, VECTORS), strict=True)) == dict(

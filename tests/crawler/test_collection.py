@@ -63,7 +63,7 @@ async def test_a_child_that_still_writes_keeps_the_lock(tmp_path: Path, monkeypa
         async with open_collection(tmp_path / "c", clock=CLOCK):
             raise AssertionError("opened while a child writes")
     child.stdin.close()
-    child.wait(60)
+    child.wait(120)
     async with open_collection(tmp_path / "c", clock=CLOCK):
         await asyncio.sleep(0)
 

@@ -240,7 +240,7 @@ def _start(command: str, lines: list[str], folder: Path, environment: dict[str, 
 
     def stop() -> None:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
 
     running.callback(stop)
     assert process.stdout is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.control.frames import REQUEST_HEAD_LIMIT_BYTES, Message, pack_frame
@@ -26,7 +26,7 @@ FIELDS = (
 )
 ERRORS = {"InputError", "ConfigError", "BodyTooLargeError"}
 
-quick = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=examples(60))
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(VERBS)
 values = st.recursive(
     scalars,

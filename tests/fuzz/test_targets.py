@@ -45,7 +45,7 @@ def test_mutations_of_what_was_kept_break_no_rule(name: str, target: Target) -> 
     kept = corpus(name)
 
     @given(st.sampled_from(kept), st.sampled_from(kept), st.sampled_from(PIECES) | st.binary(max_size=6), st.data())
-    @settings(max_examples=examples(200), deadline=None)
+    @settings(max_examples=examples(200))
     def mutate(first: bytes, second: bytes, between: bytes, data: st.DataObject) -> None:
         ends = st.integers(0, len(first)), st.integers(0, len(second))
         until, since = data.draw(ends[0]), data.draw(ends[1])

@@ -99,7 +99,7 @@ class Command:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.communicate(timeout=30)
+                self.process.communicate(timeout=120)
             except subprocess.TimeoutExpired:
                 self.kill()
         elif self.process.stdout is not None:
@@ -171,11 +171,11 @@ class Served:
     def get(self, path: str, **headers: str) -> httpx.Response:
         """Ask for one of its addresses, redirects followed."""
         url = f"{self.origin}{path}"
-        return loopback.get(url, follow_redirects=True, timeout=60, headers=headers)
+        return loopback.get(url, follow_redirects=True, timeout=120, headers=headers)
 
     def copy(self, url: str) -> str:
         """Return the address of the newest copy itself, as its TimeGate says."""
-        answer = loopback.get(f"{self.origin}/timegate/{url}", timeout=60)
+        answer = loopback.get(f"{self.origin}/timegate/{url}", timeout=120)
         assert answer.status_code == 302, answer.text
         return answer.headers["location"]
 
@@ -225,7 +225,7 @@ class Reader:
             user = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
             command = ["setpriv", *user, *command]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=90, check=True, cwd=self._home,
+            command, capture_output=True, text=True, timeout=120, check=True, cwd=self._home,
             env={**os.environ, "HOME": str(self._home)},
         )  # fmt: skip
         return done.stdout

@@ -130,7 +130,7 @@ class SiteServer:
         missing = Answer(b"<!DOCTYPE html><title>Not found</title><p>There is no such page.", status=404)
         answer = self._answers.get(request.path, missing)
         if answer.is_held:
-            self._gate.wait(60)
+            self._gate.wait(120)
         etag = answer.headers.get("ETag")
         if etag is not None and request.headers["If-None-Match"] == etag:
             answer = Answer(b"", answer.content_type, 304, answer.headers)

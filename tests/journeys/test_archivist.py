@@ -62,7 +62,7 @@ class Pywb:
     def end(self) -> None:
         """End it."""
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(120)
         self._log.close()
 
 

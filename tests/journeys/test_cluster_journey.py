@@ -69,7 +69,7 @@ class Cluster:
         """Kill one as a crash does, and start it again."""
         process = self._running[name].process
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(30)
+        process.wait(120)
         self.start(name)
         if name.startswith("proxy"):
             self._running[name].until("ready")

@@ -134,7 +134,7 @@ class RangeHandler(SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with the file, or its part."""
         if self.path == "/hold":
-            self.released.wait(60)
+            self.released.wait(120)
         elif self.path == "/release":
             self.released.set()
         path, span = Path(self.translate_path(self.path)), self.headers.get("Range", "").removeprefix("bytes=")

@@ -59,7 +59,7 @@ async def _ask(address: tuple[str, int], asked: bytes = _GET, **more: Any) -> by
 
 
 async def _end_of(reader: asyncio.StreamReader) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         with contextlib.suppress(ConnectionResetError):
             while await reader.read(1 << 20):
                 pass
@@ -138,7 +138,7 @@ async def test_a_reader_that_takes_nothing_is_dropped() -> None:
         client = socket.create_connection(address)
         with contextlib.closing(client):
             client.sendall(_GET.replace(b"/ ", b"/long ", 1))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await application.left.wait()
 
 

@@ -12,7 +12,7 @@ from net.stop_signals import StopSignals, first_error, wait_for_any
 async def signalled(signals: StopSignals) -> None:
     """Send SIGTERM to this process, and wait until it was handled."""
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(signals.event.wait(), 30)
+    await asyncio.wait_for(signals.event.wait(), 120)
 
 
 async def test_the_first_signal_sets_the_event_and_reports_once() -> None:

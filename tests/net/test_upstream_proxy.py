@@ -74,7 +74,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., OtherProxy]]:
     yield starter
     for each in running:
         each.process.terminate()
-        each.process.wait(60)
+        each.process.wait(120)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from render.browser_process import NOBODY, BrowserHome, BrowserProcess, privileg
 from render.cdp import CdpConnection, CommandError
 from render.chromium import find_browser
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 _CLICK_PATIENCE_S = 3.0  # before it is clicked again
 
 

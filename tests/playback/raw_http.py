@@ -14,7 +14,7 @@ def exchange(origin: str, sent: bytes, *, ends: bool = True) -> bytes:
     """What a server says to these bytes until it closes; `ends`: nothing more will be sent."""
     address = urlsplit(origin)
     received = b""
-    with socket.create_connection((address.hostname, address.port), timeout=30) as client:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as client:
         with suppress(OSError):
             client.sendall(sent)
             if ends:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.captures import ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
@@ -123,7 +123,7 @@ _ranges = st.one_of(
 )
 
 
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25))
 @given(_rows, _ranges, st.booleans(), st.integers(1, 7))
 def test_rows_come_in_order_however_they_are_asked_for(
     both: Both, rows: list[tuple[int, int]], asked: Any, descending: bool, limit: int
@@ -196,7 +196,7 @@ _pages = st.lists(
 )
 
 
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25))
 @given(_pages, st.integers(0, 3), st.integers(-7, 7))
 def test_mementos_are_the_same_in_both_and_agree_with_a_model(
     both: Both, visits: list[Any], place: int, second: int

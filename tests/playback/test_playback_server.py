@@ -67,7 +67,7 @@ def test_a_signal_ends_front_and_replay(collection: CollectionBuilder, name: sig
         assert is_listening(port)
 
         process.send_signal(name)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
     assert not Path(f"/proc/{replay}").exists()
     assert not is_listening(port)
@@ -166,7 +166,7 @@ async def test_a_front_alone_leaves_the_copies_to_another_replay(
         serve(collection.layout, port=port, origins=origins, with_replay=False, on_ready=ready.put_nowait)
     )
     try:
-        async with asyncio.timeout(30), httpx.AsyncClient(verify=False) as client:
+        async with asyncio.timeout(120), httpx.AsyncClient(verify=False) as client:
             answer = await client.get(await ready.get())
     finally:
         task.cancel()

@@ -96,7 +96,7 @@ async def _tab(
 async def go(page: BrowserPage, url: str) -> None:
     """Navigate, and wait for the load event."""
     await page.send("Page.navigate", {"url": url})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not page.loaded:
             await page.wait_changed()
 
@@ -104,7 +104,7 @@ async def go(page: BrowserPage, url: str) -> None:
 async def evaluate(page: BrowserPage, expression: str) -> Any:
     """What the expression, or its promise, comes to in the page's own world."""
     asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         answer = await page.send("Runtime.evaluate", asked)
     assert "exceptionDetails" not in answer, answer
     return answer["result"].get("value")

@@ -1,7 +1,7 @@
 """Where a request wants to go: what a target may say, and what is kept of it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.urls import MAX_URL_LENGTH
@@ -89,7 +89,6 @@ def test_a_url_has_a_longest_length() -> None:
         parse_tunnelled("/" * (MAX_URL_LENGTH + 1), ("a.example", 443, True))
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=60))
 def test_whatever_is_asked_for_is_refused_or_is_one_url(text: str) -> None:
     """Reading the URL again gives the same origin, path and URL."""

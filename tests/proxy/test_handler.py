@@ -304,7 +304,7 @@ async def test_what_never_ends_is_cut_by_the_seal(proxy: Proxy, origin: Origin) 
         browser.send_only(
             f"GET http://origin.example/ HTTP/1.1\r\nHost: origin.example\r\n{browser.authorization}\r\n".encode()
         )
-        assert origin.arrived.wait(60)
+        assert origin.arrived.wait(120)
         (entry,) = await visit.seal(grace_s=0.2)
         browser.close()
     proxy.stop()
@@ -320,7 +320,7 @@ async def test_a_download_goes_on_after_the_browser_has_left(proxy: Proxy, origi
     def slowly(connection: socket.socket, _head: bytes) -> None:
         head, rest = ok(body, mime="application/pdf").split(b"\r\n\r\n", 1)
         connection.sendall(head + b"\r\n\r\n" + rest[:1000])
-        assert gone.wait(60)
+        assert gone.wait(120)
         connection.sendall(rest[1000:])
 
     gone = threading.Event()

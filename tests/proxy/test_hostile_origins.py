@@ -112,7 +112,7 @@ patience = threading.Event()
 
 def waits(connection: socket.socket) -> None:
     """Neither reads nor speaks."""
-    patience.wait(60)
+    patience.wait(120)
 
 
 HEADS = {
@@ -321,7 +321,7 @@ class Suite:
 def ask(proxy: Proxy, credentials: ProxyEndpoint, case: Case, url: str) -> bytes:
     """Ask as a browser that wants no more than this one; everything it is told."""
     browser = Browser(proxy.port, credentials.username, credentials.password)
-    browser.socket = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
+    browser.socket = socket.create_connection(("127.0.0.1", proxy.port), timeout=120)
     host = url.split("/")[2]
     target = url
     if case.tls:

@@ -130,7 +130,7 @@ def in_index(url: str) -> dict[tuple[str, int], tuple[str, str]]:
 
 def cut_when_held(relay: Relay) -> None:
     """Lose what the relay holds back."""
-    assert relay.held.wait(60)
+    assert relay.held.wait(120)
     relay.cut()
 
 

@@ -148,7 +148,7 @@ async def test_a_browser_that_takes_nothing_does_not_hold_up_the_seal(proxy: Pro
             + browser.authorization.encode()
             + b"\r\n"
         )
-        assert origin.arrived.wait(60)
+        assert origin.arrived.wait(120)
         (entry,) = await visit.seal(grace_s=0.2)
         browser.close()
 

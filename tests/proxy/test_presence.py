@@ -117,7 +117,7 @@ def test_proxies_that_start_together_make_one_authority(tmp_path: Path) -> None:
     proxies = [context.Process(target=_spki, args=(tmp_path / "ca", start, told)) for _ in range(2)]
     for each in proxies:
         each.start()
-    found = {told.get(timeout=60) for _ in proxies}
+    found = {told.get(timeout=120) for _ in proxies}
     for each in proxies:
         each.join()
     told.close()

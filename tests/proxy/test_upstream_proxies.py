@@ -165,7 +165,7 @@ async def test_the_seal_does_not_wait_for_a_connection_that_does_not_come(
         )
         while attempts(swallower) == before:
             await asyncio.sleep(0.01)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             entries = await visit.seal(grace_s=0.1)
         browser.close()
 
@@ -188,7 +188,7 @@ async def test_one_host_gets_no_more_connections_than_the_profile_allows(
     go = threading.Event()
 
     def slow(connection: socket.socket, _head: bytes) -> None:
-        go.wait(60)
+        go.wait(120)
         connection.sendall(ok(b"slow"))
 
     origin.answers["/slow"] = slow
@@ -208,7 +208,7 @@ async def test_one_host_gets_no_more_connections_than_the_profile_allows(
         assert origin.connections == 2
         go.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(120)
         for browser in browsers:
             browser.close()
         entries = await visit.seal(grace_s=5)
@@ -240,7 +240,7 @@ async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
                 f"GET {url} HTTP/1.1\r\nHost: origin.example\r\n{browser.authorization}{headers}\r\n".encode()
             )
         asked = secure_origin if tunnel else origin
-        assert asked.arrived.wait(60)
+        assert asked.arrived.wait(120)
         await visit.seal(grace_s=5)
         browser.close()
 

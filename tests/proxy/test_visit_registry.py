@@ -148,7 +148,7 @@ async def test_guessing_gets_nothing_and_disturbs_nobody(
     assert process.num_fds() <= before + 12  # the visit's own connections may still be idle
 
 
-@budget(max_examples=examples(100), deadline=None)
+@budget(max_examples=examples(100))
 @given(strategies.binary(max_size=200) | strategies.none())
 def test_no_bytes_are_a_key_by_chance(authorization: bytes | None) -> None:
     """Whatever is not the header of an open visit is nobody's."""

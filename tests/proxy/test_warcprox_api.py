@@ -80,14 +80,14 @@ class Service:
             found[:] = [each for each in self._all() if each.url.endswith(ending) and each.kind != "request"]
             return bool(found)
 
-        wait_until(is_there, 30)
+        wait_until(is_there)
         return found
 
     def archive(self, path: str, meta: Any) -> list[Written]:
         """Send one request and return its records, once the service also has counted it and knows its payload."""
         before = self.status()["urls_processed"]
         self.ask(path, meta)
-        wait_until(lambda: self.status()["urls_processed"] > before, 30)
+        wait_until(lambda: self.status()["urls_processed"] > before)
         return self.records(path)
 
     def status(self) -> Any:
@@ -263,7 +263,7 @@ def test_a_reached_limit_is_answered_with_its_counters(service: Service, name: s
         answers.append(service.ask(f"/{name}/more", meta))
         return answers[-1].status == status  # stock may fail meanwhile: its database is locked for a moment
 
-    wait_until(is_reached, 30)
+    wait_until(is_reached)
     told = json.loads(answers[-1].headers["warcprox-meta"])
     reached = "reached-soft-limit" if status == 430 else "reached-limit"
 
@@ -281,7 +281,7 @@ def test_domains_of_a_bucket_have_counters_of_their_own(service: Service) -> Non
     }
     url = f"http://localhost:{service.origin.port}/domain"
     assert service.ask(url, meta).status == 200
-    wait_until(lambda: service.ask(f"{url}/more", meta).status == 420, 30)
+    wait_until(lambda: service.ask(f"{url}/more", meta).status == 420)
     assert service.ask("/domain/address", meta).status == 200
 
 

@@ -238,7 +238,7 @@ async def test_the_seal_ends_a_websocket_and_gives_it_no_grace(
     ):
         await client.send("still there?")
         assert await client.recv() == "still there?"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             (entry,) = await opened.seal(grace_s=3600)
         with pytest.raises(ConnectionClosed):
             await client.recv()
@@ -290,7 +290,7 @@ def test_a_relay_loses_nothing_when_one_side_reads_slowly() -> None:
         got.update(piece)
         received += len(piece)
     for thread in running:
-        thread.join(60)
+        thread.join(120)
     for end in (*ours, theirs[0]):
         end.close()
 

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -110,7 +110,6 @@ def test_a_baseline_reads_back(baseline: BaselineFolder) -> None:
     assert [each.name for each in list_baselines(baseline.folder.parent)] == ["spring"]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=50))
 def test_any_text_is_kept(text: str) -> None:
     """Lone surrogates, which no file can hold, are no change."""

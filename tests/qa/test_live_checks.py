@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config.profile import parse_settings
@@ -56,7 +56,6 @@ def test_what_was_not_kept_is_not_looked_at(outcome: VisitOutcome) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 999), st.booleans())), st.integers(0, 20))
-@settings(deadline=None)
 def test_no_more_wait_than_may(pages: list[tuple[int, bool]], most: int) -> None:
     """And what waits is never less suspect than what was left out."""
     backlog = CheckBacklog(QualitySettings(backlog=most))

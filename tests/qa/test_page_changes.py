@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
@@ -149,7 +149,6 @@ texts = st.none() | st.text(max_size=300)
 urls = st.none() | st.frozensets(st.text(max_size=20), max_size=5)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts, texts, st.text(max_size=30), st.sampled_from(PageClass), urls, st.binary(max_size=40))
 def test_any_two_sights_can_be_compared(
     one: str | None, other: str | None, title: str, page_class: PageClass, links: frozenset[str] | None, picture: bytes

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.page_classes import PageClass
@@ -155,7 +155,6 @@ def test_what_a_person_calls_bad_needs_no_second_word() -> None:
     assert choose_capture(side(marked), new, PageChanges(PageDrift.OTHER_PAGE)).state is RepairState.DONE_BETTER
 
 
-@settings(deadline=None)
 @given(sides, sides)
 def test_what_is_said_is_what_readers_get(old: CaptureSide, new: CaptureSide) -> None:
     """Better: the new one is offered. Not better: never a worse one than before."""
@@ -171,7 +170,6 @@ def test_what_is_said_is_what_readers_get(old: CaptureSide, new: CaptureSide) ->
     assert choice.reason.endswith(".")
 
 
-@settings(deadline=None)
 @given(sides)
 def test_a_capture_is_not_better_than_itself(one: CaptureSide) -> None:
     """The same again repairs nothing."""

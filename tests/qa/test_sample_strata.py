@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from datetime import UTC, datetime
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.page_classes import PageClass
@@ -44,7 +44,6 @@ def test_every_class_of_a_host_has_its_share() -> None:
 hosts = st.lists(st.integers(0, 6), max_size=60)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(hosts, st.integers(0, 30), st.integers(0, 5), st.randoms(use_true_random=False))
 def test_the_same_seed_draws_the_same_pages(numbers: list[int], size: int, seed: int, dice: random.Random) -> None:
     """In whatever order they come; no page twice, and as many as are asked for and there."""

@@ -83,7 +83,7 @@ class Site:
 
     async def until_asked(self, path: str) -> Asked:
         """The first request for that path, waited for."""
-        async with asyncio.timeout(30), self.arrived:
+        async with asyncio.timeout(120), self.arrived:
             await self.arrived.wait_for(lambda: path in self.paths())
         return next(asked for asked in self.asked if asked.path == path)
 

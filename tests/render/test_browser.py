@@ -98,7 +98,7 @@ async def test_a_stopped_browser_is_killed_from_outside(
             process.suspend()
 
         with pytest.raises(BrowserUnavailableError):
-            await asyncio.wait_for(going, 60)
+            await asyncio.wait_for(going, 120)
         assert browser.recycle_due() == "dead"
         assert await until_gone(stopped) == []
 

@@ -189,7 +189,7 @@ async def test_a_killed_browser_is_noticed_and_cleaned_up(clock: SystemClock, sc
     for process, line in lines.items():
         if "--remote-debugging-pipe" in line and "--type=" not in line and "/bin/sh" not in line:
             process.send_signal(signal.SIGKILL)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await browser.died.wait()
         await browser.connection.closed.wait()
     with pytest.raises(BrowserUnavailableError):
@@ -279,7 +279,7 @@ async def test_contexts_leave_no_process_behind(browser: Browser, clock: SystemC
         async with browser.context() as context:
             await open_page(context, None, OPTIONS, clock)
 
-    _, alive = psutil.wait_procs(renderers(browser), timeout=60)
+    _, alive = psutil.wait_procs(renderers(browser), timeout=120)
     assert alive == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import BrowserUnavailableError
@@ -117,7 +117,7 @@ async def test_events_that_nobody_reads_are_not_decoded(peer: Peer) -> None:
     assert heard == ["Page.loadEventFired"]
 
 
-@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40))
 @given(texts=st.lists(st.text(max_size=60), min_size=1, max_size=8), cuts=st.lists(st.integers(0, 400), max_size=12))
 async def test_messages_survive_any_chunking(texts: list[str], cuts: list[int]) -> None:
     """However the pipe cuts the bytes, the same messages come out."""
@@ -136,7 +136,7 @@ async def test_messages_survive_any_chunking(texts: list[str], cuts: list[int]) 
     for start, end in itertools.pairwise(edges):
         os.write(peer.write_fd, raw[start:end])
         await asyncio.sleep(0)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await done.wait()
     peer.close()
 
@@ -209,7 +209,7 @@ async def test_an_ended_session_fails_its_own_commands_only(peer: Peer) -> None:
 async def test_what_is_no_json_ends_the_connection(peer: Peer) -> None:
     """There is no telling where the next message starts."""
     os.write(peer.write_fd, b"{oops\0")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await peer.connection.closed.wait()
 
     assert "no JSON" in repr(peer.connection)

@@ -39,7 +39,7 @@ async def test_a_page_that_begs_gets_nothing(browser: Browser, site: Any, clock:
     async with browser.context() as context:
         page = await open_page(context, None, OPTIONS, clock)
         await page.send("Page.navigate", {"url": site.url("/beggar.html")})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not page.loaded:
                 await page.wait_changed()
             asked = {"expression": "ask()", "userGesture": True, "awaitPromise": True}
@@ -74,7 +74,7 @@ async def test_windows_that_a_gesture_opens_never_load(browser: Browser, site: A
         await page.send("Runtime.evaluate", {"expression": storm, "userGesture": True})
         ask = "document.body.innerHTML = '<input type=file>'; document.querySelector('input').click(); 1"
         await page.send("Runtime.evaluate", {"expression": ask, "userGesture": True})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not page.tried["file"]:
                 await page.wait_changed()
         targets = (await context.connection.send("Target.getTargets"))["targetInfos"]
@@ -88,7 +88,7 @@ async def opened(context: Any, site: Any, clock: SystemClock) -> BrowserPage:
     """A tab that shows the plain page."""
     page = await open_page(context, None, OPTIONS, clock)
     await page.send("Page.navigate", {"url": site.url("/plain.html")})
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not page.loaded:
             await page.wait_changed()
     return page

@@ -93,7 +93,7 @@ async def log_in(members: Members) -> SiteSession:
             " form.user.value = 'me'; form.submit(); done(1); }; look(); })"
         )
         await opened.send("Runtime.evaluate", {"expression": fill, "awaitPromise": True})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await members.ready.wait()
             await opened.look()
             await opened.send("Page.close")

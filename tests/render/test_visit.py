@@ -255,7 +255,7 @@ async def test_pages_that_hang_are_stopped_and_kept_and_slow_no_other(
     assert (early.outcome, early.reason, early.status) == (VisitOutcome.PARTIAL, "hung", 200)
     assert b"Before" in data(hung, ArtifactKind.TEXT)
     assert other.outcome is VisitOutcome.COMPLETE
-    _, alive = psutil.wait_procs(renderers(browser), timeout=60)
+    _, alive = psutil.wait_procs(renderers(browser), timeout=120)
     assert alive == []
 
 

@@ -109,7 +109,7 @@ def served(weboid: Weboid) -> Iterator[str]:
         yield address
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 async def play(address: str, results: Sequence[Result]) -> None:
@@ -121,7 +121,7 @@ async def play(address: str, results: Sequence[Result]) -> None:
         await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser,
         httpx.AsyncClient(
             follow_redirects=True,
-            timeout=30,
+            timeout=120,
             limits=httpx.Limits(max_keepalive_connections=0),  # an idle one may be closed meanwhile
         ) as client,
     ):

@@ -41,7 +41,7 @@ class Console:
 
     def get(self, path: str = "", **query: str) -> httpx.Response:
         """A page."""
-        with httpx.Client(timeout=30, verify=False) as client:
+        with httpx.Client(timeout=120, verify=False) as client:
             self.sign_in(client)
             return client.get(
                 f"{self.address}{path if path.startswith('/de/') else f'/console{path}'}", params=query or None
@@ -49,7 +49,7 @@ class Console:
 
     def post(self, path: str, fields: dict[str, str]) -> httpx.Response:
         """A form."""
-        with httpx.Client(timeout=30, verify=False) as client:
+        with httpx.Client(timeout=120, verify=False) as client:
             self.sign_in(client)
             return client.post(f"{self.address}{path}", data=fields, headers={"Origin": self.address})
 
@@ -100,10 +100,10 @@ def serving(make_app: Callable[[str], ASGIApp]) -> Iterator[str]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    ready.wait(30)
+    ready.wait(120)
     try:
         yield address
     finally:
         loop.call_soon_threadsafe(done.set)
-        thread.join(30)
+        thread.join(120)
         loop.close()

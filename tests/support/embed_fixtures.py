@@ -57,10 +57,10 @@ def running_proxy(upstream: str, front: Front, **more: Any) -> Iterator[int]:
 
     thread = threading.Thread(target=target, daemon=True)
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(120)
     yield port
     ended[0].call_soon_threadsafe(tasks[0].cancel)
-    thread.join(30)
+    thread.join(120)
     assert not thread.is_alive()
 
 

@@ -46,7 +46,7 @@ def running_upstream() -> Iterator[Upstream]:
 
     def serve(client: socket.socket) -> None:
         with client, suppress(OSError):
-            client.settimeout(30)
+            client.settimeout(120)
             data = b""
             while b"\r\n\r\n" not in data:
                 more = client.recv(65_536)
@@ -79,9 +79,9 @@ def running_upstream() -> Iterator[Upstream]:
     with suppress(OSError):
         server.shutdown(socket.SHUT_RDWR)
     server.close()
-    thread.join(60)
+    thread.join(120)
     for each in threads:
-        each.join(60)
+        each.join(120)
 
 
 def _drained(client: socket.socket, head: bytes, body: bytes) -> int:

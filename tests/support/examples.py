@@ -1,6 +1,6 @@
 """How many examples a property is tried with: all of them in the suite, few in `make check`."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 BRIEF = "brief"
 _BRIEF_EXAMPLES = 10
@@ -9,8 +9,15 @@ _EXAMPLES = 50  # of a property that names no number; each run draws others
 
 def register() -> None:
     """Make known the profile that `make check` names: the same properties, fewer examples each."""
-    # No deadline: a busy machine is no fault of the code.
-    settings.register_profile("default", settings.get_profile("default"), deadline=None, max_examples=_EXAMPLES)
+    # No deadline, and no examples too slow to draw: a busy machine is no fault of the code. What a test takes
+    # from its fixtures serves all of its examples.
+    settings.register_profile(
+        "default",
+        settings.get_profile("default"),
+        deadline=None,
+        max_examples=_EXAMPLES,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
     settings.load_profile("default")
     settings.register_profile(BRIEF, settings.get_profile("default"), max_examples=_BRIEF_EXAMPLES)
 

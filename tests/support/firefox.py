@@ -51,7 +51,7 @@ class FirefoxWindow:
 
     async def until(self, expression: str) -> None:
         """Wait until it holds in a loaded page; pages that load one another meanwhile answer each for itself."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not await self._holds(expression):
                 await asyncio.sleep(0.05)
 

@@ -55,7 +55,7 @@ class Http2Origin:
 
     def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError, ssl.SSLError), connection:
-            connection.settimeout(60)
+            connection.settimeout(120)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             hello = connection.recv(16_384, socket.MSG_PEEK)
             if not self.lets_in(hello):

@@ -74,7 +74,7 @@ class Listener:
     def wait_for(self, count: int) -> None:
         """Wait until so many requests were heard."""
         with self._said:
-            assert self._said.wait_for(lambda: len(self.heard) >= count, 60)
+            assert self._said.wait_for(lambda: len(self.heard) >= count, 120)
 
     def close(self) -> None:
         """Listen no more."""

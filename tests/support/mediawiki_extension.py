@@ -19,7 +19,7 @@ from tests.support.sites.versions import MACHINES, Version
 from tests.support.wiki_writer import Writer
 
 EXTENSION = Path(__file__).parents[2] / "wiki" / "mediawiki" / "Weboid"
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)

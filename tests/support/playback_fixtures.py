@@ -336,7 +336,7 @@ class Reply:
 
 def fetch(origin: str, target: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> Reply:
     """Ask for `target` exactly as it is written, without following redirects."""
-    connection = http.client.HTTPConnection(urlsplit(origin).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(origin).netloc, timeout=120)
     with contextlib.closing(connection):
         connection.putrequest(method, target, skip_host="Host" in (headers or {}))
         for name, value in (headers or {}).items():
@@ -374,7 +374,7 @@ def running_replay(root: Path, front_origin: str = FRONT, *options: str) -> Iter
             assert process.stdin is not None
             process.stdin.close()
             try:
-                process.wait(timeout=60)
+                process.wait(timeout=120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
@@ -438,10 +438,10 @@ def serving(builder: CollectionBuilder, index_url: str = "", full: str = "", **m
         thread = threading.Thread(target=_run_out, args=(loop, task))
         thread.start()
         try:
-            yield Served(builder, ready.get(timeout=60), f"http://127.0.0.1:{replay_port}")
+            yield Served(builder, ready.get(timeout=120), f"http://127.0.0.1:{replay_port}")
         finally:
             loop.call_soon_threadsafe(task.cancel)
-            thread.join(timeout=30)
+            thread.join(timeout=120)
 
 
 def _run_out(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
@@ -566,7 +566,7 @@ class Leaks:
         self.read.clear()
         with socket.create_connection(("127.0.0.1", self.port)) as last:
             last.sendall(_LAST)
-        assert self.read.wait(30)
+        assert self.read.wait(120)
         return list(self.received)
 
 
@@ -606,7 +606,7 @@ def leak_listener() -> Iterator[Leaks]:
         thread.start()
         yield found
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(timeout=60)
+        thread.join(timeout=120)
 
 
 @dataclass
@@ -646,7 +646,7 @@ class Browser:
                 "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *command
             ]  # fmt: skip
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=90, check=True,
+            command, capture_output=True, text=True, timeout=120, check=True,
             env={**os.environ, "HOME": str(self.home)}, cwd=self.home,
         )  # fmt: skip
         return done.stdout

@@ -141,7 +141,7 @@ class Browser:
     def ask(self, method: str, url: str, *, headers: str = "", body: bytes = b"", tunnel: bool = False) -> Response:
         """Send a request on the open connection, or on a new one; read its response."""
         if self.socket is None:
-            self.socket = socket.create_connection(self._address, timeout=60)
+            self.socket = socket.create_connection(self._address, timeout=120)
         host = url.split("/")[2] if "://" in url else "tunnelled"
         authorization = "" if tunnel else self.authorization
         length = f"Content-Length: {len(body)}\r\n" if body else ""
@@ -163,7 +163,7 @@ class Browser:
     def send_only(self, data: bytes) -> None:
         """Send raw bytes."""
         if self.socket is None:
-            self.socket = socket.create_connection(self._address, timeout=60)
+            self.socket = socket.create_connection(self._address, timeout=120)
         self.socket.sendall(data)
 
     def rest(self) -> bytes:
@@ -274,7 +274,7 @@ class ProxyProcess(Proxy):
         if signal_number is not None:
             self.process.send_signal(signal_number)
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(120)
         self.process.stdout.close()
 
 

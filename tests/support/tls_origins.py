@@ -117,7 +117,7 @@ class TlsOrigin:
 
     def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError, ssl.SSLError), connection:
-            connection.settimeout(20)
+            connection.settimeout(120)
             with self.context.wrap_socket(connection, server_side=True) as secured:
                 self.resumed.append(bool(secured.session_reused))
                 self.alpn.append(secured.selected_alpn_protocol())

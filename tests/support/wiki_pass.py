@@ -61,7 +61,7 @@ def _move_captures(layout: Layout, days: int) -> None:
     def moved(stamp: str) -> str:
         return timestamp14(parse_timestamp14(stamp) - timedelta(days=days))
 
-    with closing(sqlite3.connect(layout.captures_db, timeout=60)) as database, database:
+    with closing(sqlite3.connect(layout.captures_db, timeout=120)) as database, database:
         database.create_function("moved", 1, moved)
         for table in ("captures", "pages"):
             database.execute(

@@ -128,7 +128,7 @@ class Town:
         body = json.dumps({"wiki": self.name, "urls": list(wanted)}).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.front}/links/api/cached", body, headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             told: list[dict[str, Any]] = json.load(answer)["links"]
         return told
 
@@ -173,7 +173,7 @@ class Town:
     def forget_answers(self) -> None:
         """Let the wiki ask the front again, as it does when an answer is a minute old."""
         for path in (self.wiki.folder / "data").glob("*.sqlite"):
-            with closing(sqlite3.connect(path, timeout=30)) as cache, cache:
+            with closing(sqlite3.connect(path, timeout=120)) as cache, cache:
                 if cache.execute("SELECT 1 FROM sqlite_master WHERE name = 'objectcache'").fetchone():
                     cache.execute("DELETE FROM objectcache WHERE keyname LIKE '%:weboid-answers:%'")
 

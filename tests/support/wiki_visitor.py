@@ -8,7 +8,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 class Visitor:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.captures import ArtifactKind, Capture
@@ -89,7 +89,7 @@ def test_a_bomb_costs_its_limit_and_nothing_more(collection: CollectionBuilder) 
         ArtifactReader(collection.layout).text(written(collection, b"x" * (TEXT_LIMIT + 1)))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(st.binary(max_size=400), st.integers(0, 400))
 def test_no_damage_is_shown_as_a_text(collection: CollectionBuilder, damage: bytes, at: int) -> None:
     """Whatever stands where the record was: the text as it was written, or an error of ours."""

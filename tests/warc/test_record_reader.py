@@ -53,7 +53,7 @@ def test_a_record_is_its_fields_and_its_content(kind: str, is_packed: bool) -> N
         assert record.http is None
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(body=st.binary(max_size=3_000), repeat=st.integers(1, 400), level=st.sampled_from([0, 1, 9]))
 def test_any_body_comes_back_byte_for_byte(body: bytes, repeat: int, level: int) -> None:
     """However it was packed, whatever its size is to our blocks."""
@@ -121,7 +121,6 @@ def blocks_of(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
-@settings(deadline=None)
 @given(
     chunks=st.lists(st.binary(min_size=1, max_size=60), max_size=30),
     size=st.integers(1, 70),

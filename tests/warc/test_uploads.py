@@ -133,12 +133,12 @@ def test_a_worker_survives_an_outage(s3: S3Server, builder: CollectionBuilder, m
     s3.relay.leave()
     worker = UploadWorker(layout, settings, _CLOCK)
     try:
-        wait_until(lambda: bool((state := read_state(layout, settings)) and state.error), 60)
+        wait_until(lambda: bool((state := read_state(layout, settings)) and state.error))
         failing = read_state(layout, settings)
         assert failing is not None
         assert (failing.pending_files, failing.failing_since > 0) == (len(_names(layout)), True)
         s3.relay.come_back()
-        wait_until(lambda: UploadQueue(layout, settings).pending() == [], 60)
+        wait_until(lambda: UploadQueue(layout, settings).pending() == [])
         builder.response("https://a.example/late", b"late", warc="captures-9.warc.gz")
         cover_warcs(layout)
     finally:
@@ -160,7 +160,7 @@ def test_a_stop_ends_an_upload_between_parts(
     cover_warcs(layout)
     s3.relay.hold_request(b"partNumber=2")
     worker = UploadWorker(layout, settings, _CLOCK)
-    assert s3.relay.held.wait(60)
+    assert s3.relay.held.wait(120)
     closing_worker = threading.Thread(target=worker.close, kwargs={"stopped": True})
     closing_worker.start()
     wait_until(lambda: worker._stopped)

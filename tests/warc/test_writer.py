@@ -44,7 +44,7 @@ async def test_a_seal_is_answered_after_the_sync(
             await asyncio.to_thread(browser.get, "http://origin.example/page")
             await visit.seal(grace_s=2)
     tracer.send_signal(signal.SIGINT)
-    tracer.communicate(timeout=60)
+    tracer.communicate(timeout=120)
     lines = log.read_text(errors="replace").splitlines()
     written = [n for n, line in enumerate(lines) if "writev(" in line and "/weboid-" in line]
     synced = [n for n, line in enumerate(lines) if _SYNCED.search(line)]

@@ -54,7 +54,7 @@ def test_a_run_waits_for_space_and_goes_on_by_itself(weboid: Weboid, small_disk:
     """No page is begun below the reserve; as soon as there is space it is archived."""
     process = start(weboid)
     (small_disk / "filler").unlink()
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     told = [json.loads(line) for line in out.splitlines()]
     events = [event for event in told if event["event"] != "progress"]
     check(weboid.collection)
@@ -68,7 +68,7 @@ def test_ctrl_c_ends_a_run_that_waits_for_space(weboid: Weboid) -> None:
     """It stops as any run does; what was not begun is left."""
     process = start(weboid)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     summary = json.loads(out.splitlines()[-1])
 
     assert process.returncode == 6

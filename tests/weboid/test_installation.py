@@ -201,7 +201,7 @@ def test_a_wheel_archives_and_replays_a_page(programs: Path, site: str, tmp_path
             copy = answer.read().decode()
     finally:
         served.send_signal(signal.SIGINT)
-        served.communicate(timeout=60)
+        served.communicate(timeout=120)
     assert "Kept by a wheel" in copy
 
 

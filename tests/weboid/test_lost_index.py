@@ -147,11 +147,11 @@ def test_a_read_only_collection_is_shown_and_served(whole: Layout, weboid: Weboi
     )
     origin = origin_of(process)
     try:
-        assert loopback.get(f"{origin}/", timeout=60).status_code == 200
-        assert loopback.get(f"{origin}/healthz", timeout=60).status_code == 200
-        found = loopback.get(f"{origin}/cdx?url=origin.example/a", timeout=60)
+        assert loopback.get(f"{origin}/", timeout=120).status_code == 200
+        assert loopback.get(f"{origin}/healthz", timeout=120).status_code == 200
+        found = loopback.get(f"{origin}/cdx?url=origin.example/a", timeout=120)
         assert found.status_code == 200
         assert "origin" in found.text
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)

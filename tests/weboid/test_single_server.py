@@ -139,7 +139,7 @@ def test_pages_copies_and_webhook_are_reached_under_two_names(
         options = WebhookOptions(lambda *_: True, {"*": b"x" * 32}, SystemClock(), AsyncMock(return_value=True))
         async with serve_webhook("127.0.0.1", ports["9390"], options):
             transport = _LocalNames(verify=trusted)
-            async with httpx.AsyncClient(transport=transport, timeout=30, follow_redirects=True) as client:
+            async with httpx.AsyncClient(transport=transport, timeout=120, follow_redirects=True) as client:
                 page = await client.get(f"{public}/page/{site}/")
                 copy_url = re.search(rf"{re.escape(copies)}/[^\"]+", page.text)
                 assert copy_url, page.text
@@ -153,7 +153,7 @@ def test_pages_copies_and_webhook_are_reached_under_two_names(
             page, copy, wrong, webhook = asyncio.run(ask())
     finally:
         server.send_signal(signal.SIGTERM)
-        server.communicate(timeout=60)
+        server.communicate(timeout=120)
 
     assert page.status_code == 200
     assert copy.status_code == 200

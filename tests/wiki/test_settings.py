@@ -29,7 +29,7 @@ FEEDS = st.builds(
 
 
 @given(FEEDS, st.dictionaries(st.sampled_from(["servers", "is_private", "show"]), st.integers()))
-@settings(deadline=None, max_examples=examples(30))
+@settings(max_examples=examples(30))
 def test_settings_are_read_as_they_were_written(feed: FeedSettings, others: dict[str, Any]) -> None:
     """Only what differs from the default is written; other keys of the registry stay."""
     said = WikiSettings(feed, BotSettings(enabled=True), {"language": "de"})

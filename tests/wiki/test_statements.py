@@ -13,7 +13,7 @@ TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_si
 
 
 @given(NUMBERS, st.none() | TEXTS, st.sampled_from(["", " "]))
-@settings(deadline=None, max_examples=examples(50))
+@settings(max_examples=examples(50))
 def test_an_entry_is_a_property_or_one_with_a_value(number: int, value: str | None, gap: str) -> None:
     """What is its own plain form stays so; spaces around the parts count for nothing."""
     text = f"{gap}P{number}{gap}" + ("" if value is None else f"={gap}{value}{gap}")
@@ -24,7 +24,7 @@ def test_an_entry_is_a_property_or_one_with_a_value(number: int, value: str | No
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=12))
-@settings(deadline=None, max_examples=examples(100))
+@settings(max_examples=examples(100))
 def test_any_text_is_an_entry_or_an_error(text: str) -> None:
     """An error names the entry and the form that is expected."""
     found = said = ""

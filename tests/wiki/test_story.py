@@ -152,7 +152,7 @@ class Reader:
         await self._screen.open(address, size=SIZE)
         assert await self._screen.value("!!document.querySelector('iframe')")
         frame = await self._screen.value("document.querySelector('iframe').src")
-        with urllib.request.urlopen(frame, timeout=30) as answer:
+        with urllib.request.urlopen(frame, timeout=120) as answer:
             assert b"lit on the first of May 1862" in answer.read()
         await self._keep(name)
 
@@ -281,7 +281,7 @@ def bot_repairs(town: Town) -> None:
     assert found is not None, (ran, current(town))
     assert current(town).replace(found[0], "") == TEXT.rstrip()
     assert found[1].startswith(f"{town.front}/")
-    with urllib.request.urlopen(found[1], timeout=30) as answer:
+    with urllib.request.urlopen(found[1], timeout=120) as answer:
         assert answer.status == 200
 
 

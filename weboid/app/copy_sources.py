@@ -15,9 +15,7 @@ from core.config.profile import link_user_agent
 from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, WeboidError
 from core.layout import Layout
-from links.archives.adapters import SavePageNow, adapters_of
 from links.archives.archive_answers import ArchiveMemento
-from links.archives.archive_client import ArchiveClient, HttpFetch
 from links.archives.archive_urls import WEBOID
 from links.archives.copy_search import CopySources, OwnCopies, citation_days
 from links.archives.copy_store import copies_of_url, urls_without_copy
@@ -33,8 +31,6 @@ from playback.url_paths import page_path
 from playback.web.copy_lookup import UrlSpellings
 from playback.web.page_store import CapturedPage, PageStore
 from warc.index.database import open_database
-from weboid.app.wiki.wiki_clients import open_wiki_api
-from wiki.sync.page_import import find_cited_day
 
 _CLOCK = SystemClock()
 _LOOKED_AT: Final = 500  # captures of a URL's equals by replay key, for one of that very URL
@@ -116,6 +112,11 @@ async def open_archives(
     settings: Settings, own: OwnCopies = lambda _url, _at: None, origins: tuple[str, ...] = ()
 ) -> AsyncIterator[CopySources]:
     """Yield the archives that the settings name."""
+    from links.archives.save_page_now import SavePageNow
+
+    from links.archives.adapters import adapters_of  # with their HTTP client, which own copies do without
+    from links.archives.archive_client import ArchiveClient, HttpFetch
+
     links = settings.links
     fetch = HttpFetch(
         settings.egress, is_own=is_own, user_agent=link_user_agent(links), limit_s=links.timeout_s, origins=origins
@@ -180,6 +181,9 @@ class CitationDays:
         return citation_days(written, added.values(), now)
 
     async def _from_histories(self, uses: Sequence[CitingPageUse]) -> Mapping[LinkRef, int]:
+        from weboid.app.wiki.wiki_clients import open_wiki_api
+        from wiki.sync.page_import import find_cited_day
+
         days = {}
         for use in uses:
             wiki = self._wikis.get(use.link.page >> PAGE_BITS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,7 +20,6 @@ from core.layout import Layout
 from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
 from crawler.status.collection_status import is_in_use
-from playback.replay.made_cache import CacheUsage, cache_usage, clear_cache
 from warc.checksums import add_missing_sums
 from warc.index.database import IndexDatabase
 from warc.index.outback import OutbackCdx, parse_outback_url
@@ -31,7 +30,6 @@ from warc.rebuild import rebuild_index
 from warc.text_index.indexer import rebuild_texts
 from warc.uploads import UploadQueue, read_state
 from warc.verification import VerificationResult, verify_collection
-from weboid.app.installation import install_browser, install_pywb
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_browser, check_pywb, check_setup
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, is_quiet, option
@@ -49,6 +47,9 @@ from weboid.cli.support.options import (
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
+
+if TYPE_CHECKING:
+    from playback.replay.made_cache import CacheUsage
 
 _MARKS = {
     SetupHealth.GOOD: ("ok", "green"),
@@ -87,6 +88,7 @@ def setup_command(
     libraries, so it has an environment of its own, inside the one of Weboid, with exactly the versions
     of the release's lock. After an upgrade run the command again.
     """
+    from weboid.app.installation import install_browser, install_pywb
 
     def report(text: str) -> None:
         if not is_quiet():
@@ -409,6 +411,8 @@ def cache_command(
 
     They are made again on request; nothing that was archived is lost.
     """
+    from playback.replay.made_cache import cache_usage, clear_cache
+
     folder = read_collection(collection).made
     if clear and not dry_run:
         _print_usage(clear_cache(folder), "deleted", "Deleted", folder, output=output)
@@ -417,7 +421,7 @@ def cache_command(
         _print_usage(cache_usage(folder), *words, folder, output=output)
 
 
-def _print_usage(what: CacheUsage, key: str, verb: str, folder: Path, output: CommandOutput) -> None:
+def _print_usage(what: "CacheUsage", key: str, verb: str, folder: Path, output: CommandOutput) -> None:
     document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
     copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
     output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")

@@ -275,7 +275,7 @@ async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(take: Take, o
     """An image whose answer the page did not wait for is wanted; a call of its script is not."""
 
     def late(connection: socket.socket, head: bytes) -> None:
-        if not gave_up.wait(60):
+        if not gave_up.wait(120):
             return
         connection.sendall(ok(PNG, mime="image/png"))
 

@@ -559,7 +559,5 @@ def test_no_sequence_of_verbs_breaks_the_books(new_place: Callable[[], Place]) -
 
     run_state_machine_as_test(
         machine,
-        settings=settings(
-            max_examples=examples(25), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(max_examples=examples(25), stateful_step_count=50, suppress_health_check=list(HealthCheck)),
     )

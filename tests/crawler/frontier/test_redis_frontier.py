@@ -369,7 +369,7 @@ def cut_when_held(relay: Relay) -> threading.Thread:
     """Cut the connection as soon as the relay holds back what it was told to."""
 
     def cut() -> None:
-        relay.held.wait(60)
+        relay.held.wait(120)
         relay.cut()
 
     thread = threading.Thread(target=cut)

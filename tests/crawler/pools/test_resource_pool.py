@@ -31,7 +31,7 @@ async def pool(**changes: Any) -> AsyncIterator[BrowserPool]:
 
 async def ended(browser: Browser) -> None:
     """Return when the pool has ended it."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await browser.died.wait()
 
 

@@ -364,7 +364,7 @@ async def test_a_page_that_fills_storage_ends_the_context(
     filled = threading.Event()
 
     def held(connection: socket.socket, _head: bytes) -> None:
-        filled.wait(30)
+        filled.wait(120)
         connection.sendall(ok(b"", more="Connection: close\r\n"))
 
     def note(connection: socket.socket, _head: bytes) -> None:

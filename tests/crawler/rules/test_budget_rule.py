@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.clock import SystemClock
@@ -90,7 +90,7 @@ async def work(machine: Machine, chance: random.Random, done: list[str], *, dyin
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25))
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32))
 def test_a_budget_of_pages_is_kept_exactly_by_workers_on_several_machines(
     new_place: NewPlace, limit: int, workers: int, seed: int

@@ -103,7 +103,7 @@ async def test_pictures_are_made_only_while_someone_looks(browser: Browser, slow
     await store_pictures(frontier, pool, patience, CLOCK)  # type: ignore[arg-type]
     unwatched = live_pictures(frontier, now=CLOCK.now())
     ask_for_pictures(frontier, now=CLOCK.now())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while key not in live_pictures(frontier, now=CLOCK.now()):
             await store_pictures(frontier, pool, patience, CLOCK)  # type: ignore[arg-type]
             await asyncio.sleep(0.05)

@@ -33,7 +33,7 @@ _LINES = st.text('<>;,="rel memento datetime 20150102030405 {}[]:\n', max_size=1
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(st.one_of(st.text(max_size=200), _LINES, _JSON.map(json.dumps)))
 def test_any_answer_is_read_or_refused(reader: Callable[[str], Any], text: str) -> None:
     """Nothing else is raised, and each copy that is read has a moment of 14 digits."""
@@ -51,7 +51,6 @@ _URLS = st.text("abc:/?=&%,;.~", min_size=1, max_size=30).map(lambda path: f"htt
 _STAMPS = st.datetimes().map(lambda when: when.strftime("%Y%m%d%H%M%S").rjust(14, "0"))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(_URLS, _STAMPS), max_size=8))
 def test_a_timemap_is_read_as_it_was_written(copies: list[tuple[str, str]]) -> None:
     """In both forms: commas and semicolons stand in addresses and in dates."""

@@ -1,7 +1,7 @@
 """What archives' addresses mean. The forms are those of InternetArchiveBot's list and of the services."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
@@ -172,7 +172,6 @@ _PATHS = st.text("abcXYZ019/?&=%~.-_:;,@!$'()*+#[]ü ", max_size=40)
 _STAMPS = st.datetimes().map(lambda when: when.strftime("%Y%m%d%H%M%S").rjust(14, "0"))
 
 
-@settings(deadline=None)
 @given(host=_HOSTS, path=_PATHS, stamp=_STAMPS, service=st.sampled_from(sorted(SERVICES)))
 def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: str) -> None:
     """`make` and `recognise` are inverse, whatever the original."""
@@ -188,7 +187,6 @@ def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: s
         assert not SERVICES[service].is_made
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         st.text(max_size=80),
@@ -334,7 +332,6 @@ def test_minutes_are_not_the_month() -> None:
     assert found.address.endswith("/warc/20150102034506/http://a.test/")
 
 
-@settings(deadline=None)
 @given(st.text("0123456789", min_size=14, max_size=14))
 def test_every_timestamp_is_a_moment(stamp: str) -> None:
     """Also one with a month 13, a day 31 of February, or zeros."""

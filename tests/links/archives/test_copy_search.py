@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from links.archives.archive_answers import ArchiveMemento
@@ -80,7 +80,6 @@ _COPIES = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(_COPIES, st.none() | st.datetimes(timezones=st.just(UTC)))
 def test_no_copy_that_was_passed_over_is_better(copies: list[ArchiveMemento], at: datetime | None) -> None:
     """Whatever there is, in whatever order: none before the day is nearer, none after it is preferred."""

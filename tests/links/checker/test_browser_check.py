@@ -145,7 +145,7 @@ def test_one_word_is_no_usurper() -> None:
     assert page_likeness(face(ARTICLE), face("He won the jackpot")).usurper == ()
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(st.text(max_size=400), st.text(max_size=400), st.text(max_size=30), st.text(max_size=30))
 def test_any_texts_can_be_compared(one: str, other: str, title: str, name: str) -> None:
     """And a page is always like itself."""

@@ -448,4 +448,4 @@ class TimetableModel(RuleBasedStateMachine):
 
 
 TestTimetableModel = TimetableModel.TestCase
-TestTimetableModel.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
+TestTimetableModel.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -332,5 +332,5 @@ class BookMachine(RuleBasedStateMachine):
         assert held == wanted
 
 
-BookMachine.TestCase.settings = settings(max_examples=examples(8), stateful_step_count=20, deadline=None)
+BookMachine.TestCase.settings = settings(max_examples=examples(8), stateful_step_count=20)
 TestBook = BookMachine.TestCase

@@ -6,7 +6,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
@@ -289,7 +289,7 @@ def is_meant(pattern: tuple[str, str, str, str], url: tuple[str, str, str, str])
     return url[3].startswith(path)
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40))
 @given(
     st.lists(URLS, max_size=40, unique=True),
     st.lists(

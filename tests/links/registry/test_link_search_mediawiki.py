@@ -188,7 +188,7 @@ def test_spam_lists_name_what_the_extension_names(wiki: Wiki) -> None:
 def answer(wiki: Wiki, **asked: str) -> Any:
     """What the wiki's API says."""
     query = urlencode({"action": "query", "format": "json", "formatversion": "2", **asked})
-    with urllib.request.urlopen(f"{wiki.api()}?{query}", timeout=60) as said:
+    with urllib.request.urlopen(f"{wiki.api()}?{query}", timeout=120) as said:
         return json.load(said)["query"]
 
 

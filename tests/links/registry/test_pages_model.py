@@ -216,10 +216,7 @@ def test_pages_are_what_a_model_says() -> None:
             run_state_machine_as_test(
                 Books,
                 settings=settings(
-                    max_examples=examples(25),
-                    stateful_step_count=15,
-                    deadline=None,
-                    suppress_health_check=list(HealthCheck),
+                    max_examples=examples(25), stateful_step_count=15, suppress_health_check=list(HealthCheck)
                 ),
             )
         finally:

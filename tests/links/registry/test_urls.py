@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select, text, update
 
@@ -125,7 +125,7 @@ def test_two_that_write_the_same_urls_at_once_both_succeed(store: RegistryStore)
 PATHS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FFF, exclude_categories=["Cs"]))
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60))
 @given(path=PATHS, port=st.integers(1, 65_535), scheme=st.sampled_from(["http", "https"]))
 def test_what_is_written_is_found(sqlite_store: RegistryStore, path: str, port: int, scheme: str) -> None:
     """Every identity key comes back as it was."""

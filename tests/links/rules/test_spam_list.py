@@ -145,7 +145,7 @@ SIGNS = ("", "", "?", "+", "*", "{2}", "|", "(", ")", "(?:", "(?i)", r"\b", "^",
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(SIGNS)).map("".join), min_size=1, max_size=3).map(

@@ -236,7 +236,7 @@ def _holds(each: Takedown, subject: TakedownSubject) -> bool:
 _ALL_URLS = [f"{scheme}://{host}{path}" for scheme in ("http", "https") for host in _HOSTS for path in _PATHS]
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(_takedowns(), st.sampled_from(("", "urn:view:", "urn:other:")), st.sampled_from(_DIGESTS))
 def test_the_answer_is_that_of_a_look_at_every_one(takedowns: list[Takedown], urn: str, digest: str) -> None:
     """For every address at every moment; put in any order, dropped and put again."""

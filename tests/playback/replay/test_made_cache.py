@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gevent
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import MakingFailedError
@@ -51,7 +51,7 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
         assert mode == (0o700 if path.is_dir() else 0o600)
 
 
-@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(30))
 @given(st.data())
 def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path: Path, data: st.DataObject) -> None:
     """Cut short or changed anywhere, it is deleted and made again."""

@@ -161,7 +161,7 @@ def test_other_methods_are_refused(archived: Archived, site: str, method: str) -
 def test_even_what_is_no_request_is_answered_with_the_policy(archived: Archived, request_bytes: bytes) -> None:
     """The server's own error answers do not go around the gate."""
     address = urlsplit(archived.replay.origin)
-    with socket.create_connection((address.hostname, address.port), timeout=60) as client:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as client:
         client.sendall(request_bytes)
         client.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: client.recv(65536), b""))
@@ -230,7 +230,7 @@ def test_the_process_ends_when_its_parent_is_gone(collection: CollectionBuilder)
         assert replay.process.stdin is not None
         replay.process.stdin.close()
 
-        assert replay.process.wait(timeout=60) == 0
+        assert replay.process.wait(timeout=120) == 0
 
 
 @pytest.mark.parametrize("how", ["stdin", "signal"])
@@ -238,7 +238,7 @@ def test_an_open_connection_does_not_hold_up_the_end(collection: CollectionBuild
     """A reader's browser keeps its connections for minutes."""
     with running_replay(collection.layout.root) as replay:
         address = urlsplit(replay.origin)
-        with socket.create_connection((address.hostname, address.port), timeout=60) as client:
+        with socket.create_connection((address.hostname, address.port), timeout=120) as client:
             client.sendall(f"GET / HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
             assert client.recv(100)
             assert replay.process.stdin is not None
@@ -247,7 +247,7 @@ def test_an_open_connection_does_not_hold_up_the_end(collection: CollectionBuild
             else:
                 replay.process.terminate()
 
-            assert replay.process.wait(timeout=60) == 0
+            assert replay.process.wait(timeout=120) == 0
 
 
 def test_kept_alive_connections_do_not_wait(archived: Archived, site: str) -> None:
@@ -265,7 +265,7 @@ def test_kept_alive_connections_do_not_wait(archived: Archived, site: str) -> No
                 answer += client.recv(65536)
         return os.times().elapsed - started
 
-    with socket.create_connection((address.hostname, address.port), timeout=60) as client:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as client:
         assert min(fifty(client) for _ in range(3)) < 50 * 0.04
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError
@@ -57,7 +57,7 @@ _VALUES = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150))
 @given(st.lists(st.tuples(_WORDS, _VALUES), max_size=6), st.sampled_from(["/cdx", "/cdx/search/cdx"]))
 @example([("url", "https://a.example/"), ("resumeKey", "W10")], "/cdx")
 @example([("url", "a"), ("resumeKey", resume_key(IndexPosition("a)/", 10**18, 10**19)))], "/cdx")

@@ -72,7 +72,7 @@ print(json.dumps([dict(each) for each in source.load_index(query.params)]))
 """
     done = subprocess.run(
         [PYWB_PYTHON, "-c", program, f"cdx+{served.front}/cdx", f"{site}/a?b=1&c=2", times[4]],
-        capture_output=True, text=True, check=True, cwd=ROOT, timeout=60,
+        capture_output=True, text=True, check=True, cwd=ROOT, timeout=120,
     )  # fmt: skip
     found = json.loads(done.stdout)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.page_classes import PageClass
@@ -165,7 +165,6 @@ def test_the_moment_of_the_page_is_that_of_the_capture(both: Both) -> None:
     assert offer.page.timestamp == timestamp14(NOW + timedelta(seconds=7))
 
 
-@settings(deadline=None)
 @given(st.from_regex(ONE_SPELLING, fullmatch=True).filter(has_one_spelling))
 def test_a_url_that_is_taken_as_it_is_would_be_spelled_so(url: str) -> None:
     """The short way gives what the long one does."""

@@ -436,7 +436,7 @@ def test_a_memento_client_knows_what_is_what(served: Served, site: str) -> None:
     assert not MementoClient.is_memento(f"{served.front}/timegate/{site}/")
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30))
 @example("%00")
 @example("%2e%2e/..//")

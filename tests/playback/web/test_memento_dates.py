@@ -5,7 +5,7 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.timestamps import timestamp14
@@ -42,7 +42,7 @@ _dates = st.one_of(
 )
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60))
 @given(_dates, st.sampled_from(FRONT_ROUTES + REPLAY_ROUTES), st.sampled_from(("x", "never")))
 @example("00010101000000", "/page/{}/{}", "x")
 @example("00000101000000", "/latest/{}/{}", "x")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.timestamps import timestamp14
@@ -60,14 +60,14 @@ def check(served: Served, target: str, **headers: str) -> None:
     assert "javascript:" not in text.lower().replace("&#", "") or 'href="javascript' not in text
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(70), deadline=None)
+@settings(max_examples=examples(70))
 @given(_views, _places)
 def test_no_path_is_too_odd(odd: Served, view: str, rest: str) -> None:
     """Percent signs, quotes, braces, dates that are none, urns, dots and slashes."""
     check(odd, f"/{view}/{rest}")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(_value, _value, _value, st.sampled_from(["host:", "url:", "title:", ""]))
 def test_no_search_is_too_odd(odd: Served, words: str, before: str, where: str, kind: str) -> None:
     """Words, places and cursors of any text."""

@@ -28,7 +28,7 @@ def test_too_many_strangers_at_once_are_not_heard(stands: RunningProxy) -> None:
     before = threading.active_count()
     crowd = [socket.create_connection(address(stands)) for _ in range(MAX_UNAUTHENTICATED + 50)]
     extra = crowd[-1]
-    extra.settimeout(10)
+    extra.settimeout(120)
     assert extra.recv(1) == b""
     assert threading.active_count() - before <= MAX_UNAUTHENTICATED + 10
     for sock in crowd:

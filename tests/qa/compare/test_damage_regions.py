@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qa.compare.damage_regions import label_connected
@@ -30,7 +30,6 @@ def test_connected_parts_are_numbered_whatever_their_shape() -> None:
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=7, max_size=7), min_size=1, max_size=9))
-@settings(deadline=None)
 def test_connected_parts_are_those_that_touch(rows: list[list[bool]]) -> None:
     """Held to a search that walks from square to square."""
     flags = np.array(rows)

@@ -72,7 +72,6 @@ def test_a_picture_is_turned_as_its_exif_says(kind: str, orientation: int) -> No
 @given(st.binary(max_size=60))
 @example(b"MM\0*\0\0\0\x08\0\1\1\x12\0\2\0\0\0\1\0\0\0\0")
 @example(b"II*\0\xff\xff\xff\xff")
-@settings(deadline=None)
 def test_exif_that_is_none_harms_no_picture(exif: bytes) -> None:
     """It is read as if it were not there, or turned: the size says which."""
     whole = page(2, 64, 64)
@@ -157,7 +156,6 @@ def test_a_file_that_is_too_large_is_refused() -> None:
 
 @given(st.binary(max_size=300))
 @example(PNG[:40])
-@settings(deadline=None)
 def test_any_bytes_are_a_picture_or_refused(data: bytes) -> None:
     """No other error leaves."""
     with suppress(PictureError):
@@ -165,7 +163,7 @@ def test_any_bytes_are_a_picture_or_refused(data: bytes) -> None:
 
 
 @given(st.integers(0, len(PNG) - 1), st.integers(0, 255), st.sampled_from(["PNG", "JPEG", "WEBP"]))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_a_damaged_picture_is_read_or_refused(at: int, value: int, kind: str) -> None:
     """One byte changed, anywhere, of files of three formats and of a browser's."""
     whole = page(2, 64, 200)

@@ -352,7 +352,7 @@ def _stacked(blocks: list[int]) -> Pixels:
 
 
 @given(_BLOCKS, _BLOCKS)
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_figures_are_shares_and_boxes_lie_on_the_page(one: list[int], other: list[int]) -> None:
     """Whatever was drawn; and nothing but the same picture is the same."""
     seen = _stacked(one)
@@ -368,7 +368,7 @@ def test_figures_are_shares_and_boxes_lie_on_the_page(one: list[int], other: lis
 
 
 @given(st.integers(0, 1 << 30))
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=6)
 def test_what_was_put_in_is_found_wherever_it_is(seed: int) -> None:
     """Of blocks that stay in order none is lost; turned round, what was added is lost."""
     chosen = random.Random(seed)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image, PngImagePlugin
@@ -47,7 +47,6 @@ def filtered(pixels: NDArray[np.uint8], kinds: list[int]) -> bytes:
     st.integers(0, 2**32 - 1),
 )
 @example(1, 1, 3, [4], 0)
-@settings(deadline=None)
 def test_every_filter_gives_the_pixels_back(
     height: int, width: int, channels: int, kinds: list[int], seed: int
 ) -> None:

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-START_LIMIT_S = 60.0
+START_LIMIT_S = 120.0
 # The test file of the European Institute for Computer Antivirus Research, in two parts so that this
 # file is none.
 EICAR = (r"X5O!P%@AP[4\PZX54(P^)7CC)7}$EICAR" + "-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*").encode()
@@ -64,7 +64,7 @@ class ClamdServer:
     def ask(self, command: bytes) -> bytes:
         """What it answers."""
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(30)
+            connection.settimeout(120)
             connection.connect(str(self.folder / "clamd.ctl"))
             connection.sendall(command)
             return connection.recv(4096)
@@ -92,7 +92,7 @@ class ClamdServer:
     def kill(self) -> None:
         """End it, as a crash would."""
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(120)
 
     def stop(self) -> None:
         """End it, if it runs, and remove what it left."""

@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._say(*self.outback.post(self.path.strip("/"), body))
 
     def _say(self, status: int, text: str) -> None:
-        self.outback.hang.wait(30)
+        self.outback.hang.wait(120)
         if self.outback.status != 200 or self.outback.raw is not None:
             status, text = self.outback.status, self.outback.raw or text
         data = text.encode()

@@ -26,7 +26,7 @@ SETTINGS = {
     "dynamic_shared_memory_type": "mmap",
     "jit": "off",
 }
-START_LIMIT_S = 60.0
+START_LIMIT_S = 120.0
 USERS = ("postgres", "nobody")  # of Debian's package, of every Linux
 
 
@@ -119,8 +119,8 @@ class PostgresServer:
                 child.send_signal(signal.SIGKILL)
             except psutil.NoSuchProcess:
                 continue
-        self.process.wait(30)
-        psutil.wait_procs(children, timeout=30)
+        self.process.wait(120)
+        psutil.wait_procs(children, timeout=120)
 
     def pause(self, *, stop: bool) -> None:
         """Hold every process of it, or let them go on: a server that hangs."""

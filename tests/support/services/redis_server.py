@@ -55,7 +55,7 @@ class RedisServer:
     def kill(self) -> None:
         """End it as a crash would."""
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(120)
         self._listener.join()
 
     def stop(self) -> None:

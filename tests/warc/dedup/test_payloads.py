@@ -440,6 +440,4 @@ def test_no_history_makes_two_originals_or_a_digest_of_nothing(backend: str, red
 
         members: dict[str, Any] = {"make": staticmethod(make), "reset": staticmethod(reset)}
         machine = type("Histories", (Histories,), members)
-        run_state_machine_as_test(
-            machine, settings=settings(max_examples=examples(25), stateful_step_count=25, deadline=None)
-        )
+        run_state_machine_as_test(machine, settings=settings(max_examples=examples(25), stateful_step_count=25))

@@ -343,7 +343,7 @@ def test_an_answer_that_was_lost_is_asked_for_again(
     relay.hold_answer(pattern)
 
     def lose() -> None:
-        relay.held.wait(60)
+        relay.held.wait(120)
         relay.cut()
 
     cutter = threading.Thread(target=lose)
@@ -363,7 +363,7 @@ def test_a_claim_whose_answer_never_came_is_given_up(relay: Relay, server: Redis
     relay.hold_answer(CLAIM)
 
     def die() -> None:
-        relay.held.wait(60)
+        relay.held.wait(120)
         wait_until(lambda: two.claim([ONE]) == {ONE: Claim.BUSY})
         server.kill()
         relay.cut()

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.captures import ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
@@ -459,7 +459,7 @@ _pages = st.lists(
 )
 
 
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15))
 @given(_captures, _pages, st.sampled_from(URLS), st.integers(-70, 70))
 def test_both_answer_the_same(
     postgres: PostgresServer, captures: list[Capture], pages: list[PageInfo], url: str, second: int

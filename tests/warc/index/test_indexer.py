@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.digests import sha256_digest
@@ -134,7 +134,7 @@ _checks = st.builds(
 )
 
 
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20))
 @given(st.lists(st.lists(_checks, max_size=4), min_size=3, max_size=3), st.permutations("abc"))
 def test_the_newest_check_counts_in_whatever_order_files_are_read(
     files: list[list[PlaybackCheck]], order: list[str]
@@ -162,7 +162,7 @@ _scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 _anything = st.recursive(_scalar, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
 
 
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25))
 @given(st.dictionaries(st.sampled_from(PlaybackCheck.__slots__), _anything, max_size=4))
 def test_whatever_a_record_says_of_a_check_its_file_is_read_whole(odd: dict[str, object]) -> None:
     """Anybody may have written a WARC that is added; what cannot be read says nothing."""

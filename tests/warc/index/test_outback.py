@@ -66,7 +66,6 @@ _digests = st.binary(min_size=32, max_size=32).map(lambda value: f"sha256:{value
 _places = st.builds(RecordLocation, st.just("weboid-1.warc.gz"), st.integers(0, 2**40), st.integers(1, 2**40))
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["https://a.example/x?y=%20", "http://b.example:81/", "urn:dom:https://a.example/"]),
     st.sampled_from(["text/html", "", "image/png"]),
@@ -221,7 +220,7 @@ _far = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=examples(8))
+@settings(max_examples=examples(8))
 @given(_far, st.sampled_from(["https://a.example/page", "http://a.example/page"]), st.integers(-70, 70))
 def test_it_makes_no_difference_where_a_capture_lies(
     tmp_path_factory: pytest.TempPathFactory, found: list[tuple[str, int, bool]], url: str, second: int

@@ -106,7 +106,7 @@ _rows = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=examples(8))
+@settings(max_examples=examples(8))
 @given(_rows, st.sampled_from([URL, "http://a.example/page"]), st.integers(-4_000, 4_000), st.booleans())
 def test_the_best_are_those_that_sorting_all_would_give(
     tmp_path_factory: pytest.TempPathFactory,
@@ -137,7 +137,7 @@ def test_the_best_are_those_that_sorting_all_would_give(
             assert [row["page_id"] for row in found] == [row["page_id"] for row in everything]
 
 
-@settings(deadline=None, max_examples=examples(8))
+@settings(max_examples=examples(8))
 @given(_rows, st.integers(-4_000, 4_000), st.booleans())
 def test_the_front_finds_what_sorting_all_would_give(
     tmp_path_factory: pytest.TempPathFactory,

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.config.database_urls import parse_index_url
@@ -374,7 +374,7 @@ _verbs = st.one_of(
 )
 
 
-@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20))
 @given(st.lists(_verbs, max_size=12))
 def test_both_hold_the_same_after_any_history(postgres: PostgresServer, history: list[tuple[Any, ...]]) -> None:
     """The same verbs lead to the same rows and give the same answers."""

@@ -141,7 +141,7 @@ async def test_each_page_that_a_window_shows_has_its_manifest_and_picture(
             "http://site.example/", find_browser(), screen=None, proxy=access.endpoint, spki=access.spki, clock=CLOCK
         )
         async with opening as window:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 for title, following in (("First", "http://site.example/second"), ("Second", "")):
                     while not (window.pages and window.pages[-1].title == title):
                         await window.look()
@@ -254,9 +254,9 @@ def test_without_a_window_the_way_to_the_recorder_is_printed(weboid: Weboid) -> 
     given = {line.split()[-2] if "name" in line else line.split()[0]: line.split()[-1] for line in lines[:4]}
     server = lines[0].split()[-1]
     command = ["curl", "-s", "-o", "/dev/null", "-x", server, "-U", f"{given['name']}:{given['password']}"]
-    subprocess.run([*command, "--cacert", given["certificate"], "https://secure.example/data"], check=True, timeout=60)
+    subprocess.run([*command, "--cacert", given["certificate"], "https://secure.example/data"], check=True, timeout=120)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
 
     assert process.returncode == 0, errors
     assert "1 request to 1 host" in errors
@@ -272,7 +272,7 @@ def test_a_second_signal_ends_a_session_at_once(weboid: Weboid) -> None:
         process.stderr.readline()
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
 
     assert "  failed: http://10.0.0.1/ (address: " in refused.err
     assert (process.returncode, "Traceback" in errors) in ((6, False), (1, False))  # 1: it had ended before

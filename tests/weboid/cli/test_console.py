@@ -52,10 +52,10 @@ def test_a_page_saved_in_the_console_is_captured(archived: Weboid, web: TestWeb)
         origin = process.stdout.readline().strip().removesuffix("/console")
         link = re.search(r"key=(\S+)", process.stdout.readline())
         assert link is not None
-        with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=60, verify=False) as client:
+        with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=120, verify=False) as client:
             assert client.get("/console").headers["location"] == "/sign-in"
             assert client.post("/enter", data={"key": link[1]}).headers["location"] == "/console"
-            with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=60, verify=False) as other:
+            with httpx.Client(base_url=origin, headers={"Origin": origin}, timeout=120, verify=False) as other:
                 assert other.post("/enter", data={"key": link[1]}).status_code == 401
             url = f"{plain_page(web)}?saved"
             saved = client.post("/api/v1/captures", json={"url": url})
@@ -64,10 +64,10 @@ def test_a_page_saved_in_the_console_is_captured(archived: Weboid, web: TestWeb)
             def is_captured() -> bool:
                 return bool(client.get("/api/v1/queue/item", params={"url": url}).json()["capture"])
 
-            wait_until(is_captured, 60)
+            wait_until(is_captured)
             assert client.get("/console/captures").status_code == 200
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
 
 
 def test_the_console_is_served_beside_the_reader_pages(archived: Weboid) -> None:
@@ -75,11 +75,11 @@ def test_the_console_is_served_beside_the_reader_pages(archived: Weboid) -> None
     with running(archived, "serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0") as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert httpx.get(process.stdout.readline().strip(), timeout=60).status_code == 200
+        assert httpx.get(process.stdout.readline().strip(), timeout=120).status_code == 200
         origin = next(line for line in process.stderr if "/console" in line).removeprefix("console: ").strip()
-        assert httpx.get(origin, timeout=60).headers["location"] == "/sign-in"
+        assert httpx.get(origin, timeout=120).headers["location"] == "/sign-in"
         process.send_signal(signal.SIGINT)
-        process.wait(60)
+        process.wait(120)
         with pytest.raises(httpx.ConnectError):
             httpx.get(origin)
 

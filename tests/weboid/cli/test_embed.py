@@ -252,7 +252,7 @@ def test_two_runs_at_once_do_each_other_no_harm(front: Front, site: Path) -> Non
     more = ["--front", front.origin, "--wiki", "me@me"]
     runs = [subprocess.Popen([*command, *more], stdout=subprocess.DEVNULL) for _ in range(2)]
 
-    assert {process.wait(60) for process in runs} <= {ExitCode.OK, ExitCode.SOME_FAILED}
+    assert {process.wait(120) for process in runs} <= {ExitCode.OK, ExitCode.SOME_FAILED}
     embed(front, site, "--in-place")
     texts = {(site / f"{number}.html").read_bytes() for number in range(60)}
     assert len(texts) == 1
@@ -270,10 +270,10 @@ def test_the_proxy_starts_says_where_and_ends_when_it_is_asked_to(front: Front) 
         with process:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
-            with urllib.request.urlopen(address, timeout=60) as answer:
+            with urllib.request.urlopen(address, timeout=120) as answer:
                 assert remove_marks(answer.read()) == HTML
             process.terminate()
-            assert process.wait(60) in {ExitCode.OK, -signal.SIGTERM}
+            assert process.wait(120) in {ExitCode.OK, -signal.SIGTERM}
 
 
 def test_a_proxy_that_cannot_start_says_why(front: Front) -> None:

@@ -143,7 +143,7 @@ def test_serve_prints_one_address_and_shows_what_is_being_archived(copied: Weboi
         listing = loopback.get(address)
     finally:
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
 
     assert address.startswith("http://127.0.0.1:")
     assert page.status_code == 200

@@ -87,7 +87,7 @@ def test_an_upload_that_was_killed_continues(s3: S3Server, weboid: Weboid) -> No
     command = ("collection", "upload", "--json", "--profile", str(weboid.profile))
     s3.relay.hold_request(b"partNumber=2")
     process = weboid.start(*command)
-    assert s3.relay.held.wait(60)
+    assert s3.relay.held.wait(120)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     s3.relay.cut()

@@ -50,7 +50,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Weboid, i
         yield weboid, port
     finally:
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
 
 
@@ -104,7 +104,7 @@ def test_what_is_no_rule_is_refused_before_anything_starts(option: str, value: s
 
 async def until(screen: Screen, expression: str) -> None:
     """Wait until it holds in a loaded page; pages that load one another meanwhile answer each for itself."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not await screen.value(f"document.readyState === 'complete' && !!{expression}"):
             await asyncio.sleep(0.05)
 

@@ -46,7 +46,7 @@ def tasks(layout: Layout) -> Iterator[BackgroundTasks]:
 
 def ended(tasks: BackgroundTasks, number: int) -> dict[str, Any]:
     """The task at its end."""
-    wait_until(lambda: (tasks.task(number) or {})["state"] in OVER, limit_s=60)
+    wait_until(lambda: (tasks.task(number) or {})["state"] in OVER)
     return tasks.task(number) or {}
 
 
@@ -99,9 +99,9 @@ def test_old_tasks_go_with_their_files(layout: Layout) -> None:
         ended(tasks, old)
         clock.ahead = timedelta(days=8)
         ended(tasks, tasks.queue("list", "ada", lambda _: ["login ls", "--json"])["id"])
-        wait_until(lambda: tasks.task(old) is None, limit_s=60)
+        wait_until(lambda: tasks.task(old) is None)
 
-        wait_until(lambda: not (layout.root / "cache" / "tasks" / str(old)).exists(), limit_s=60)
+        wait_until(lambda: not (layout.root / "cache" / "tasks" / str(old)).exists())
 
 
 def test_runs_leave_the_collection_for_an_import(layout: Layout, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_task_is_stopped_by_another_console_than_runs_it(
         os.fdopen(os.open(tmp_path / "endless.warc", os.O_RDWR)),  # without an end
     ):
         slow = tasks.queue("import", "ada", lambda _: ["import", "--", str(tmp_path / "endless.warc")])["id"]
-        wait_until(lambda: (tasks.task(slow) or {})["state"] == "running", limit_s=60)
+        wait_until(lambda: (tasks.task(slow) or {})["state"] == "running")
         other.stop(slow)
 
         assert (other.task(slow) or {})["state"] in ("stopping", "stopped")

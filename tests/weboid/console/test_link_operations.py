@@ -19,7 +19,7 @@ OTHER = "https://www.viaduct.org/"
 @pytest.fixture
 def client(console: Console) -> Iterator[httpx.Client]:
     """A browser of a curator."""
-    with httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=30) as it:
+    with httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=120) as it:
         it.cookies.set(COOKIE, console.sessions["operator"])
         yield it
 

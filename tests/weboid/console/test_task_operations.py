@@ -39,7 +39,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 @pytest.fixture
 def client(served: Console) -> Iterator[httpx.Client]:
     """A browser of an operator."""
-    with httpx.Client(base_url=f"{served.address}/api/v1", headers={"Origin": served.address}, timeout=60) as it:
+    with httpx.Client(base_url=f"{served.address}/api/v1", headers={"Origin": served.address}, timeout=120) as it:
         it.cookies.set(COOKIE, served.sessions["operator"])
         yield it
 
@@ -53,7 +53,7 @@ def ended(client: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
         found.update(client.get(answer.headers["location"].removeprefix("/api/v1")).json())
         return found["state"] not in ("queued", "running", "stopping")
 
-    wait_until(is_over, limit_s=60)
+    wait_until(is_over)
     return found
 
 
@@ -77,7 +77,7 @@ def test_an_export_is_downloaded_and_imported(client: httpx.Client, served: Cons
     other.marker.write_text('version = 1\nname = "Other"\n')
     with (
         serve_console(other) as console,
-        httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=60) as there,
+        httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=120) as there,
     ):
         there.cookies.set(COOKIE, console.sessions["operator"])
         up = [there.post("/imports/files", params={"name": "a.wacz"}, content=whole.content) for _ in range(2)]

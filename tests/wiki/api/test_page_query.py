@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import BodyTooLargeError
@@ -271,7 +271,6 @@ async def test_the_revision_that_brought_a_url_is_found_in_few_questions(
 
 
 @given(st.integers(0, 10_000), st.integers(0, 10_000))
-@settings(deadline=None)
 def test_looking_back_ends_for_any_history(length: int, added: int) -> None:
     """Every step narrows the place, and the right one is found in few steps."""
     with_it, without = 0, length + 1

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ConfigError
@@ -284,7 +284,6 @@ async def test_a_list_without_end_is_an_error(front: Front, api_at: ApiAt) -> No
         st.text(max_size=30),
     )
 )
-@settings(deadline=None)
 def test_a_cursor_is_read_as_it_was_written(cursor: ChangesCursor) -> None:
     """Its text is all that is kept."""
     assert ChangesCursor.parse(cursor.text()) == cursor
@@ -326,7 +325,6 @@ def test_entries_of_the_log_are_told_apart(log: str, kind: ChangeKind) -> None:
         st.sampled_from(list(_row(1, NOW))), st.one_of(st.none(), st.integers(), st.text(), st.lists(st.integers()))
     )
 )
-@settings(deadline=None)
 def test_any_row_is_a_change_or_an_error(row: dict[str, Any]) -> None:
     """Whatever stands in it."""
     try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
@@ -182,7 +182,6 @@ def test_candidates_are_never_on_somebody_elses_domain() -> None:
 
 
 @given(st.text(max_size=300))
-@settings(deadline=None)
 def test_any_page_may_be_looked_through(text: str) -> None:
     """No markup breaks it."""
     for page in (text, f'<link rel="EditURI" href="{text}">'):
@@ -191,7 +190,6 @@ def test_any_page_may_be_looked_through(text: str) -> None:
 
 
 @given(st.lists(st.integers(0, 9999), max_size=4), st.sampled_from(["", "-alpha", "-wmf.5", "-rc.0"]))
-@settings(deadline=None)
 def test_a_version_is_read_as_it_is_written(numbers: list[int], more: str) -> None:
     """Whatever stands behind it."""
     assert version_of(f"MediaWiki {'.'.join(map(str, numbers))}{more}") == tuple(numbers)

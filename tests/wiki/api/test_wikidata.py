@@ -33,7 +33,7 @@ def items() -> Iterator[Repository]:
 
 
 @given(st.lists(st.tuples(PROPERTIES, VALUES, RANKS, KINDS), max_size=8))
-@settings(deadline=None, max_examples=examples(30))
+@settings(max_examples=examples(30))
 def test_an_item_says_what_its_statements_say_that_hold(said: list[tuple[str, Any, str, str]]) -> None:
     """Deprecated ones do not; an unknown value, none, or a quantity counts for the property alone."""
     found = parse_claims(claims(*(statement(p, v, rank=r, snaktype=k) for p, v, r, k in said)))

@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from links.archives.archive_answers import ArchiveMemento
@@ -216,7 +216,6 @@ def test_a_basis_changes_with_all_that_a_decision_hangs_on() -> None:
     assert there == decision_digest([known()], (), "x")
 
 
-@settings(deadline=None)
 @given(
     stamps=st.lists(st.datetimes(datetime(1990, 1, 1), datetime(2030, 1, 1)), max_size=8),  # noqa: DTZ001
     accessed=st.none() | st.dates(date(1990, 1, 1), date(2030, 1, 1)),

@@ -143,7 +143,7 @@ def test_a_slash_closes_a_tag_unless_it_is_part_of_a_value(data: bytes, is_close
     assert is_closed_itself(data, tag) is is_closed
 
 
-@settings(deadline=None, max_examples=examples(80))
+@settings(max_examples=examples(80))
 @given(st.lists(st.sampled_from(GARBAGE), max_size=25).map(b"".join), st.integers(0, 99))
 def test_tags_that_are_passed_over_change_nothing(data: bytes, seed: int) -> None:
     """Whatever else is watched, the same links are found, in the same places."""

@@ -222,7 +222,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(max_examples=examples(40))
 @given(JSON)
 def test_whatever_a_front_says_is_read(document: Any) -> None:
     """And nothing but answers to what was asked comes of it."""

@@ -271,7 +271,7 @@ def test_a_page_whose_bytes_do_not_contain_ascii_is_left_alone(charset: str) -> 
 PAGES = st.lists(st.one_of(st.sampled_from(GARBAGE), st.binary(max_size=6)), max_size=40).map(b"".join)
 
 
-@settings(deadline=None, max_examples=examples(250))
+@settings(max_examples=examples(250))
 @given(PAGES, st.sampled_from(CopyDisplay), st.sampled_from(("copy", "queued", "none")))
 def test_nothing_but_insertions_is_made(data: bytes, show: CopyDisplay, kind: str) -> None:
     """Without what was inserted the page is as it was, whatever it is."""
@@ -294,7 +294,7 @@ def _is_within(data: bytes, made: bytes) -> bool:
     return True
 
 
-@settings(deadline=None, max_examples=examples(150))
+@settings(max_examples=examples(150))
 @given(PAGES, st.sampled_from((CopyDisplay.ALWAYS, CopyDisplay.NEVER)))
 def test_marking_twice_changes_nothing(data: bytes, show: CopyDisplay) -> None:
     """Links that are marked are seen to be."""
@@ -303,7 +303,7 @@ def test_marking_twice_changes_nothing(data: bytes, show: CopyDisplay) -> None:
     assert mark(made, show) == made
 
 
-@settings(deadline=None, max_examples=examples(100))
+@settings(max_examples=examples(100))
 @given(PAGES)
 def test_taking_marks_back_leaves_pages_alone_that_have_none(data: bytes) -> None:
     """Only what has the exact form of an insertion is one."""

@@ -70,7 +70,7 @@ async def test_a_body_that_does_not_end_is_let_go_after_a_while() -> None:
     assert found.pending.cancelled()
 
 
-@settings(deadline=None, max_examples=examples(100))
+@settings(max_examples=examples(100))
 @given(st.binary(max_size=2_000))
 def test_what_is_packed_is_unpacked(data: bytes) -> None:
     """In every coding that is asked for; and the same bytes for the same body."""
@@ -81,7 +81,7 @@ def test_what_is_packed_is_unpacked(data: bytes) -> None:
     assert gzip_body(data) == gzip_body(data)
 
 
-@settings(deadline=None, max_examples=examples(100))
+@settings(max_examples=examples(100))
 @given(st.binary(max_size=200), st.sampled_from((b"gzip", b"deflate", b"br", b"gzip, gzip")))
 def test_what_cannot_be_unpacked_is_nothing(data: bytes, coding: bytes) -> None:
     """Never an error, and never more than the limit."""

@@ -115,7 +115,7 @@ async def test_every_page_of_a_wiki_is_its_own_again_without_the_marks(wiki: Wik
 
     def read(origin: str, title: str) -> bytes:
         address = f"{origin}/wiki/{urllib.parse.quote(title)}"
-        with urllib.request.urlopen(address, timeout=60) as answer:
+        with urllib.request.urlopen(address, timeout=120) as answer:
             return fresh.sub(b"", answer.read())
 
     for title in wiki.titles[:8]:

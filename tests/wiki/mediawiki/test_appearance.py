@@ -133,7 +133,7 @@ async def test_a_mark_changes_while_a_reader_looks_at_it(extended: Extended, lit
     assert await screen.value(tide) == "weboid-cached weboid-queued"
     await screen.value("window.isSame = true")
     now.clear()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while await screen.value(tide) != "weboid-cached weboid-copy":
             await asyncio.sleep(0.1)
     assert await screen.value("window.isSame")

@@ -170,7 +170,7 @@ def test_a_front_that_hangs_is_not_waited_for(extended: Extended, shown: str) ->
     usual = extended.front.usual
 
     def hang(heard: Heard) -> Said:
-        done.wait(60)
+        done.wait(120)
         return usual(heard)
 
     extended.front.answer = hang

@@ -150,7 +150,7 @@ def test_words_cannot_break_out(pure: Pure) -> None:
     assert "&quot;&#039; onmouseover" in made
 
 
-@settings(deadline=None, max_examples=examples(150))
+@settings(max_examples=examples(150))
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_no_other_byte_changes(pure: Pure, html: str) -> None:
     """Without what was added the HTML is what it was, however broken it is."""
@@ -278,7 +278,7 @@ def test_strange_facts_are_taken_for_none(pure: Pure) -> None:
     }
 
 
-@settings(deadline=None, max_examples=examples(50))
+@settings(max_examples=examples(50))
 @given(st.lists(st.text("ab", max_size=60), max_size=40), st.lists(st.text("c", max_size=60)))
 def test_changes_are_told_in_parts_that_fit(pure: Pure, added: list[str], removed: list[str]) -> None:
     """Together the parts are the whole; each is short enough, or has one link."""

@@ -55,14 +55,14 @@ def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     try:
         assert serving.stdout is not None
         origin = serving.stdout.readline().strip()
-        assert origin.startswith("http://"), serving.communicate(timeout=60)
+        assert origin.startswith("http://"), serving.communicate(timeout=120)
         front = f"$wgWeboidFront = '{origin}';"
         with extended_wiki(front, request.param) as extended:
             extended.writer.write("Page", "[https://www.kept-out.org/a A] [https://found.org/ F]")
             yield Searched(extended, weboid)
     finally:
         serving.terminate()
-        serving.communicate(timeout=60)
+        serving.communicate(timeout=120)
 
 
 # Patterns, and the entries that are named for them; empty: none is.

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from links.registry.database import RegistryStore
@@ -86,11 +86,7 @@ def test_a_page_number_that_no_database_holds_ends_no_sweep(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @given(st.lists(PAGES, min_size=2, max_size=6))
-@settings(
-    max_examples=examples(5),  # each makes a database, and reads its pages four times
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(5))  # each makes a database, and reads its pages four times
 def test_no_page_keeps_another_from_being_read(
     tmp_path_factory: pytest.TempPathFactory, hostile: list[WikiPage]
 ) -> None:

@@ -185,7 +185,7 @@ def test_a_namespace_that_the_wiki_does_not_have_is_told(word: str) -> None:
 
 
 @given(st.from_regex(r"[a-z0-9-]{1,20}(\.[a-z0-9-]{1,20}){0,4}|\[[0-9a-f:]{2,30}\]", fullmatch=True))
-@settings(deadline=None, max_examples=examples(30))
+@settings(max_examples=examples(30))
 def test_any_host_has_a_farm_and_is_its_own(host: str) -> None:
     """Whatever it is called: the farm's name is one, and its expression is found in that host alone."""
     name = farm_for(host, [])

@@ -216,8 +216,6 @@ def test_the_registry_ends_as_the_wiki_is() -> None:
         store = open_registry(Layout(Path(folder)))
         Feeding.store = store
         try:
-            run_state_machine_as_test(
-                Feeding, settings=settings(max_examples=examples(10), stateful_step_count=20, deadline=None)
-            )
+            run_state_machine_as_test(Feeding, settings=settings(max_examples=examples(10), stateful_step_count=20))
         finally:
             store.close()

@@ -60,7 +60,7 @@ def test_a_stream_rings_for_wikis_that_are_watched() -> None:
             await asyncio.sleep(0)
 
         try:
-            async with ApiTransport(user_agent="test") as wire, asyncio.timeout(60):
+            async with ApiTransport(user_agent="test") as wire, asyncio.timeout(120):
                 await notify_from_stream(
                     wire, url, notify=notify, watched=lambda: {"onewiki"}, stop=stop, timing=ApiTiming(sleep=pause)
                 )

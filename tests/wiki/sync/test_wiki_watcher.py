@@ -62,7 +62,7 @@ class Farm:
 
     async def until(self, what: str) -> None:
         """Wait until a URL was archived, or a trouble was told."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not any(each.url == what for each in self.archive.taken) and not any(
                 what in each.trouble for each in self.told
             ):

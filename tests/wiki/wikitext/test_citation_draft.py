@@ -3,7 +3,7 @@
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wiki.wikitext.citation_draft import FIRST_ARCHIVED_DAY, month_numbers, read_date
@@ -108,7 +108,6 @@ def test_archives_are_older_than_wikis() -> None:
     st.sampled_from(sorted(month_numbers())),
     st.sampled_from(["{d} {m} {y}", "{m} {d}, {y}", "{d}. {m} {y}", "{y} {m} {d}"]),
 )
-@settings(deadline=None)
 def test_every_name_of_a_month_is_read_in_every_style(day: date, name: str, style: str) -> None:
     """What is written with a month's name is read as that day."""
     try:
@@ -120,7 +119,6 @@ def test_every_name_of_a_month_is_read_in_every_style(day: date, name: str, styl
 
 
 @given(st.text(alphabet="0123456789-/. |年月日amrchJänuy", max_size=80))
-@settings(deadline=None)
 def test_no_text_is_read_as_a_day_beyond_what_is_possible(text: str) -> None:
     """Whatever is written: a day between the first wiki and tomorrow, or none."""
     found = read_date(text, today=TODAY)

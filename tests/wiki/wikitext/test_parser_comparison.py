@@ -40,7 +40,7 @@ _PAGES = st.lists(_PIECES, max_size=8).map("\n".join)
 
 
 @given(_PAGES)
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 def test_both_see_the_same_templates_and_links(text: str) -> None:
     """Templates with names and values byte for byte, links in brackets with their titles."""
     tree = mwparserfromhell.parse(text)

@@ -160,7 +160,7 @@ def test_where_both_differ_it_is_meant(wiki: Wiki) -> None:
 def test_the_articles_of_the_test_wiki_are_read_as_mediawiki_reads_them(wiki: Wiki) -> None:
     """Real prose, with tables, citations and pictures: the links that the page itself shows."""
     count = 0
-    with httpx.Client(timeout=60) as client:
+    with httpx.Client(timeout=120) as client:
         for title in wiki.titles:
             told = client.get(
                 wiki.api(),
@@ -180,7 +180,7 @@ def test_the_articles_of_the_test_wiki_are_read_as_mediawiki_reads_them(wiki: Wi
 
 
 def _links(wiki: Wiki, texts: list[str]) -> list[set[str]]:
-    with httpx.Client(timeout=60) as client:
+    with httpx.Client(timeout=120) as client:
 
         def ask(text: str) -> set[str]:
             told = client.post(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 @given(st.one_of(pages, garbage))
-@settings(deadline=None, max_examples=examples(100))
+@settings(max_examples=examples(100))
 def test_what_is_read_stands_where_it_is_said_to(text: str) -> None:
     """Whatever the text: spans lie within each other and the text, and hold what they are said to."""
     for citation in read(text):
@@ -27,7 +27,7 @@ def test_what_is_read_stands_where_it_is_said_to(text: str) -> None:
 
 
 @given(st.one_of(pages, garbage), st.sampled_from(["en", "de"]))
-@settings(deadline=None, max_examples=examples(50))
+@settings(max_examples=examples(50))
 def test_reading_is_the_same_each_time_and_in_the_order_of_the_text(text: str, language: str) -> None:
     """No order of sets or dictionaries shows."""
     found = read(text, language)
@@ -37,14 +37,14 @@ def test_reading_is_the_same_each_time_and_in_the_order_of_the_text(text: str, l
 
 
 @given(st.one_of(pages, garbage))
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 def test_the_tree_covers_the_text_in_order(text: str) -> None:
     """Nodes lie within what they belong to, and do not overlap."""
     cover(parse(text).children, 0, len(text))
 
 
 @given(pages)
-@settings(deadline=None, max_examples=examples(50))
+@settings(max_examples=examples(50))
 def test_a_text_is_read_the_same_behind_another(text: str) -> None:
     """Behind a paragraph that leaves nothing open, all that moves are the places."""
     before = "A [[b]] <ref>c</ref> {{d|e=f}}.\n\n"
@@ -100,7 +100,6 @@ def test_hostile_text_takes_linear_work(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_a_page_of_two_megabytes_is_read() -> None:
     """The largest that MediaWiki takes."""
     piece = (

@@ -53,7 +53,7 @@ def test_what_is_written_is_text_and_nothing_else(text: str) -> None:
     )
 
 
-@settings(deadline=None, max_examples=examples(30))
+@settings(max_examples=examples(30))
 @given(st.text(min_size=TITLE_LENGTH, max_size=2 * TITLE_LENGTH))
 def test_a_long_title_ends(text: str) -> None:
     """At `TITLE_LENGTH` characters as they are shown."""

@@ -154,7 +154,7 @@ def hold_once(text: str, rules: TemplateRules, drawn: Drawn) -> RepairedText:
     return done
 
 
-@settings(deadline=None, max_examples=examples(80))
+@settings(max_examples=examples(80))
 @given(PAGE, REMEDIES, st.sampled_from(["en", "de"]))
 def test_nothing_else_changes(text: str, drawn: Drawn, language: str) -> None:
     """Outside of what is told every byte stays, and the links are the same, in their order (B13).
@@ -164,7 +164,7 @@ def test_nothing_else_changes(text: str, drawn: Drawn, language: str) -> None:
     hold(text, rules_for(language), drawn)
 
 
-@settings(deadline=None, max_examples=examples(80))
+@settings(max_examples=examples(80))
 @given(LINES, REMEDIES, st.sampled_from(["en", "de"]))
 def test_once_is_enough(text: str, drawn: Drawn, language: str) -> None:
     """Repairing what is repaired changes nothing (B15)."""

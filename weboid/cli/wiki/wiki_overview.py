@@ -35,13 +35,11 @@ from playback.web.registry.registry_values import Group
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki.wiki_clients import settings_of_wiki
-from weboid.app.wiki.wiki_intake import read_note
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
 from weboid.cli.support.run_options import WEBOID
 from weboid.cli.support.stores import STORES, CollectionStores
-from weboid.cli.wiki.bot_setup import choose_wiki
 from wiki.settings import WikiSettings, replace_settings
 from wiki.sync.feed_context import CHANGES, SWEEP
 from wiki.sync.sweep import SweepCursor, late_warning
@@ -238,8 +236,10 @@ def check_command(
     `weboid wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
     """
     from weboid.app.setup_check import SetupHealth  # with the clients of all that is checked: a second
+    from weboid.app.wiki.wiki_intake import read_note
     from weboid.app.wiki.wiki_setup_check import WikiSetupCheck
     from weboid.cli.maintenance import finding_line
+    from weboid.cli.wiki.bot_setup import choose_wiki
 
     note = read_note(where.layout).changed(front, replay, webhook, secret_file)
     with where.stores.registry() as store:
@@ -279,6 +279,8 @@ def trial_command(
     """
     from playback.access.decision_store import copy_decisions
     from weboid.app.registry_trial import RegistryTrial, make_trial_copy  # with the link checker: half a second
+    from weboid.app.wiki.wiki_intake import read_note
+    from weboid.cli.wiki.bot_setup import choose_wiki
     from weboid.cli.wiki.wiki_watch import lease_holder_name
 
     with ExitStack() as stack:

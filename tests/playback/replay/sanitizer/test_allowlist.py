@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from playback.access.levels import Level
@@ -135,7 +135,7 @@ _SOUP = st.lists(
 
 
 @each_level
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60))
 @given(_SOUP)
 @example("<a href=x><table><a href=x>")
 @example("<a><p><a><table><tr><td><a><p><table><a><p>")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
@@ -29,7 +29,7 @@ _WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200))
 @given(st.lists(_WORDS, max_size=10).map("".join))
 @example("p{color:red}a{b:url(}x{color:red}")
 @example("p{color:red}[x{color:red}")
@@ -43,7 +43,7 @@ def test_what_is_read_quickly_is_what_the_parser_reads(in_replay: Call, css: str
     assert quick == parsed
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150))
 @given(
     st.lists(
         st.one_of(

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.media_types import FONT_TYPE
@@ -244,7 +244,7 @@ def test_tables_that_no_browser_needs_are_left_out() -> None:
     assert b"svg" not in written
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(st.sampled_from([b"wOF2", b"wOFF", b"OTTO", b"true", b"\0\1\0\0", b""]), st.binary(max_size=300))
 def test_noise_is_no_font(magic: bytes, rest: bytes) -> None:
     """No bytes raise."""
@@ -263,7 +263,7 @@ _CSS = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100))
 @given(_CSS)
 def test_whatever_a_sheet_says_its_fonts_come_from_us(in_replay: Call, css: str) -> None:
     """A second filtering changes nothing, and there is no address but of our font and image routes."""

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -197,7 +197,7 @@ _PIECES = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=examples(70), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(70))
 @given(_PIECES)
 def test_whatever_comes_in_only_what_is_allowed_comes_out(in_replay: Call, text: str) -> None:
     """Broken, nested and hostile markup alike."""
@@ -231,7 +231,7 @@ class _Contents(HTMLParser):
         self.characters += "".join(data.split())
 
 
-@settings(max_examples=examples(70), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(70))
 @given(_PIECES)
 @example("<a href=x><table><a href=x>")
 def test_reading_the_result_again_adds_nothing_to_it(in_replay: Call, text: str) -> None:
@@ -426,7 +426,6 @@ def test_a_base_element_directs_urls_and_is_left_out(in_replay: Call) -> None:
     ],
     ids=range(11),
 )
-@pytest.mark.timeout(60)
 def test_a_document_made_to_be_slow_is_not(in_replay: Call, text: str) -> None:
     """Time grows with the length, not with its square, and no depth overflows the stack (P-21)."""
     assert "</html>" in in_replay("document", [text])

@@ -311,7 +311,7 @@ def open_site() -> Iterator[Site]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             site.asked.append((self.headers["Content-Type"], json.loads(body)))
             if site.answer is None:
-                site.ending.wait(60)
+                site.ending.wait(120)
                 return
             self._send(site.status, site.answer, "application/json")
 
@@ -333,7 +333,7 @@ def open_site() -> Iterator[Site]:
         site.ending.set()
         server.shutdown()
         server.server_close()
-        thread.join(timeout=30)
+        thread.join(timeout=120)
 
 
 @pytest.fixture

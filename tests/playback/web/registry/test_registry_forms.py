@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
@@ -395,7 +395,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150))
 @given(path=st.sampled_from(PATHS), query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
 def test_no_question_is_too_odd(path: str, query: dict[str, str], front: Front) -> None:
     """Whatever is asked: an answer, a reason, or patience; never a fault of ours."""

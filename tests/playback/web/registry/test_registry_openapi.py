@@ -129,7 +129,7 @@ def test_the_application_does_as_described(path: str, method: str, mode: Generat
     """Whatever is asked, as described or not: codes, types, headers and bodies are those named."""
 
     @settings(
-        max_examples=examples(10), derandomize=True, deadline=None, database=None,
+        max_examples=examples(10), derandomize=True, database=None,
         phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(case=described[path][method.upper()].as_strategy(generation_mode=mode))

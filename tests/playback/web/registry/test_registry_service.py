@@ -604,7 +604,7 @@ def test_no_request_makes_a_row_or_a_connection(
 def test_the_watch_for_connections_sees_one(connections: list[str]) -> None:
     """Else the test above would prove nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        socket.create_connection(server.getsockname(), timeout=10).close()
+        socket.create_connection(server.getsockname(), timeout=120).close()
 
     assert connections
 

@@ -89,7 +89,7 @@ class WebhookReceiver:
 
     def verified(self, root: Path) -> dict[str, Any]:
         """Return the next request's JSON, verified by the receivers' library."""
-        _, headers, body = self.requests.get(timeout=30)
+        _, headers, body = self.requests.get(timeout=120)
         secret = read_config(root).webhooks()[0].secret_file.read_text().split()[0]
         return dict(Webhook(secret).verify(body, headers))
 
@@ -199,7 +199,7 @@ async def test_failures_are_repeated_with_the_same_id(
 
     (sent,) = store.deliveries()
     assert (sent.state, sent.attempts, sent.status, sent.reason) == ("delivered", 2, 204, "")
-    ids = [receiver.requests.get(timeout=1)[1]["webhook-id"] for _ in range(2)]
+    ids = [receiver.requests.get(timeout=120)[1]["webhook-id"] for _ in range(2)]
     assert ids == [sent.id, sent.id]
     assert receiver.requests.empty()
 
@@ -259,7 +259,7 @@ def test_a_killed_process_loses_no_delivery(root: Path, receiver: WebhookReceive
     assert ended.returncode == -signal.SIGKILL
 
     with WebhookEmitter(root, LOCAL, clock=MovedClock(timedelta(seconds=61))):
-        _, headers, body = receiver.requests.get(timeout=30)
+        _, headers, body = receiver.requests.get(timeout=120)
     assert (headers["webhook-id"][:4], body) == ("msg_", b"{}")
 
 

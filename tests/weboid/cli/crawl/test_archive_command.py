@@ -280,7 +280,7 @@ def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(weboid_with: C
             process.send_signal(signal.SIGINT)
             break
     lines += process.stdout.read().splitlines()  # what the loop had buffered included
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     rest = weboid.archive(*urls)
     done = [line for line in lines if '"event": "page"' in line]
     check(weboid.collection)
@@ -300,7 +300,7 @@ def test_sigterm_to_the_process_group_finishes_the_pages_begun(weboid: Weboid) -
         if '"event": "page"' in line:
             os.killpg(process.pid, signal.SIGTERM)
             break
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
 
     assert process.returncode == 6
     assert "proxy.died" not in err
@@ -318,7 +318,7 @@ def test_a_reader_that_closes_the_pipe_stops_the_run(weboid: Weboid) -> None:
         assert next(line for line in process.stdout if '"event": "page"' in line)
         process.stdout.close()
         errors = process.stderr.read()
-        process.wait(timeout=60)
+        process.wait(timeout=120)
     left = weboid.call("status", "--json").events[0]
     check(weboid.collection)
 
@@ -336,7 +336,7 @@ def test_a_second_ctrl_c_stops_at_once_and_leaves_nothing_running(weboid: Weboid
     process.send_signal(signal.SIGINT)
     assert '"stopping"' in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=25)
+    process.communicate(timeout=120)
     rest = weboid.call("status", "--json").events[0]
 
     assert process.returncode == 6

@@ -202,7 +202,7 @@ def test_a_proxy_of_another_folder_is_refused(
     first = start("proxy", *PORTS, WEBOID_SECRET=SECRET)
     first.until("ready")
     second = start("proxy", *PORTS, "--collection", "other", WEBOID_SECRET=SECRET)
-    code = second.process.wait(60)
+    code = second.process.wait(120)
 
     assert code == 2
     assert "another collection" in second.err.read_text()
@@ -323,7 +323,7 @@ async def test_proxy_recovers_files_of_a_dead_proxy(
 
     service = _ProxyService(options_of(layout, settings), layout, started, frontier, CLOCK, report)
     recovery = asyncio.create_task(service._recover_abandoned())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         event = await events.get()
     recovery.cancel()
     await asyncio.gather(recovery, return_exceptions=True)
@@ -377,7 +377,7 @@ def test_a_proxy_for_clients_of_warcprox_needs_no_secret(weboid: Weboid) -> None
     with urllib.request.urlopen(f"http://{address}/status") as answer:
         assert json.load(answer)["role"] == "warcprox"
     process.terminate()
-    rest, errors = process.communicate(timeout=60)
+    rest, errors = process.communicate(timeout=120)
     check_output(arguments, line + rest)
 
     assert process.returncode == 0, errors

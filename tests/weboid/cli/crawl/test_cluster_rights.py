@@ -360,7 +360,7 @@ def started(member: Member, ready: str, stack: ExitStack) -> str:
         assert process.poll() is None, lines(member)
         return ready in lines(member)
 
-    wait_until(is_ready, 60)
+    wait_until(is_ready)
     return lines(member)
 
 
@@ -392,7 +392,7 @@ def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: 
     with ExitStack() as stack:
         started(front, front_at, stack)
         started(replay, "", stack)
-        wait_until(lambda: answers(replay_at), 60)
+        wait_until(lambda: answers(replay_at))
         cached = loopback.post(f"{front_at}/links/api/cached", json={"urls": [URL, WAITING]}).json()
         known, waits = cached["links"]
         copy = loopback.get(known["copy"], follow_redirects=True)

@@ -308,7 +308,7 @@ def test_a_purge_on_a_terminal_asks_first(weboid: Weboid, frontier: Frontier) ->
         cwd=weboid.folder,
     )
     os.write(ours, b"n\n")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     os.close(ours)
     os.close(theirs)
 
@@ -387,7 +387,7 @@ def test_a_monitor_serves_until_it_is_told_to_end(weboid: Weboid, frontier: Fron
         metrics = loopback.get(f"{address}/metrics")
     finally:
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
 
     assert stats.json()["queued"] == 1
     assert 'weboid_frontier_items{state="queued"} 1.0' in metrics.text
@@ -421,7 +421,7 @@ def test_the_status_is_watched_until_it_is_told_to_end(weboid: Weboid, frontier:
         except OSError:
             break
     os.close(ours)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
 
     assert (process.returncode, err) == (0, b"")
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config.settings import FrontierSettings, PolitenessSettings
@@ -184,7 +184,6 @@ def test_a_line_that_cannot_be_used_is_named_and_the_rest_goes_on(other: Frontie
 
 @pytest.mark.slow
 @given(data=st.binary(max_size=200))
-@settings(deadline=None)
 def test_no_bytes_break_an_import(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     """They are lines of an export, or named as none."""
     layout = layout_at(tmp_path_factory.mktemp("bytes") / "c")
@@ -227,7 +226,7 @@ def test_a_snapshot_is_a_collection_with_the_frontier_of_one_moment(
     adding = threading.Thread(target=work)
     adding.start()
     try:
-        assert made.wait(30)
+        assert made.wait(120)
         snapshot = snapshot_frontier(layout, tmp_path / "copy", now=NOW)
     finally:
         stop.set()

@@ -182,14 +182,14 @@ def test_an_entry_reaches_a_crawl_that_runs(obeying: Weboid, site: Origin) -> No
 
     def slowly(connection: Any, _head: bytes) -> None:
         reached.set()
-        go_on.wait(60)
+        go_on.wait(120)
         connection.sendall(ok(PAGE))
 
     site.answers["/slow"] = slowly
     profile = ("--profile", str(obeying.profile))
     urls = (f"{SITE}/slow", f"{OTHER}/plain")
     running = obeying.start("archive", "--json", "--workers", "1", *profile, *urls)
-    assert reached.wait(60)
+    assert reached.wait(120)
     policy(obeying, "add", "other-policy.example", "--reason", "stop that", "--by", "bob")
     threading.Timer(2 * ENTRIES_POLL_S, go_on.set).start()  # a run reads entries so often
     out, err = running.communicate(timeout=120)

@@ -31,8 +31,12 @@ from tests.support.services.registries import open_registry
 from weboid.cli.main import weboid
 from weboid.cli.support.commands import ExitCode, exit_code_for
 
-TODAY = day_of(SystemClock().now())
 NAMES = [f"h{number}.example" for number in range(12)]
+
+
+def today() -> int:
+    """The day as the command counts it."""
+    return day_of(SystemClock().now())
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +110,7 @@ def _json_lines(result: Result) -> list[dict[str, Any]]:
 def test_what_is_due_is_looked_at(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """What has changed is shown, and how it went; a second run finds nothing due."""
     farm.hosts["h1.example"] = gone
-    watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+    watch(store, [f"http://{name}/x" for name in NAMES], day=today())
 
     done = _run(tmp_path, profile, "check")
     again = _run(tmp_path, profile, "check")
@@ -121,7 +125,7 @@ def test_what_is_due_is_looked_at(store: RegistryStore, farm: Farm, tmp_path: Pa
 def test_machines_get_a_line_for_each_url(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """With what was found, and when it is looked at again."""
     farm.hosts["h1.example"] = gone
-    watch(store, ["http://h1.example/x", "http://h2.example/y"], day=TODAY)
+    watch(store, ["http://h1.example/x", "http://h2.example/y"], day=today())
 
     done = _run(tmp_path, profile, "check", "--json")
 
@@ -134,7 +138,7 @@ def test_machines_get_a_line_for_each_url(store: RegistryStore, farm: Farm, tmp_
 
 def test_named_urls_are_looked_at_at_once(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """Whether they are due or not, in any spelling."""
-    watch(store, ["http://h1.example/x", "http://h2.example/y"], day=TODAY + 5)
+    watch(store, ["http://h1.example/x", "http://h2.example/y"], day=today() + 5)
 
     done = _run(tmp_path, profile, "check", "HTTP://H1.example/x#top", "--json")
 
@@ -155,7 +159,7 @@ def test_named_urls_are_left_to_the_checker_at_work(
     store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
 ) -> None:
     """Two would ask their hosts faster than allowed; it looks at them before all else."""
-    ids = watch(store, ["http://h1.example/x"], day=TODAY + 5)
+    ids = watch(store, ["http://h1.example/x"], day=today() + 5)
     with store.writing() as rows:
         take_check_lease(rows, ALL_HOSTS, "another", now=int(SystemClock().now().timestamp()), length_s=3600)
 
@@ -171,7 +175,7 @@ def test_named_urls_are_left_to_the_checker_at_work(
 
 def test_a_dry_run_says_what_is_due(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """By host, and asks nobody."""
-    watch(store, [f"http://h1.example/{n}" for n in range(3)] + ["http://h2.example/"], day=TODAY)
+    watch(store, [f"http://h1.example/{n}" for n in range(3)] + ["http://h2.example/"], day=today())
 
     plain = _run(tmp_path, profile, "check", "--dry-run")
     facts = json.loads(_run(tmp_path, profile, "check", "--dry-run", "--json").stdout)
@@ -183,7 +187,7 @@ def test_a_dry_run_says_what_is_due(store: RegistryStore, farm: Farm, tmp_path: 
 
 def test_a_limit_is_kept(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """The rest stays due."""
-    watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+    watch(store, [f"http://{name}/x" for name in NAMES], day=today())
 
     assert _run(tmp_path, profile, "check", "--limit", "5").exit_code == ExitCode.OK
     assert "7 URLs checked" in _run(tmp_path, profile, "check").stderr
@@ -212,7 +216,7 @@ def test_without_a_registry_it_says_how_to_make_one(tmp_path: Path, profile: Pat
 
 def test_passes_are_shown(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """With how much was due, and how much was done."""
-    watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+    watch(store, [f"http://{name}/x" for name in NAMES], day=today())
     empty = _run(tmp_path, profile, "passes")
     _run(tmp_path, profile, "check")
 
@@ -230,11 +234,11 @@ def test_passes_are_shown(store: RegistryStore, farm: Farm, tmp_path: Path, prof
 
 def test_urls_that_wait_too_long_are_told(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
     """A pass that takes longer than its four weeks is a warning, with what would help (W38)."""
-    ids = watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+    ids = watch(store, [f"http://{name}/x" for name in NAMES], day=today())
     with store.writing() as rows:
         late = ids["http://h3.example/x"]
-        rows.execute(update(urls).values(due_day=TODAY - 40))
-        rows.execute(update(urls).where(urls.c.id == late).values(due_day=TODAY - 30))
+        rows.execute(update(urls).values(due_day=today() - 40))
+        rows.execute(update(urls).where(urls.c.id == late).values(due_day=today() - 30))
 
     done = _run(tmp_path, profile, "check", "--limit", "11")
 
@@ -249,7 +253,7 @@ def test_sigint_ends_a_watching_check_gracefully(
     """What was begun is noted, its hosts are free for the next one at once."""
     begun = threading.Event()
     farm.on_request = begun.set
-    watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+    watch(store, [f"http://{name}/x" for name in NAMES], day=today())
     command = [sys.executable, "-c", "from weboid.cli.main import main; main()"]
     command += _arguments(tmp_path, profile, "check", "--watch")
     root = str(Path(__file__).parents[4])
@@ -306,7 +310,7 @@ def test_the_limit_of_open_files_fits_the_connections(
     notice: str,
 ) -> None:
     """The soft limit is raised; where the hard one forbids it, that is reported (W41)."""
-    watch(store, [], day=TODAY)
+    watch(store, [], day=today())
     set_limits: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _kind: limits)
     monkeypatch.setattr(resource, "setrlimit", lambda _kind, both: set_limits.append(both))

@@ -31,7 +31,6 @@ from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
 from links.states import LinkState
 from tests.support.playback_fixtures import NOW, CollectionBuilder
 from tests.support.services.registries import open_registry
-from weboid.app import copy_sources
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
 
@@ -93,7 +92,7 @@ def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ensure_urls(rows, [A, B], day=3_000)
         rows.execute(update(urls).values(state=int(LinkState.DEAD)))
     store.close()
-    monkeypatch.setattr(copy_sources, "ArchiveClient", partial(ArchiveClient, gap_s=0.0))
+    monkeypatch.setattr("links.archives.archive_client.ArchiveClient", partial(ArchiveClient, gap_s=0.0))
 
     def run(*arguments: str) -> tuple[int, str, str]:
         command = ["weboid", "links", *arguments]
@@ -172,7 +171,7 @@ def test_our_own_crawler_archives_a_living_link_that_no_archive_has(
 ) -> None:
     """B12: it is wanted for the page that has it, as if it had just been found there."""
     unreachable = Mock(side_effect=ConfigError("The wiki has no address."))
-    monkeypatch.setattr(copy_sources, "open_wiki_api", unreachable)
+    monkeypatch.setattr("weboid.app.wiki.wiki_clients.open_wiki_api", unreachable)
     store = open_registry(Layout(tmp_path))
     with store.writing() as rows:
         wiki = change_wiki(rows, ensure_wiki(rows, parse_wiki("w@WMF"), day=1), url="https://w.example/api.php")

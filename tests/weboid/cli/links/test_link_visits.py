@@ -37,7 +37,6 @@ from weboid.cli.support.commands import ExitCode
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
 
 CLOCK = SystemClock()
-TODAY = day_of(CLOCK.now())
 FINE, SOLD, OTHER_TEXT = (f"http://{name}.example.net/a" for name in ("fine", "sold", "other"))
 GONE_AT_FIRST = "http://gone.example.net/first"  # archived as an error
 GONE, UNCITED = "http://gone.example.net/a", "http://uncited.example.net/a"
@@ -52,7 +51,7 @@ def html(title: str, text: str) -> tuple[int, dict[str, str], bytes]:
 def watched(collection: Path, addresses: Iterable[str]) -> None:
     """A registry in which these links have failed as often as it takes, and wait for the browser."""
     with closing(open_registry(Layout(collection))) as store, store.writing() as rows:
-        ids = ensure_urls(rows, list(addresses), day=TODAY - 60)
+        ids = ensure_urls(rows, list(addresses), day=day_of(CLOCK.now()) - 60)
         rows.execute(
             update(urls).where(urls.c.id == bindparam("b_id")),
             [
@@ -60,10 +59,10 @@ def watched(collection: Path, addresses: Iterable[str]) -> None:
                     "b_id": number,
                     "state": int(LinkState.DYING),
                     "fails": 6,
-                    "first_fail_day": TODAY - 30,
-                    "last_fail_day": TODAY - 3,
+                    "first_fail_day": day_of(CLOCK.now()) - 30,
+                    "last_fail_day": day_of(CLOCK.now()) - 3,
                     "proofs": int(FailureProof.GET),
-                    "opinion_day": TODAY,
+                    "opinion_day": day_of(CLOCK.now()),
                 }
                 for number in ids.values()
             ],
@@ -113,7 +112,7 @@ def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         weboid = weboid_for(site, web, folder)
         first = weboid.archive(FINE, SOLD, OTHER_TEXT, GONE_AT_FIRST, UNCITED)
         with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
-            ensure_urls(rows, [FINE, GONE_AT_FIRST], day=TODAY - 60)
+            ensure_urls(rows, [FINE, GONE_AT_FIRST], day=day_of(CLOCK.now()) - 60)
         mirrored = {}
         for setting in ("never", "failed", "always"):
             profile = folder / f"{setting}.toml"
@@ -121,9 +120,9 @@ def confirmed(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             mirrored[setting] = weboid.call("links", "mirror", "--dry-run", "--profile", str(profile))
         watched(weboid.collection, [FINE, SOLD, OTHER_TEXT, GONE, SPELLED_KEY, *DEAD_HOST])
         with closing(open_registry(Layout(weboid.collection))) as store, store.writing() as rows:
-            wiki = ensure_wiki(rows, WikiName("dewiki"), day=TODAY)
+            wiki = ensure_wiki(rows, WikiName("dewiki"), day=day_of(CLOCK.now()))
             link = ClassifiedLink(SPELLED, LinkClass.WATCHED, SPELLED_KEY, spelling=SPELLED)
-            put_pages(rows, wiki.id, [PutPage(PageName(1, "A"), (link,))], day=TODAY)
+            put_pages(rows, wiki.id, [PutPage(PageName(1, "A"), (link,))], day=day_of(CLOCK.now()))
         site.answers["sold.example.net/a"] = html("Slot gacor", GAMBLING)
         site.answers["other.example.net/a"] = html("Tax advice", OTHER)
         site.answers["fine.example.net/a?q=%2d"] = html("Cape", ARTICLE)
