@@ -20,7 +20,9 @@ from crawler.profiles import builtin_profiles, load_chain, load_profile
 from links.archives.adapters import check_archive_names
 from weboid.app.collection_config import COMMAND_TABLES, PROVIDER_KEYS, WEBHOOK_EVENTS, config_faults, read_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator
-from weboid.cli.setup import check_profiles, presets_command, print_settings
+from weboid.app.settings_facts import list_presets
+from weboid.app.text_table import table, width
+from weboid.cli.setup import check_profiles, print_settings
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 
@@ -92,9 +94,6 @@ def config_group() -> None:
     """
 
 
-config_group.add_command(presets_command)
-
-
 @cli_command("show", config_group)
 def config_show(
     *,
@@ -102,6 +101,7 @@ def config_show(
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     changed: bool = option("Only what is not as by default."),
+    presets: bool = option("List the presets instead: profiles that come with the program."),
     schema: bool = option("Print the JSON Schema of weboid.toml, for editors."),
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -112,6 +112,11 @@ def config_show(
     """
     if schema:
         click.echo(json.dumps(config_schema(), indent=1))
+        return
+    if presets:
+        rows = list_presets()
+        profiles = [{"name": preset, "purpose": purpose} for preset, purpose in rows]
+        output.show({"profiles": profiles}, table(("name", "purpose"), rows, columns=width()))
         return
     if not name and not read_config(collection):
         click.echo(f"There is no {collection / CONFIG_FILE}; `weboid init` writes one.", err=True)

@@ -34,7 +34,7 @@ from crawler.profiles import chain_settings, load_chain, load_profile
 from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
-from weboid.app.settings_facts import list_presets, login_facts, setting_rows
+from weboid.app.settings_facts import login_facts, setting_rows
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
@@ -42,14 +42,6 @@ from weboid.cli.support.run_options import ask_passphrase
 from weboid.cli.support.stores import make_collection
 
 DEFAULT = "default"
-
-
-@cli_command("ls")
-def presets_command(*, output: CommandOutput = OUTPUT) -> None:
-    """List the presets: profiles that come with the program."""
-    rows = list_presets()
-    profiles = [{"name": name, "purpose": purpose} for name, purpose in rows]
-    output.show({"profiles": profiles}, table(("name", "purpose"), rows, columns=width()))
 
 
 def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:

@@ -12,6 +12,7 @@ from core.hosts import host_name
 from core.layout import Layout
 from core.urls import fetch_key, identity_key
 from links.check_history import day_of
+from links.registry.link_search import STATES, StateClass
 from links.registry.lookups import (
     EVERY_STATE,
     RefusedUse,
@@ -31,11 +32,13 @@ from links.states import LinkState
 from weboid.app.copy_sources import own_copy
 from weboid.app.link_facts import day_text, link_document, url_json
 from weboid.app.text_table import clean, table, width
+from weboid.cli.links.link_search_commands import print_search
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores
 
-_STATES = click.Choice([state.name.lower() for state in LinkState])
+_GROUPS = {str(each): states for each, states in STATES.items() if each is not StateClass.UNKNOWN}  # it is a state, too
+_STATES = click.Choice([*(state.name.lower() for state in LinkState), *_GROUPS])
 
 
 class _ListingQuery(NamedTuple):
@@ -56,21 +59,44 @@ class _ListingRow(NamedTuple):
 @cli_command("ls")
 def list_command(
     *,
+    pattern: str = argument("[PATTERN]", required=False, default=""),
     wiki_name: str | None = option("Only the links of its pages.", "--wiki", metavar="NAME"),
     host: str | None = option("Only URLs of that host.", metavar="HOST"),
     states: tuple[str, ...] = option(
         f"Only URLs in this state; repeatable: {', '.join(_STATES.choices)}.", "--state", type=_STATES, metavar="STATE"
     ),
     as_pages: bool = option("The wiki's pages instead of links.", "--pages"),
+    namespaces: tuple[int, ...] = option(
+        "With PATTERN: only links on pages of that namespace; repeatable.", "--namespace", type=int
+    ),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Continue where an earlier answer ended.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """List URLs, a wiki's links, or its pages.
+    """List URLs: all, of a pattern, or a wiki's; or the wiki's pages.
 
     With --json a line is an object, and the last line holds the continuation: {"after": PLACE}.
+
+    PATTERN is as in MediaWiki's LinkSearch: example.org is that host, *.example.org with all its subdomains,
+    example.org/path a URL prefix, 127.0.* and [2001:db8:*] networks; http and https are equivalent, unless the pattern
+    names one. See docs/how-to/link-search.md.
     """
+    chosen = frozenset(each for name in states for each in _GROUPS.get(name) or {LinkState[name.upper()]})
+    if (pattern and (host is not None or as_pages)) or (namespaces and not pattern):
+        raise InputError("With PATTERN leave out --host and --pages; --namespace needs PATTERN.")
+    if pattern:
+        print_search(
+            pattern,
+            stores,
+            output,
+            wiki=wiki_name,
+            namespaces=namespaces,
+            states=STATES[StateClass.UNKNOWN] if states == ("unknown",) else chosen,
+            limit=limit,
+            after=after,
+        )
+        return
     if as_pages and wiki_name is None:
         raise InputError("Name the wiki of the pages: --wiki NAME.")
     if as_pages and (host is not None or states):
@@ -85,7 +111,7 @@ def list_command(
         asked = _ListingQuery(
             wiki=known_wiki(reader, parse_wiki(wiki_name)) if wiki_name else None,
             host=host_name(host) if host else "",
-            states=[int(LinkState[name.upper()]) for name in states] or EVERY_STATE,
+            states=sorted(map(int, chosen)) or EVERY_STATE,
             limit=limit,
             after=start,
         )
