@@ -2,7 +2,7 @@
 
 The index is queried once for all records of the page. Each record is read where the index locates it, and checked
 against its own digests and against the manifest's: this finds records that are gone, cut, overwritten or exchanged.
-`weboid collection verify` checks whole files; this module checks one page and only its own records.
+`weboid verify` checks whole files; this module checks one page and only its own records.
 """
 
 import re

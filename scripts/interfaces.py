@@ -21,7 +21,7 @@ _METRICS = """\
 
 Made from `crawler/status/status_server.py` by `python -m scripts.reference`.
 
-`weboid monitor` serves these metrics at `/metrics` in Prometheus' text format ([monitoring](../how-to/monitoring.md)). They describe the collection and its frontier; the servers for readers have no metrics of their own.
+`weboid status --listen` serves these metrics at `/metrics` in Prometheus' text format ([monitoring](../how-to/monitoring.md)). They describe the collection and its frontier; the servers for readers have no metrics of their own.
 
 Values that can fall are gauges: pages that are queued again are no longer done. No URL is ever a label; label values are cut at 120 characters.
 
@@ -121,7 +121,7 @@ Made from the API's own description by `python -m scripts.reference`: [OpenAPI 3
 _ARCHIVE = """\
 # Archive API: requests and responses
 
-Made from [OpenAPI 3.1](archive-openapi.yaml) by `python -m scripts.reference`. The APIs of `weboid serve` for captures and quality checks ([Memento and CDX](memento.md), [pages for readers](front.md), [quality](../how-to/quality.md)), and of `weboid monitor` ([metrics](metrics.md)). The link registry has [its own](registry-openapi.md).
+Made from [OpenAPI 3.1](archive-openapi.yaml) by `python -m scripts.reference`. The APIs of `weboid serve` for captures and quality checks ([Memento and CDX](memento.md), [pages for readers](front.md), [quality](../how-to/quality.md)), and of `weboid status --listen` ([metrics](metrics.md)). The link registry has [its own](registry-openapi.md).
 """
 ARCHIVE_FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "archive-openapi.yaml"
 

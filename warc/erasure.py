@@ -100,7 +100,7 @@ def erase_records(
                 target.flush()
                 os.fsync(target.fileno())
             if known and known != before:
-                raise PermanentError(f"{filename} does not match SHA256SUMS: run `weboid collection verify`.")
+                raise PermanentError(f"{filename} does not match SHA256SUMS: run `weboid verify`.")
             plans.append(plan)
             step(f"written {filename}")
     if not plans:

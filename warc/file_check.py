@@ -39,7 +39,7 @@ _REMEDIES = {
     "that held it from a copy, or archive the page again.",
     FaultKind.INTERRUPTED: "The next `weboid archive` puts it in order.",
     FaultKind.SET_ASIDE: "Nothing reads it. Look whether it is of use, or take it away.",
-    FaultKind.ELSEWHERE: "Run `weboid collection verify` where that file is.",
+    FaultKind.ELSEWHERE: "Run `weboid verify` where that file is.",
 }
 
 

@@ -93,9 +93,7 @@ class ObjectStorage:
                     f"The server refuses {place} ({code}): check [storage] and the credentials (environment, ~/.aws)."
                 ) from error
             if status in (404, 412, 416):
-                raise PermanentError(
-                    f"{place} is not there, or was replaced: run `weboid collection verify`."
-                ) from error
+                raise PermanentError(f"{place} is not there, or was replaced: run `weboid verify`.") from error
             raise TransientError(f"{place}: {error}.") from error
         except (BotoConnectionError, HTTPClientError, OSError) as error:
             raise TransientError(f"The server of {place} does not answer: {error}.") from error
@@ -262,7 +260,7 @@ def open_storage(settings: StorageSettings) -> ObjectStorage:
 
 
 def _changed(path: Path) -> WeboidError:
-    return PermanentError(f"{path.name} does not match SHA256SUMS and is not uploaded: run `weboid collection verify`.")
+    return PermanentError(f"{path.name} does not match SHA256SUMS and is not uploaded: run `weboid verify`.")
 
 
 class _ObjectStream(io.RawIOBase):

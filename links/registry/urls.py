@@ -204,7 +204,7 @@ def require_observed(reader: Reader, url: str) -> UrlRow:
     if found is None:
         raise NotObservedError(
             f"{shorten_for_message(url)} is not watched: no page that the registry knows has had it."
-            " `weboid links search` shows what is."
+            " `weboid links ls` shows what is."
         )
     return found
 

@@ -97,7 +97,7 @@ def test_an_archivist_archives_a_list_and_hands_it_on(
     again = shell.run(f"{ARCHIVE} --json")
     assert again.code == 0, again.err
     assert [site.count(f"/article/{number}") for number in range(COUNT)] == [1] * COUNT
-    verified = shell.run("weboid collection verify collection")
+    verified = shell.run("weboid verify collection")
     assert verified.code == 0, verified.out
 
     # The site goes; the copies stay.

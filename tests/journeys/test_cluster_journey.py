@@ -128,7 +128,7 @@ def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
     assert (found["queued"], found["claimed"], found["dead"], found["skipped"]) == (0, 0, 0, 0)
     assert set(cluster.stop().values()) == {0}
 
-    verified = shell.run("weboid collection verify collection")
+    verified = shell.run("weboid verify collection")
     assert verified.code == 0, verified.out + verified.err
     assert list((shell.folder / "collection" / "archive").glob("*.open")) == []
     served = shell.serve("--collection collection")

@@ -65,7 +65,7 @@ def test_a_copy_is_taken_down_then_limited_and_comes_back(pages: list[str], shel
     shown = loopback.get(copy, follow_redirects=True)
     assert (shown.status_code, "Words of page 0." in shown.text) == (200, True)
     assert "<img" not in shown.text
-    assert "text" in shell.run(f"weboid level show {pages[0]}").out
+    assert "text" in shell.run(f"weboid level ls {pages[0]}").out
     assert "<img" in loopback.get(served.copy(pages[1]), follow_redirects=True).text
 
     assert shell.run(f"weboid level rm --link {pages[0]}").code == 0
@@ -114,7 +114,7 @@ def test_the_collection_of_the_previous_release_is_gone_on_with(site: SiteServer
 
     archive(shell, first, withheld, new)
     assert [site.count(path) for path in ("/old/0", "/old/1", "/new")] == [0, 0, 1]
-    verified = shell.run("weboid collection verify")
+    verified = shell.run("weboid verify")
     assert verified.code == 0, verified.out
 
     served = shell.serve()

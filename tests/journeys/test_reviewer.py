@@ -49,7 +49,7 @@ def test_a_broken_copy_is_found_and_captured_again(site: SiteServer, shell: Shel
     with Image.open(reader.screenshot(old)) as shot:
         assert shot.convert("RGB").getpixel((5, 5)) != RED
 
-    written = shell.run("weboid qa report --out report.html")
+    written = shell.run("weboid qa ls --html --out report.html")
     assert written.code == 0, written.err
     report = reader.file(shell.folder / "report.html")
     assert bad in report
@@ -72,4 +72,4 @@ def test_a_broken_copy_is_found_and_captured_again(site: SiteServer, shell: Shel
     assert repaired.code == 0, repaired.err
     assert [(each["url"], each["state"]) for each in repaired.lines if "state" in each] == [(good, "done-better")]
     assert site.count("/good") == 2
-    assert shell.run("weboid collection verify").code == 0
+    assert shell.run("weboid verify").code == 0

@@ -171,7 +171,7 @@ def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
     save(wiki, "Ferries", f"[{later} source]")
     wait_until(lambda: archive.links(name, later)[later]["answer"] == "copy")
     archive.stop()
-    verified = shell.run("weboid collection verify")
+    verified = shell.run("weboid verify")
     assert verified.code == 0, verified.out
 
 

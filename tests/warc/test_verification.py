@@ -1,4 +1,4 @@
-"""`weboid collection verify` finds every kind of damage, names its place, and changes nothing."""
+"""`weboid verify` finds every kind of damage, names its place, and changes nothing."""
 
 import shutil
 import sqlite3

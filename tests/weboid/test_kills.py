@@ -68,7 +68,7 @@ def test_every_page_survives_any_killing_once(weboid_with: Callable[..., Weboid]
     ran = weboid.archive(*urls)
     status = weboid.call("status", "--json").events[0]
     check(weboid.collection)
-    assert weboid.run("collection", "verify").code == 0
+    assert weboid.run("verify").code == 0
 
     assert not left
     assert ran.code == 0

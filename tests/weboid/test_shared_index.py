@@ -24,7 +24,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 def test_every_command_reads_and_writes_the_index_that_it_is_told(
     weboid: Weboid, redis_server: RedisServer, database_url: str
 ) -> None:
-    """`archive`, `status`, `collection verify`, `collection rebuild` and `doctor`; the collection has none of its own."""
+    """`archive`, `status`, `verify`, `collection rebuild` and `doctor`; the collection has none of its own."""
     profile = weboid.profile.read_text()
     assert "[proxy]\n" in profile
     dedup = f'[proxy]\ndedup_url = "{redis_server.url}"\n'
@@ -36,11 +36,11 @@ def test_every_command_reads_and_writes_the_index_that_it_is_told(
     status = json.loads(weboid.call("status", "--json", *options).out)
     assert status["outcomes"] == {"complete": 1}
     assert status["responses"] >= 1
-    verified = weboid.call("collection", "verify", *options)
+    verified = weboid.call("verify", *options)
     assert verified.code == 0, verified.out
     rebuilt = weboid.call("collection", "rebuild", "--profile", str(weboid.profile), *options)
     assert "captures of 1 pages" in rebuilt.out
-    assert weboid.call("collection", "verify", *options).code == 0
+    assert weboid.call("verify", *options).code == 0
     refused = weboid.call("status", "--database", "postgresql://127.0.0.1:1/none")
     assert (refused.code, "Start PostgreSQL there" in refused.err) == (3, True)
 

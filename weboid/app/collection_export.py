@@ -408,7 +408,7 @@ class CollectionExport:
         """Copy what is planned of a WARC; return the entry of the file."""
         path = self._warc_path(filename)
         if path is None:
-            raise PermanentError(f"{filename} is gone: run `weboid collection verify`.")
+            raise PermanentError(f"{filename} is gone: run `weboid verify`.")
         rows = plan.execute(
             "SELECT start, length FROM records WHERE filename = ? ORDER BY start", (filename,)
         ).fetchall()
@@ -432,9 +432,7 @@ class CollectionExport:
                         self._on_bytes(len(data))
                         yield data
                     if left:
-                        raise PermanentError(
-                            f"{filename} is shorter than the index says: run `weboid collection verify`."
-                        )
+                        raise PermanentError(f"{filename} is shorter than the index says: run `weboid verify`.")
             self.count.stored_bytes += at
 
         entry = writer.add(f"archive/{filename}", pieces(), sum(end - start for start, end, _ in spans))

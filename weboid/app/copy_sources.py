@@ -112,9 +112,10 @@ async def open_archives(
     settings: Settings, own: OwnCopies = lambda _url, _at: None, origins: tuple[str, ...] = ()
 ) -> AsyncIterator[CopySources]:
     """Yield the archives that the settings name."""
-    from links.archives.save_page_now import SavePageNow
-
-    from links.archives.adapters import adapters_of  # with their HTTP client, which own copies do without
+    from links.archives.adapters import (
+        SavePageNow,
+        adapters_of,  # with their HTTP client, which own copies do without
+    )
     from links.archives.archive_client import ArchiveClient, HttpFetch
 
     links = settings.links

@@ -144,7 +144,7 @@ class QaProgress:
             return
         click.echo(f"{tally.done} checked: {_standing(tally)}.")
         if self._worst:
-            click.echo("Next: weboid qa report")
+            click.echo("Next: weboid qa ls --html")
 
 
 def _print_plan(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> None:

@@ -93,14 +93,6 @@ def config_group() -> None:
     """
 
 
-@cli_command("ls", config_group)
-def presets_command(*, output: CommandOutput = OUTPUT) -> None:
-    """List the presets: profiles that come with the program."""
-    rows = list_presets()
-    profiles = [{"name": name, "purpose": purpose} for name, purpose in rows]
-    output.table({"profiles": profiles}, ("name", "purpose"), rows)
-
-
 @cli_command("show", config_group)
 def config_show(
     *,
@@ -108,6 +100,7 @@ def config_show(
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     changed: bool = option("Only what is not as by default."),
+    presets: bool = option("List the presets instead: profiles that come with the program."),
     schema: bool = option("Print the JSON Schema of weboid.toml, for editors."),
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -118,6 +111,11 @@ def config_show(
     """
     if schema:
         click.echo(json.dumps(config_schema(), indent=1))
+        return
+    if presets:
+        rows = list_presets()
+        profiles = [{"name": preset, "purpose": purpose} for preset, purpose in rows]
+        output.table({"profiles": profiles}, ("name", "purpose"), rows)
         return
     if not name and not read_config(collection):
         click.echo(f"There is no {collection / CONFIG_FILE}; `weboid init` writes one.", err=True)

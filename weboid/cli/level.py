@@ -239,15 +239,8 @@ def _targets(links: Iterable[str], domains: Iterable[str], wiki: str, *, is_defa
     return list(dict.fromkeys(named)) or [target_of(wiki=wiki)]
 
 
-@cli_command("show", command)
-def show_command(
-    *,
-    url: str = argument(),
-    wiki: str = option("To readers who come from that wiki.", default=""),
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Show the level of a URL, and which rule decides."""
+def _show_level(url: str, wiki: str, stores: CollectionStores, output: CommandOutput) -> None:
+    """Print the levels of a URL, and the rules that decide."""
     identity = target_of(link=url).what
     wiki = check_wiki(wiki) if wiki else ""
     with stores.levels() as book:
@@ -292,9 +285,10 @@ def _ruling_facts(ruling: LevelRuling[Any], speaking: Iterable[LevelDecision[Any
 @cli_command("ls", command)
 def list_command(
     *,
+    url: str | None = argument(),
     links: tuple[str, ...] = _SUBJECT_OPTIONS["links"],
     domains: tuple[str, ...] = _SUBJECT_OPTIONS["domains"],
-    wiki: str | None = option("Only rules within that wiki."),
+    wiki: str | None = option("Only rules within that wiki; of URL the level for readers who come from it."),
     is_default: bool = option("Only about everything.", "--default"),
     level: str | None = option(
         "Only those that give that level.", type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)])
@@ -303,10 +297,15 @@ def list_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the current rules, or with --history every decision.
+    """Show the current rules, or the level of a URL.
 
-    Without options all, else those about the given subjects.
+    Without options all rules, else those about the given subjects. With --history every decision.
     """
+    if url is not None:
+        if links or domains or is_default or level or history:
+            raise InputError("With URL only --wiki is possible: the rules that decide about it are shown.")
+        _show_level(url, wiki or "", stores, output)
+        return
     targets = None
     if links or domains or is_default or (history and wiki):
         targets = _targets(links, domains, wiki or "", is_default=is_default)

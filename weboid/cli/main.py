@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> Never:
     "links",
     cls=LazyGroup,
     commands_at=COMMANDS["links"],
-    rare="add-page confirm exclude interwiki mirror passes purge recognise report",
+    rare="add-page confirm exclude interwiki mirror passes purge recognise report spam",
 )
 def links_group() -> None:
     """Manage the registry of cited links and their state.

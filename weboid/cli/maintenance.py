@@ -292,10 +292,9 @@ def _positions(layout: Layout) -> dict[str, int]:
 
 @click.group("collection", cls=CommandGroup)
 def collection_group() -> None:
-    """Verify a collection; rebuild what is derived from its WARCs."""
+    """Rebuild what is derived from the WARCs of a collection."""
 
 
-collection_group.add_command(verify_command)
 collection_group.add_command(push_command)
 
 
@@ -359,7 +358,7 @@ def rebuild_command(
     output.show(counts, lines)
 
 
-@cli_command("upload", collection_group)
+@cli_command("upload", collection_group, hidden=True)
 def upload_command(
     *,
     collection: Path = COLLECTION,

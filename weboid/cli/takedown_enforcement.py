@@ -82,7 +82,7 @@ def erase_command(
                 output.show(
                     {"erased": len(erased), "records": records, "storage": note},
                     f"{len(erased):,} records erased. {note}Copies and backups of the WARCs still hold"
-                    " them; `weboid collection verify` checks what is here.",
+                    " them; `weboid verify` checks what is here.",
                 )
 
     asyncio.run(erase())

@@ -181,7 +181,7 @@ def export_command(
             f"Left out: {count.withheld_pages:,} pages and {count.withheld_records:,} records that readers may not see."
         )
     if count.missing_warcs:
-        lines.append(f"Missing WARCs: {', '.join(map(clean, count.missing_warcs))}. Run `weboid collection verify`.")
+        lines.append(f"Missing WARCs: {', '.join(map(clean, count.missing_warcs))}. Run `weboid verify`.")
     output.show(result, lines)
     return ExitCode.SOME_FAILED if count.missing_warcs else ExitCode.OK
 

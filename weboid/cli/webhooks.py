@@ -34,14 +34,38 @@ def webhooks_group() -> None:
 
 
 @cli_command("ls", webhooks_group)
-def list_command(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
-    """List the webhooks, with their events and unfinished deliveries."""
-    hooks = read_config(read_collection(collection).root).webhooks()
-    with closing(WebhookStore(read_collection(collection).webhooks_db)) as store:
+def list_command(
+    *,
+    deliveries: bool = option("List deliveries with their result instead, the newest first."),
+    limit: int = option("Number of deliveries, at most.", type=click.IntRange(1), default=50),
+    state: str | None = option("Only deliveries in this state.", type=click.Choice(("queued", "delivered", "failed"))),
+    collection: Path = COLLECTION,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """List the webhooks with their events, or the deliveries to them."""
+    layout = read_collection(collection)
+    hooks = () if deliveries else read_config(layout.root).webhooks()
+    with closing(WebhookStore(layout.webhooks_db)) as store:
         queued = {each.url: len(store.deliveries(url=each.url, state="queued", limit=-1)) for each in hooks}
+        sent = store.deliveries(limit=limit, state=state or "") if deliveries else []
+    if deliveries:
+        rows = [
+            (
+                warc_date_at(int(each.made * 1000)),
+                each.state,
+                str(each.attempts),
+                each.type,
+                each.url,
+                clean(each.reason),
+            )
+            for each in sent
+        ]
+        heads = ("made", "state", "attempts>", "event", "url", "reason")
+        output.table([each._asdict() for each in sent], heads, rows, "There are no deliveries.")
+        return
     facts = [asdict(each) | {"secret_file": str(each.secret_file), "queued": queued[each.url]} for each in hooks]
-    rows = [(str(queued[each.url]), each.url, " ".join(each.events)) for each in hooks]
-    output.table(facts, ("queued>", "url", "events"), rows, "There are no webhooks.")
+    listed = [(str(queued[each.url]), each.url, " ".join(each.events)) for each in hooks]
+    output.table(facts, ("queued>", "url", "events"), listed, "There are no webhooks.")
 
 
 @cli_command("add", webhooks_group)
@@ -74,11 +98,8 @@ def remove_command(*, url: str = argument("URL"), collection: Path = COLLECTION)
     remove_webhook(read_collection(collection).root, url)
 
 
-@cli_command("test", webhooks_group)
-def send_test_command(
-    *, url: str = argument("URL"), collection: Path = COLLECTION, profile: str = PROFILE, output: CommandOutput = OUTPUT
-) -> int:
-    """Send an event "test" to a webhook now, and show the answer."""
+def _send_test(url: str, collection: Path, profile: str, output: CommandOutput) -> int:
+    """Send an event "test" to a webhook, and print the answer; return the exit code."""
     layout = read_collection(collection)
     hooks = {each.url: each for each in read_config(layout.root).webhooks()}
     hook = hooks.get(fetch_key(url, allow_single_label=True))
@@ -107,14 +128,17 @@ def send_test_command(
 def send_command(
     *,
     every: timedelta | None = option("Repeat at this interval: 1m.", type=DURATION, metavar="DURATION"),
+    test: str = option('Send an event "test" to this webhook instead, and show the answer.', metavar="URL"),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
-) -> None:
-    """Send the deliveries that are due.
+) -> int:
+    """Send the deliveries that are due, or a test.
 
-    Such as repetitions after the end of a crawl.
+    Due are, for example, repetitions after the end of a crawl.
     """
+    if test:
+        return _send_test(test, collection, profile, output)
     layout = read_collection(collection)
 
     async def send() -> None:
@@ -129,22 +153,4 @@ def send_command(
                         return
 
     asyncio.run(send())
-
-
-@cli_command("log", webhooks_group)
-def log_command(
-    *,
-    limit: int = option("Number of deliveries, at most.", type=click.IntRange(1), default=50),
-    state: str | None = option("Only those in this state.", type=click.Choice(("queued", "delivered", "failed"))),
-    collection: Path = COLLECTION,
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """List deliveries with their result, the newest first."""
-    with closing(WebhookStore(read_collection(collection).webhooks_db)) as store:
-        deliveries = store.deliveries(limit=limit, state=state or "")
-    rows = [
-        (warc_date_at(int(each.made * 1000)), each.state, str(each.attempts), each.type, each.url, clean(each.reason))
-        for each in deliveries
-    ]
-    heads = ("made", "state", "attempts>", "event", "url", "reason")
-    output.table([each._asdict() for each in deliveries], heads, rows, "There are no deliveries.")
+    return ExitCode.OK

@@ -86,7 +86,7 @@ class LinksQuery(ListFields):
     """Links to list."""
 
     host: str = Field(default="", max_length=300, description="That host alone.")
-    pattern: str = Field(default="", max_length=8_000, description="As of `weboid links search`: *.example.org/path.")
+    pattern: str = Field(default="", max_length=8_000, description="As of `weboid links ls`: *.example.org/path.")
     wiki: str = Field(default="", max_length=200, description="With `pattern`: only links on this wiki's pages.")
     state: StateName | None = None
 

@@ -299,4 +299,4 @@ def list_quality_checks(context: OperationContext, query: ChecksQuery) -> dict[s
 @operation("/quality/reports", ConsoleRole.OPERATOR, status=202)
 def start_quality_report(context: OperationContext, fields: NoFields) -> dict[str, Any]:  # noqa: ARG001
     """Write the results of checks into one HTML file, in the background; `/tasks/file` sends it."""
-    return _queue(context, "quality report", lambda folder: ["qa report", f"--out={folder / 'report.html'}"])
+    return _queue(context, "quality report", lambda folder: ["qa ls --html", f"--out={folder / 'report.html'}"])

@@ -1,4 +1,4 @@
-"""`collection rebuild` and `collection verify` on a captures index in PostgreSQL."""
+"""`collection rebuild` and `verify` on a captures index in PostgreSQL."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""`weboid collection verify` and what `weboid archive` says of interrupted files."""
+"""`weboid verify` and what `weboid archive` says of interrupted files."""
 
 import json
 import shutil
@@ -52,14 +52,14 @@ def interrupt(weboid: Weboid, garbage: bytes) -> Path:
 
 def test_what_was_archived_is_sound_until_a_bit_is_flipped(weboid: Weboid) -> None:
     """0 and a sentence; 1, and the fault with its place and what to do, for people and machines."""
-    sound = weboid.call("collection", "verify", str(weboid.collection))
+    sound = weboid.call("verify", str(weboid.collection))
     path = captures(weboid)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    text = weboid.call("collection", "verify")
-    faulty = weboid.call("collection", "verify", "--json", "--collection", str(weboid.collection))
-    quick = weboid.call("collection", "verify", "--quick")
+    text = weboid.call("verify")
+    faulty = weboid.call("verify", "--json", "--collection", str(weboid.collection))
+    quick = weboid.call("verify", "--quick")
     verdict = json.loads(faulty.out)
 
     assert (sound.code, text.code, faulty.code, quick.code) == (0, 1, 1, 0)
@@ -79,14 +79,14 @@ def test_archive_takes_urls_and_options_as_before(weboid: Weboid) -> None:
     assert weboid.call("archive", "--collection", "elsewhere").code == 2
     assert weboid.call("archive", "--nonsense").code == 2
     assert "[URL]..." in weboid.call("archive", "--help").out
-    assert "SHA256SUMS" in weboid.call("collection", "verify", "--help").out
-    assert weboid.call("collection", "verify", "nowhere").code == 3
+    assert "SHA256SUMS" in weboid.call("verify", "--help").out
+    assert weboid.call("verify", "nowhere").code == 3
 
 
 def test_archive_notes_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
     """A JSON event and a line in reports/."""
     path = interrupt(weboid, b"garbage")
-    verified = weboid.call("collection", "verify")
+    verified = weboid.call("verify")
     ran = weboid.archive(URL, f"{URL}?more")
     (event,) = (each for each in ran.events if each["event"] == "recovered")
     report = (weboid.collection / "reports" / "recovered.jsonl").read_text()
@@ -94,7 +94,7 @@ def test_archive_notes_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
     assert f"{path.name}: It was interrupted" in verified.out
     assert (ran.code, event["filename"], event["cut"], event["fate"]) == (0, path.name, 7, "closed")
     assert json.loads(report)["text"] == event["text"]
-    assert weboid.call("collection", "verify").code == 0
+    assert weboid.call("verify").code == 0
 
 
 def test_archive_says_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
@@ -129,7 +129,7 @@ def test_an_index_of_another_version_asks_for_a_rebuild(weboid: Weboid, command:
         assert "weboid collection rebuild" in ran.err
     else:
         assert ran.code == 0
-        assert weboid.call("collection", "verify").code == 0
+        assert weboid.call("verify").code == 0
 
 
 def test_a_rebuild_passes_over_what_is_damaged(weboid: Weboid) -> None:

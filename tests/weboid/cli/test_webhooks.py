@@ -27,10 +27,10 @@ def test_webhooks_are_added_tested_listed_and_removed(weboid: Weboid, receiver: 
     """Each command ends with the result in its exit code, and its JSON has the facts."""
     assert weboid.call("webhooks", "add", receiver.url, "--event", "disk.low").code == 0
     receiver.answers = [(500, {})]
-    failed = weboid.call("webhooks", "test", receiver.url)
-    sent = weboid.call("webhooks", "test", receiver.url, "--json")
+    failed = weboid.call("webhooks", "send", "--test", receiver.url)
+    sent = weboid.call("webhooks", "send", "--test", receiver.url, "--json")
     listed = json.loads(weboid.call("webhooks", "ls", "--json").out)
-    logged = json.loads(weboid.call("webhooks", "log", "--json").out)
+    logged = json.loads(weboid.call("webhooks", "ls", "--deliveries", "--json").out)
     due = weboid.call("webhooks", "send", "--json")
 
     assert (failed.code, failed.out) == (1, "Not delivered: HTTP 500.\n")
@@ -41,7 +41,7 @@ def test_webhooks_are_added_tested_listed_and_removed(weboid: Weboid, receiver: 
     assert weboid.call("config", "check").code == 0
     assert weboid.call("webhooks", "add", receiver.url).code == 2
     assert weboid.call("webhooks", "rm", receiver.url).code == 0
-    assert weboid.call("webhooks", "test", receiver.url).code == 2
+    assert weboid.call("webhooks", "send", "--test", receiver.url).code == 2
 
 
 @pytest.mark.browser

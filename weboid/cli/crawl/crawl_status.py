@@ -1,4 +1,4 @@
-"""`weboid status`, `monitor` and `alive`: status of a collection, its crawl, and the processes of a cluster."""
+"""`weboid status` and `alive`: status of a collection, its crawl, and the processes of a cluster."""
 
 import asyncio
 import signal
@@ -246,14 +246,30 @@ def status_command(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
     watch: bool = option("Refresh each second, until Ctrl-C."),
+    listen: str = option(
+        f"Serve it there to scripts and Prometheus; :PORT is every address.  [without a value: {DEFAULT_LISTEN}]",
+        default="",
+        metavar="HOST:PORT",
+        is_flag=False,
+        flag_value=DEFAULT_LISTEN,
+    ),
+    names: tuple[str, ...] = option("With --listen: a host name that it may be asked by.", "--name", metavar="NAME"),
 ) -> None:
     """Show the state of a collection and its crawl.
 
-    Reads maintained counters and takes no locks: as quick for ten million URLs as for ten.
+    Reads maintained counters and takes no locks: as quick for ten million URLs as for ten. With
+    --listen prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C.
+    Requests with a host name are answered only for localhost and names given with --name; requests
+    with an IP address always.
     """
     if watch and output.is_json:
-        raise InputError("Use --watch or --json; `weboid monitor` serves JSON repeatedly.")
+        raise InputError("Use --watch or --json; `weboid status --listen` serves JSON repeatedly.")
     with open_status_reader(where) as reader:
+        if listen:
+            reader.status()  # report unreadable stores at start-up
+            with suppress(KeyboardInterrupt):
+                asyncio.run(_serve(reader, listen, names))
+            return
         if not watch:
             status = reader.status()
             output.show(status.to_dict(), status_lines(status, columns=width()))
@@ -268,6 +284,16 @@ def status_command(
                     text = f"It cannot be read at the moment: {error}"
                 live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
                 tick.wait(REFRESH_S)
+
+
+async def _serve(reader: StatusReader, listen: str, names: Sequence[str]) -> None:
+    """Serve the status until SIGINT or SIGTERM."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with serve_status(reader, listen, names=names) as address:
+        click.echo(address)
+        await stop.wait()
 
 
 @contextmanager
@@ -302,35 +328,6 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
             clock=SystemClock(),
             checks=checks,
         )
-
-
-@cli_command("monitor")
-def monitor_command(
-    *,
-    where: CommandTarget = TARGET,
-    listen: str = option("Where; :PORT is every address.", default=DEFAULT_LISTEN, metavar="HOST:PORT"),
-    names: tuple[str, ...] = option("A host name that it may be asked by.", "--name", metavar="NAME"),
-) -> None:
-    """Serve the status to scripts and Prometheus.
-
-    Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. The data
-    are those of `weboid status`, and need no running crawl. Requests with a host name are answered
-    only for localhost and names given with --name; requests with an IP address always.
-    """
-    with open_status_reader(where) as reader:
-        reader.status()  # report unreadable stores at start-up
-
-        async def serve() -> None:
-            stop = asyncio.Event()
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, stop.set)
-            async with serve_status(reader, listen, names=names) as address:
-                click.echo(address)
-                await stop.wait()
-
-        with suppress(KeyboardInterrupt):
-            asyncio.run(serve())
 
 
 @cli_command("alive")

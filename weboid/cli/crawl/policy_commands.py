@@ -37,19 +37,8 @@ _WORDS = {
 }
 
 
-@cli_command("show")
-def show_command(
-    *,
-    url: str = argument(),
-    job: str = option("The crawl whose scope and settings hold.", default="", metavar="NAME"),
-    fetch: bool = option("Fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."),
-    where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Show the result of each rule for a URL, and which one decides.
-
-    Without --fetch no request is made: a robots.txt that no crawl has read yet is shown as unknown.
-    """
+def _show_rules(url: str, job: str, where: CommandTarget, output: CommandOutput, *, fetch: bool) -> None:
+    """Print the result of each rule for a URL, and which one decides."""
     key = fetch_key(url)
     with where.frontier() as frontier:
         record = frontier.find(key)
@@ -152,12 +141,12 @@ def policy_group() -> None:
     """
 
 
-policy_group.add_command(show_command)
-
-
 @cli_command("ls", policy_group)
 def list_command(
     *,
+    decided: str | None = argument("[URL]"),
+    job: str = option("Of URL: the crawl whose scope and settings hold.", default="", metavar="NAME"),
+    fetch: bool = option("Of URL: fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."),
     kind: str | None = option("Only these.", type=_KINDS),
     url: str | None = option("Only those that match the URL.", "--for", metavar="URL"),
     actor: str | None = option("Only those of that actor; crawl: what the crawl found out.", "--by"),
@@ -165,7 +154,15 @@ def list_command(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the entries."""
+    """Show the entries, or which rules decide on a URL.
+
+    Without --fetch no request is made: a robots.txt that no crawl has read yet is shown as unknown.
+    """
+    if (decided is None and (job or fetch)) or (decided is not None and (kind or url or actor or expired)):
+        raise InputError("--job and --fetch are for a URL, the other options for the list of entries.")
+    if decided is not None:
+        _show_rules(decided, job, where, output, fetch=fetch)
+        return
     with where.frontier() as frontier:
         entries = read_entries(frontier.orders(POLICY_ORDER))
     now = _CLOCK.now()

@@ -1,4 +1,4 @@
-"""`weboid links search` and `exclude`: link search, and hosts kept out of it."""
+"""Link search of `weboid links ls PATTERN`, and `links exclude`: hosts kept out of it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import click
 from core.errors import InputError
 from links.check_history import date_of
 from links.registry.database import RegistryStore
-from links.registry.link_search import LIMIT, STATES, FoundLink, LinkQuery, StateClass, search_links
+from links.registry.link_search import LIMIT, FoundLink, LinkQuery, search_links
 from links.registry.wikis import Wiki, all_wikis, change_wiki
 from links.rules.exclusion_list import (
     EntryForm,
@@ -23,6 +23,7 @@ from links.rules.exclusion_list import (
 )
 from links.rules.link_pattern import parse_link_pattern
 from links.rules.wiki_rules import RuleBook, mark_pages_of_entry, mark_pages_stale, parse_wiki_settings, search_warnings
+from links.states import LinkState
 from links.url_parts import url_parts_of
 from weboid.app.link_facts import found_link_json
 from weboid.app.text_table import clean, fitted, table, width
@@ -30,30 +31,22 @@ from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores, wiki_named
 
-_STATES = click.Choice([str(state) for state in StateClass])
 _WARNINGS_SHOWN = 3
 _WIKIS_ASKED = 200  # exclusion lists are compared with for a search over all wikis
 
 
-@cli_command("search")
-def search_command(
+def print_search(
+    pattern: str,
+    stores: CollectionStores,
+    output: CommandOutput,
     *,
-    pattern: str = argument(),
-    wiki: str | None = option("Only links on that wiki's pages.", metavar="DBNAME@FARM"),
-    namespaces: tuple[int, ...] = option(
-        "Only links on pages of that namespace; may be repeated.", "--namespace", type=int
-    ),
-    state: str | None = option("Only links in that state.", type=_STATES),
-    limit: int = option(type=click.IntRange(1, 100_000), default=100),
-    after: str = option("Continue where an earlier answer ended.", default="", metavar="PLACE"),
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+    wiki: str | None,
+    namespaces: tuple[int, ...],
+    states: frozenset[LinkState],
+    limit: int,
+    after: str,
 ) -> None:
-    """Find links by a pattern, as MediaWiki's LinkSearch does.
-
-    example.org is that host, *.example.org with all its subdomains, example.org/path a URL prefix, 127.0.* and
-    [2001:db8:*] networks; http and https are equivalent, unless the pattern names one. See docs/how-to/link-search.md.
-    """
+    """Print the links that match the pattern, with warnings about exclusions; no `states`: those of every state."""
     meant = parse_link_pattern(pattern)
     with stores.registry() as store:
         with store.reading() as rows:
@@ -62,11 +55,7 @@ def search_command(
             asked = all_wikis(rows)[:_WIKIS_ASKED] if of_wiki is None else [of_wiki]
             named = {each.id: str(each.name) for each in asked}
             warnings = search_warnings(rows, RuleBook(), meant, named)
-        wanted = LinkQuery(
-            wiki_id=None if of_wiki is None else of_wiki.id,
-            namespaces=namespaces,
-            states=frozenset() if state is None else STATES[StateClass(state)],
-        )
+        wanted = LinkQuery(wiki_id=None if of_wiki is None else of_wiki.id, namespaces=namespaces, states=states)
         found: list[FoundLink] = []
         goes_on = True
         while goes_on:

@@ -16,6 +16,7 @@ from crawler.profiles import load_profile
 from links.check_history import day_of
 from links.checker import due_urls
 from links.checker.check_schedule import STATE_DAYS, CheckRunRow, latest_runs, longest_due, run_forecast, states_by_day
+from links.registry.link_search import STATES, StateClass
 from links.registry.lookups import (
     EVERY_STATE,
     RefusedUse,
@@ -36,13 +37,15 @@ from links.states import LinkState
 from weboid.app.copy_sources import count_without_copy, no_archives_notice, own_copy
 from weboid.app.link_facts import day_text, link_document, moment_text, states_json, url_json, use_json
 from weboid.app.text_table import clean, table, width
+from weboid.cli.links.link_search_commands import print_search
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.progress import session_progress
 from weboid.cli.support.stores import STORES, CollectionStores, open_existing_registry, registry_settings
 
 _CLOCK = SystemClock()
-_STATES = click.Choice([state.name.lower() for state in LinkState])
+_GROUPS = {str(each): states for each, states in STATES.items() if each is not StateClass.UNKNOWN}  # it is a state, too
+_STATES = click.Choice([*(state.name.lower() for state in LinkState), *_GROUPS])
 
 
 _ListingRow = tuple[dict[str, Any], tuple[int, ...]]  # JSON values of a row, and the position after it
@@ -51,21 +54,44 @@ _ListingRow = tuple[dict[str, Any], tuple[int, ...]]  # JSON values of a row, an
 @cli_command("ls")
 def list_command(
     *,
+    pattern: str = argument("[PATTERN]", required=False, default=""),
     wiki_name: str | None = option("Only the links of its pages.", "--wiki", metavar="NAME"),
     host: str | None = option("Only URLs of that host.", metavar="HOST"),
     states: tuple[str, ...] = option(
         f"Only URLs in this state; repeatable: {', '.join(_STATES.choices)}.", "--state", type=_STATES, metavar="STATE"
     ),
     as_pages: bool = option("The wiki's pages instead of links.", "--pages"),
+    namespaces: tuple[int, ...] = option(
+        "With PATTERN: only links on pages of that namespace; repeatable.", "--namespace", type=int
+    ),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Continue where an earlier answer ended.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """List URLs, a wiki's links, or its pages.
+    """List URLs: all, of a pattern, or a wiki's; or the wiki's pages.
 
     With --json a line is an object, and the last line holds the continuation: {"after": PLACE}.
+
+    PATTERN is as in MediaWiki's LinkSearch: example.org is that host, *.example.org with all its subdomains,
+    example.org/path a URL prefix, 127.0.* and [2001:db8:*] networks; http and https are equivalent, unless the pattern
+    names one. See docs/how-to/link-search.md.
     """
+    chosen = frozenset(each for name in states for each in _GROUPS.get(name) or {LinkState[name.upper()]})
+    if (pattern and (host is not None or as_pages)) or (namespaces and not pattern):
+        raise InputError("With PATTERN leave out --host and --pages; --namespace needs PATTERN.")
+    if pattern:
+        print_search(
+            pattern,
+            stores,
+            output,
+            wiki=wiki_name,
+            namespaces=namespaces,
+            states=STATES[StateClass.UNKNOWN] if states == ("unknown",) else chosen,
+            limit=limit,
+            after=after,
+        )
+        return
     if as_pages and wiki_name is None:
         raise InputError("Name the wiki of the pages: --wiki NAME.")
     if as_pages and (host is not None or states):
@@ -81,7 +107,7 @@ def list_command(
         if as_pages and wiki is not None:
             rows = _pages(reader, wiki, limit, start)
         else:
-            numbers = [int(LinkState[name.upper()]) for name in states] or EVERY_STATE
+            numbers = sorted(map(int, chosen)) or EVERY_STATE
             rows = _links(reader, wiki, host_name(host) if host else "", numbers, limit, start)
     place = ".".join(map(str, rows[-1][1])) if len(rows) == limit else ""
     if output.is_json:

@@ -1,4 +1,4 @@
-"""Commands `weboid qa ls`, `report` and `marks`: check results out, review marks in."""
+"""Commands `weboid qa ls` and `marks`: check results out, review marks in."""
 
 import csv
 import json
@@ -36,7 +36,7 @@ from qa.web.static_report import CheckReport, CheckReportWriter
 from warc.local_storage import replacing_file
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import EXISTING_FILE, FILE, OUTPUT, CommandOutput
+from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
@@ -61,6 +61,18 @@ _FILTER_OPTIONS: dict[str, Any] = {
     "unreviewed": option("Only checks that were not reviewed.", is_flag=True),
 }
 
+_REPORT_OPTIONS: dict[str, Any] = {
+    "out": option("The file of --html.", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html")),
+    "limit_pictures": option(
+        "With --html: of how many results, the worst, the pictures go into the file.",
+        type=click.IntRange(0, 5_000),
+        default=200,
+    ),
+    "title": option("With --html: title of the report.  [default: the folder's name]", default=""),
+    "origin": option("With --html: origin of the pages of `weboid serve`, for links to copies.", default=""),
+    "language": option("With --html: the report's language.", default=SOURCE),
+}
+
 
 def filter_from_options(values: dict[str, Any]) -> CheckFilter:
     """Return the filter that the options' values name."""
@@ -79,17 +91,25 @@ def ls_command(
     values: dict[str, Any] = option_dict(_FILTER_OPTIONS),
     limit: int = option("At most.", type=click.IntRange(1), default=100),
     as_csv: bool = option("CSV for spreadsheets.", "--csv"),
+    as_html: bool = option("One HTML file with every result and pictures, for review.", "--html"),
+    report: dict[str, Any] = option_dict(_REPORT_OPTIONS),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
     """List the results of checks, worst first.
 
     With --json one object per line. This is for the operator of the archive: taken-down pages are
-    listed as long as they are not erased; reports and the pages at /quality omit them.
+    listed as long as they are not erased; the file of --html and the pages at /quality omit them.
+
+    The file of --html is self-contained: pictures, style and script are embedded. Capture and playback are shown with
+    a slider; marks made in it are imported with `weboid qa marks`.
     """
-    if as_csv and output.is_json:
-        raise InputError("Either --json or --csv.")
+    if as_csv + as_html + output.is_json > 1:
+        raise InputError("Use one of --json, --csv and --html.")
     wanted = filter_from_options(values)
+    if as_html:
+        _write_report(wanted, stores, **report)
+        return
     with stores.registry() as store, store.snapshot() as reader:
         rows = islice(chain.from_iterable(every_check(reader, wanted)), limit)
         if output.is_json:
@@ -147,25 +167,17 @@ _CLOCK = SystemClock()
 _NOTHING = "No copy of this collection was checked yet; `weboid qa` does it."
 
 
-@cli_command("report")
-def report_command(
+def _write_report(
+    wanted: CheckFilter,
+    stores: CollectionStores,
     *,
-    out: Path = option("The file to write.", type=FILE, default=Path("report.html")),
-    limit_pictures: int = option(
-        "Of how many results, the worst, the pictures go into the file.", type=click.IntRange(0, 5_000), default=200
-    ),
-    title: str = option("Title of the report.  [default: the folder's name]", default=""),
-    origin: str = option("Of the pages of `weboid serve`, for links to copies.", default=""),
-    language: str = option("The report's language.", default=SOURCE),
-    values: dict[str, Any] = option_dict(_FILTER_OPTIONS),
-    stores: CollectionStores = STORES,
+    out: Path,
+    limit_pictures: int,
+    title: str,
+    origin: str,
+    language: str,
 ) -> None:
-    """Write the results of checks into one HTML file, worst first.
-
-    The file is self-contained: pictures, style and script are embedded. Capture and playback are shown with a slider;
-    marks made in it are imported with `weboid qa marks`. Taken-down pages are omitted.
-    """
-    wanted = filter_from_options(values)
+    """Write the results into one HTML file. Raises InputError: it cannot be written; ConfigError: no origin."""
     page_language.set(PageLanguage(check_language(language)))
     layout = read_collection(stores.root)
     name = title or layout.root.absolute().name

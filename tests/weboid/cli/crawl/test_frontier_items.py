@@ -177,8 +177,11 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
         (("queue", "import", "nowhere"), "cannot be read"),
         (("queue", "snapshot", "."), "already"),
         (("crawl", "pause", "--frontier", "ftp://x"), "[frontier] url"),
-        (("monitor", "--listen", "9464"), "HOST:PORT"),
-        (("monitor", "--listen", "203.0.113.1:1"), "Nothing can listen"),
+        (("policy", "ls", "--fetch"), "are for a URL"),
+        (("policy", "ls", "a.example", "--expired"), "for the list of entries"),
+        (("level", "ls", "https://a.example/", "--history"), "only --wiki is possible"),
+        (("status", "--listen", "9464"), "HOST:PORT"),
+        (("status", "--listen", "203.0.113.1:1"), "Nothing can listen"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -377,7 +380,7 @@ def test_the_status_draws_the_last_hour(weboid: Weboid, frontier: Frontier) -> N
 
 def test_a_monitor_serves_until_it_is_told_to_end(weboid: Weboid, frontier: Frontier) -> None:
     """It prints its address; SIGTERM ends it."""
-    process = weboid.start("monitor", "--listen", "127.0.0.1:0")
+    process = weboid.start("status", "--listen", "127.0.0.1:0")
     assert process.stdout is not None
     try:
         address = process.stdout.readline().strip()

@@ -85,7 +85,7 @@ def test_pages_that_forbid_archiving_are_skipped_and_not_offered(obeying: Weboid
     assert offered(obeying, f"{SITE}/plain") == 5
     assert [offered(obeying, url) for url in urls[1:]] == [0, 0, 0]
     assert offered(obeying, f"{SITE}/i.png") == 0
-    verified = obeying.call("collection", "verify", "--json")
+    verified = obeying.call("verify", "--json")
     assert verified.code == 0, verified.out
     assert obeying.call("collection", "rebuild").code == 0
     assert offered(obeying, f"{SITE}/plain") == 5

@@ -1,4 +1,4 @@
-"""`weboid links search`, `exclude` and `spam`, on a registry that a feeder fills."""
+"""`weboid links ls`, `exclude` and `spam`, on a registry that a feeder fills."""
 
 import json
 import sys
@@ -85,9 +85,9 @@ def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Link
     """As JSON with what is needed to go on, and as lines for people."""
     feed(store, {1: ["http://far.org/a", "https://www.far.org/b"], 2: ["http://far.org/a"]})
 
-    first = facts(links("search", "*.far.org", "--limit", "1", "--json"))
-    rest = facts(links("search", "*.far.org", "--after", first["after"], "--json"))
-    code, out, err = links("search", "*.far.org", "--wiki", "dewiki", "--namespace", "0")
+    first = facts(links("ls", "*.far.org", "--limit", "1", "--json"))
+    rest = facts(links("ls", "*.far.org", "--after", first["after"], "--json"))
+    code, out, err = links("ls", "*.far.org", "--wiki", "dewiki", "--namespace", "0")
 
     assert [link["url"] for link in first["links"]] == ["http://far.org/a"]
     assert [page["title"] for page in first["links"][0]["pages"]] == ["Page 1", "Page 2"]
@@ -95,15 +95,17 @@ def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Link
     assert (rest["after"], rest["warnings"]) == ("", [])
     assert (code, err) == (ExitCode.OK, "")
     assert "Page 1 (dewiki@WMF), Page 2 (dewiki@WMF)" in out
-    assert facts(links("search", "far.org", "--state", "working", "--json"))["links"] == []
+    assert facts(links("ls", "far.org", "--state", "working", "--json"))["links"] == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("search", "*"), "must name a host"),
-        (("search", "far.org", "--after", "x"), "take `after`"),
-        (("search", "far.org", "--wiki", "nowiki"), "knows no wiki nowiki@WMF"),
+        (("ls", "*"), "must name a host"),
+        (("ls", "far.org", "--host", "far.org"), "leave out --host"),
+        (("ls", "--namespace", "0"), "needs PATTERN"),
+        (("ls", "far.org", "--after", "x"), "take `after`"),
+        (("ls", "far.org", "--wiki", "nowiki"), "knows no wiki nowiki@WMF"),
         (("exclude", "a.org/x*", "--wiki", "dewiki"), "leave it out"),
         (("exclude", "a.org/x", "--as", "domain", "--wiki", "dewiki"), "no path"),
         (("exclude", "--remove", "a.org", "--wiki", "dewiki"), "has no pattern 'a.org'"),
@@ -149,10 +151,10 @@ def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Li
         drop_pages(rows, wiki.id, [5], day=TODAY + 1)
     listed = facts(links("exclude", "--wiki", "dewiki", "--json"))["entries"]
     assert [(each["links"], each["pages"], each["as"]) for each in listed] == [(8, 4, "pattern")]
-    on_wiki = ("search", "*.creativecommons.org", "--wiki", "dewiki")
+    on_wiki = ("ls", "*.creativecommons.org", "--wiki", "dewiki")
     found = facts(links(*on_wiki, "--json"))
     assert found["links"] == []
-    assert facts(links("search", "*.creativecommons.org", "--json"))["links"] == []
+    assert facts(links("ls", "*.creativecommons.org", "--json"))["links"] == []
     assert facts(links("exclude", "--suggest", "--wiki", "dewiki", "--json"))["hosts"] == []
     assert "dewiki@WMF keeps links to creativecommons.org out" in found["warnings"][0]
     assert "creativecommons.org" in links(*on_wiki)[2]
@@ -205,7 +207,7 @@ def test_spam_lists_are_kept_and_their_hits_shown(store: RegistryStore, links: L
     hits = facts(links("spam", "show", "--wiki", "dewiki", "--json"))["hits"]
     assert [(each["title"], each["url"], each["line"]) for each in hits] == [("Page 1", "http://casino.org/", 1)]
     assert "farm: Spam-blacklist, line 1" in links("spam", "show", "--wiki", "dewiki")[1]
-    on_wiki = facts(links("search", "casino.org", "--wiki", "dewiki", "--json"))
+    on_wiki = facts(links("ls", "casino.org", "--wiki", "dewiki", "--json"))
     assert on_wiki["links"] == []
 
     assert links("spam", "rm", "Spam-blacklist", "--farm", "WMF")[0] == ExitCode.OK
@@ -227,7 +229,7 @@ def test_interwiki_links_become_urls_that_are_imported(store: RegistryStore, lin
     both = tmp_path / "both"
     both.write_text(f"7\thttp://far.org/\n{out}")
     links("import", str(both), "--wiki", "dewiki")
-    found = facts(links("search", "*.org", "--wiki", "dewiki", "--json"))["links"]
+    found = facts(links("ls", "*.org", "--wiki", "dewiki", "--json"))["links"]
 
     assert (code, err) == (ExitCode.SOME_FAILED, "Line 4 is no page id, prefix and title between tabs.\n")
     assert out == '{"page_id": 7, "url": "https://dx.doi.org/10.1000/a_b"}\n'

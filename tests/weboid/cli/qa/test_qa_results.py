@@ -1,4 +1,4 @@
-"""`weboid qa report`, `marks` and `ls`: what checks found, on the terminal and in files."""
+"""`weboid qa ls --html`, `marks` and `ls`: what checks found, on the terminal and in files."""
 
 import csv
 import io

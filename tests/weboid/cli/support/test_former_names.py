@@ -55,9 +55,9 @@ def test_a_former_name_runs_the_command_and_names_it(tmp_path: Path) -> None:
     [
         (("crawll",), "crawl"),
         (("crawl", "paus"), "pause"),
-        (("qa", "reportt"), "report"),
-        (("links", "searchh"), "search"),
-        (("collection", "verifyy"), "verify"),
+        (("qa", "repairr"), "repair"),
+        (("links", "chek"), "check"),
+        (("collection", "rebuildd"), "rebuild"),
         (("takedown", "prov"), "prove"),
     ],
 )
