@@ -26,7 +26,7 @@ from crawler.pools.resource_pool import LocalProxyPool
 from links.registry.database import RegistryStore
 from net.stop_signals import first_error
 from proxy.control.client import NewArtifact, ProxyClient
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from qa.check_store import list_unrecorded, mark_recorded
 from qa.check_table import CheckedPage, CheckKey
 from warc.local_storage import ScratchKind, scratch_folder

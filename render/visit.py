@@ -33,7 +33,7 @@ from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
 from render.settle import ABORTED, NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 if TYPE_CHECKING:
-    from render.child_targets import SynthesisedResponse
+    from render.service_workers import SynthesisedResponse
     from render.site_session import SiteSession
 
 _LIMIT_S = 3.0

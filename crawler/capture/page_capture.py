@@ -22,7 +22,7 @@ from classify.page_classifier import NOT_JUDGED
 from core.captures import ArtifactKind, artifact_uri
 from core.clock import Clock
 from core.config.settings import BehaviourSettings, Settings
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.page_classes import REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import host_of

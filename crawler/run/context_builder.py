@@ -171,8 +171,8 @@ def make_slot_assigner(settings: Settings) -> SlotAssigner:
     """Make the slot assigner for these settings."""
     if not settings.politeness.per_address:
         return SlotAssigner()
-    from net.connections import CancellableTimeout
     from net.egress import Egress
+    from net.timeouts import CancellableTimeout
 
     egress = Egress(settings.egress, connect_timeout_s=SLOT_LOOKUP_LIMIT_S)
     return SlotAssigner(lambda host: egress.address_of(host, patience=CancellableTimeout(SLOT_LOOKUP_LIMIT_S)))

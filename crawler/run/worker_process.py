@@ -32,7 +32,7 @@ from crawler.worker.crawl_events import CrawlLog, Event, PageDone
 from crawler.worker.worker_pool import WorkerPool, process_name
 from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
 from net.stop_signals import StopSignals, first_error, wait_for_any
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from render.site_session import SiteLogins
 from warc.index.database import open_database
 from warc.index.sqlite import open_index

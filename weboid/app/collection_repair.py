@@ -31,7 +31,7 @@ from links.registry.database import RegistryStore, open_registry_store
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import DEFAULT_LEVEL, Level
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from qa.check_table import CheckedPage, RepairState
 from qa.checker import open_checkers
 from qa.live_checks import CheckTools, LiveChecks, check_capture

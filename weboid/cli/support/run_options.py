@@ -16,7 +16,7 @@ import click
 
 from core.clock import SystemClock
 from core.config.settings import Settings
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from weboid.cli.support.commands import option
