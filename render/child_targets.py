@@ -15,7 +15,7 @@ from typing import Any
 
 from core.clock import Clock
 from render.cdp import CdpConnection, EventHandler
-from render.identity import PageOptions
+from render.chromium import PageOptions
 from render.network_log import NetworkLog
 
 TIMER_BINDING = "weboidTimer"

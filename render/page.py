@@ -23,7 +23,7 @@ from core.hosts import ProxyEndpoint
 from render.browser import BrowserContext, ProxyLogin
 from render.cdp import CdpConnection, CommandError
 from render.child_targets import AUTO_ATTACH, NETWORK_LIMITS, TIMER_BINDING, ChildTargets, PageTimers, longest_timer_s
-from render.identity import PageOptions
+from render.chromium import PageOptions
 from render.network_log import NetworkLog
 
 if TYPE_CHECKING:

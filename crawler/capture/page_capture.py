@@ -37,7 +37,7 @@ from render.visit import Visit, VisitRequest, visit
 
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
-    from render.site_session import Login
+    from render.sign_in import Login
 
 WIKI_ORDER = "wiki"  # its key is the wiki's name in levels, its value a page's address with $1
 # The level of a URL that a wiki's page cites; the wiki is empty when none does. Asks a store.

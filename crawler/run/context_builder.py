@@ -35,7 +35,7 @@ from warc.local_storage import DiskReserve
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
     from crawler.capture.proxy_fetcher import FileFetcher, ProxyFetcher
-    from render.site_session import SiteLogins
+    from render.sign_in import SiteLogins
 
 SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 

@@ -14,7 +14,7 @@ from core.clock import SystemClock
 from core.page_manifest import VisitOutcome
 from render.browser import Browser
 from render.child_targets import WORKER_LIMITS
-from render.identity import PageOptions
+from render.chromium import PageOptions
 from render.page import BrowserPage, open_page
 from render.visit import Visit
 from tests.support.services.processes import arguments

@@ -39,7 +39,7 @@ from qa.local_replay import LendBrowser, is_checkable, open_browsers
 from qa.repair import RepairContext, RepairManager
 from qa.snapshot_reader import open_snapshots
 from render.browser import Browser
-from render.site_session import SiteLogins
+from render.sign_in import SiteLogins
 from warc.artifact_reader import read_manifest
 from warc.index.database import open_database
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.config.settings import Settings
 from crawler.profiles import builtin_profiles, load_chain, load_profile, source_of_key
-from render.site_session import Login
+from render.sign_in import Login
 
 _SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
 

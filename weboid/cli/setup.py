@@ -32,8 +32,7 @@ from crawler.jobs.crawl_orders import toml_value
 from crawler.profile_check import ProfileFinding, profile_faults, profile_warnings
 from crawler.profiles import chain_settings, load_chain, load_profile
 from render.chromium import find_browser, find_window_browser
-from render.sign_in import SignIn, display_variables, open_sign_in
-from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
+from render.sign_in import Login, SignIn, SiteSession, check_hosts, confine_to_hosts, display_variables, open_sign_in
 from weboid.app.settings_facts import list_presets, login_facts, setting_rows
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option

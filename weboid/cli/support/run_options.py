@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from crawler.capture.site_logins import LoginKey
     from crawler.run.context_builder import RunExtension
     from playback.access.level_store import LevelStore
-    from render.site_session import SiteLogins
+    from render.sign_in import SiteLogins
     from weboid.app.webhooks.webhook_sender import WebhookEmitter
 
 
