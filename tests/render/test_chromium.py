@@ -201,8 +201,6 @@ def test_an_installed_browser_that_does_not_start_is_told_as_such(
     assert "No browser was found" not in str(told.value)
 
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
 Look = Callable[..., Awaitable[Visit]]
 TOLD = "http://site.test/told.html"  # it has a frame of other.test
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 HeadlessChrome/156.0.0.0 Safari/537.36"
@@ -214,6 +212,8 @@ def told(seen: Visit) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
 async def test_locale_and_time_zone_hold_everywhere(look: Look, proxy: Any) -> None:
     """The page, a frame of another site, a worker and a shared worker see one visitor."""
     said = told(await look(TOLD, proxy.endpoint(), language="de-DE,de", timezone="Asia/Tokyo", settle_s=0.5))
@@ -226,6 +226,8 @@ async def test_locale_and_time_zone_hold_everywhere(look: Look, proxy: Any) -> N
         assert said[f"{where}.hour"] == "9", where
 
 
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_phone_is_one_everywhere(look: Look, proxy: Any) -> None:
     """Touch, pointer, hints, User-Agent and scale agree, in frames and workers too."""
     said = told(
@@ -247,6 +249,8 @@ async def test_a_phone_is_one_everywhere(look: Look, proxy: Any) -> None:
     assert said["page.width"] == "980", "a page without a viewport meta is laid out wide"
 
 
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_phones_page_fits_the_phone_when_it_says_so(look: Look) -> None:
     """A viewport meta counts, and pictures have the screen's own pixels."""
     seen = await look("/narrow.html", mobile=True, viewport_width=390, device_scale=2.0)
@@ -256,6 +260,8 @@ async def test_a_phones_page_fits_the_phone_when_it_says_so(look: Look) -> None:
     assert Image.open(io.BytesIO(view)).size[0] == 780
 
 
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
 async def test_colour_scheme_and_motion_are_as_the_profile_says(look: Look, proxy: Any) -> None:
     """Also in frames; by default neither is asked for."""
     said = told(await look(TOLD, proxy.endpoint(), colour_scheme="dark", reduced_motion=True, settle_s=0.5))
@@ -265,6 +271,8 @@ async def test_colour_scheme_and_motion_are_as_the_profile_says(look: Look, prox
     assert (usual["page.dark"], usual["page.still"], usual["page.zone"]) == ("false", "false", "UTC")
 
 
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
 async def test_whom_to_ask_is_in_the_user_agent() -> None:
     """The contact stands behind the browser's own User-Agent, a phone's, and the profile's."""
     for changes, begin in (
@@ -279,6 +287,8 @@ async def test_whom_to_ask_is_in_the_user_agent() -> None:
         assert agent.endswith(" (+https://example.org/bot)"), agent
 
 
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_simple_page_costs_no_more_commands() -> None:
     """What is as usual is not said."""
     options = page_options(VisitSettings(), browser_said=AGENT, version="156.0")
@@ -289,6 +299,8 @@ async def test_a_simple_page_costs_no_more_commands() -> None:
     ]
 
 
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
 async def test_client_hints_say_the_same_as_the_user_agent(look: Look, proxy: Any) -> None:
     """Over TLS, where browsers send them unasked."""
     await look("https://secure.test/narrow.html", proxy.endpoint(), mobile=True)
