@@ -332,6 +332,8 @@ class Browser:
                 await self.connection.send("Browser.getVersion")
                 self._asked = None
                 self._guardian.beat()
+                # Kill renderers that outlived their visit, such as a stopped one. Contexts share no processes, so one
+                # that was first seen before the oldest open context was created belongs to none.
                 now = self._clock.monotonic()
                 oldest = min((each.opened for each in self._contexts.values()), default=now)
                 pages = self._process.of_kind("renderer")
