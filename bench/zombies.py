@@ -28,8 +28,7 @@ from core.clock import SystemClock
 from core.config.settings import BrowserSettings
 from core.errors import TransientError
 from render.browser import Browser
-from render.chromium import find_browser
-from render.identity import PageOptions
+from render.chromium import PageOptions, find_browser
 from render.page import open_page
 from warc.local_storage import ScratchKind
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from core.config.visit_options import DEFAULT_STORED_LEVEL
+from core.config.stored_level import DEFAULT_STORED_LEVEL
 from core.errors import InputError
 from core.page_classes import PageClass, parse_page_class
 from core.page_facts import PageFact
@@ -213,7 +213,7 @@ class PageInfo:
     media: PlayerMedia | None = None  # the media of its player; None when none was searched for
     # The screen that it was rendered on; None when it was not rendered, or by a version that did not record it.
     screen: PageScreen | None = None
-    stored: str = str(DEFAULT_STORED_LEVEL)  # the stored level (`core.config.visit_options`)
+    stored: str = str(DEFAULT_STORED_LEVEL)  # the stored level (`core.config.stored_level`)
     left_out: int = 0  # number of requests not recorded because of that; they are not missing
     imported: PageImport | None = None  # its origin, when another archive captured it
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from core.config.settings import EgressSettings
 from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, parse_upstream_proxy, resolve_key
-from net.connections import BlockedAddressError, BlockedHostError, BlockedPortError
+from net.connect_errors import BlockedAddressError, BlockedHostError, BlockedPortError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Addresses = tuple[Address, ...]

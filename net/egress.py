@@ -27,14 +27,8 @@ from core.config.settings import EgressSettings
 from core.errors import BadUrlError
 from core.hosts import UpstreamProxy, UpstreamProxyScheme, canonical_host
 from net.address_policy import Address, Addresses, EgressPolicy, destinations, is_own, literal_address
-from net.connections import (
-    BlockedAddressError,
-    BlockedHostError,
-    CancellableTimeout,
-    ConnectError,
-    TunnelRefusedError,
-    UnknownHostError,
-)
+from net.connect_errors import BlockedAddressError, BlockedHostError, ConnectError, TunnelRefusedError, UnknownHostError
+from net.timeouts import CancellableTimeout
 from net.upstream_proxy import open_http_tunnel, open_socks_tunnel, socket_timeout
 
 Lookup = Callable[[str, int], list[str]]

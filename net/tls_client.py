@@ -31,7 +31,8 @@ from cryptography.x509 import verification
 
 from core.errors import ConfigError
 from core.hosts import canonical_host
-from net.connections import CancellableTimeout, TlsError
+from net.connect_errors import TlsError
+from net.timeouts import CancellableTimeout
 from net.upstream_proxy import shut_socket
 
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from core.hosts import UpstreamProxy
-from net.connections import CancellableTimeout, ConnectError, TunnelRefusedError
+from net.connect_errors import ConnectError, TunnelRefusedError
 from net.http1 import MalformedMessageError, ResponseHead, find_head_end, parse_response_head
+from net.timeouts import CancellableTimeout
 
 _HEAD_LIMIT_BYTES = 1 << 16
 _SOCKS_REPLIES = {  # RFC 1928, 6

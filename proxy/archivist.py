@@ -36,9 +36,11 @@ from proxy.archivist_jobs import (
     SortedBatch,
     WriteJob,
     artifact_row,
+    response_members,
+    revisit_members,
+    user_agent_of,
 )
 from proxy.exchange import RecordedExchange
-from proxy.exchange_records import response_members, revisit_members, user_agent_of
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from warc.checksums import ChecksumWorker
 from warc.dedup.payloads import Claim, LostClaimsError, OriginalRecord, PayloadKey

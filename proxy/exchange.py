@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 from isal import isal_zlib
 
 from core.config.settings import ProxySettings
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import PermanentError
-from core.media_types import HEADER_BYTES, SNIFF_BYTES, sniff
-from net.connections import BlockedError, CancelSignal, ConnectError, UnknownHostError, WaitCancelledError
+from core.mime_sniffer import HEADER_BYTES, SNIFF_BYTES, sniff
+from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
 from net.http1 import (
     BodyFraming,
@@ -32,6 +32,7 @@ from net.http1 import (
     response_framing,
     reusable,
 )
+from net.timeouts import CancelSignal, WaitCancelledError
 from net.tls_client import CertificateVerifier
 from proxy.browser_connection import BrowserConnection, ConnectionLostError, Origin
 from proxy.limits import BodySpool, ReceiveLimits, SpoolSpace
@@ -50,7 +51,7 @@ _GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
 
 
 def identify_payload(head: ResponseHead, beginning: bytes) -> str:
-    """Return the media type of a body without transfer coding (`core.media_types.sniff`).
+    """Return the media type of a body without transfer coding (`core.mime_sniffer.sniff`).
 
     Empty without a payload, for a range that does not begin at byte 0, or a coding not decoded here (br).
     """

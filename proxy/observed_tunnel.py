@@ -15,7 +15,7 @@ from typing import Protocol
 import hpack
 
 from core.timestamps import from_unix_milliseconds
-from net.connections import BlockedError, ConnectError, UnknownHostError
+from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
 from net.http1 import (
     BodyFraming,

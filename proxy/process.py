@@ -26,7 +26,7 @@ from core.errors import IndexUnavailableError, UnavailableError
 from core.layout import Layout
 from core.timestamps import from_unix_milliseconds
 from proxy.archiving_proxy import LOOPBACK, ArchivingProxy, ListenAddress
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from proxy.control.server import ControlServer, TcpControlServer
 from proxy.exchange import now_ms
 from proxy.limits import ByteCounter

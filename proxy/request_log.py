@@ -44,7 +44,7 @@ class RequestLogEntry:
     filename: str = ""
     offset: int = 0
     length: int = 0
-    # The payload's media type by its first bytes (`core.media_types.sniff`); empty when unknown.
+    # The payload's media type by its first bytes (`core.mime_sniffer.sniff`); empty when unknown.
     identified: str = ""
     payload_bytes: int = 0  # the payload's size, in its content coding if it has one
     again: str = ""  # reason for a repeated request, after the browser's; empty for all others

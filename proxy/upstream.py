@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 from core.config.settings import EgressSettings, ProxySettings
 from core.hosts import UpstreamProxy
-from net.connections import BlockedTlsError, CancellableTimeout, CancelSignal, ConnectError, WaitCancelledError
+from net.connect_errors import BlockedTlsError, ConnectError
 from net.egress import Egress
 from net.http1 import ResponseHead
+from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
 from net.tls_client import TlsClient, TlsFacts, UnverifiedError
 from net.upstream_proxy import absolute_request, proxy_fault, shut_socket
 from proxy.browser_connection import Origin, host_header

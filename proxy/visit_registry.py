@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol
 
 from cachetools import LRUCache
 
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, InvariantError, WeboidError
 from net.http1 import Headers
 from proxy.browser_connection import Origin

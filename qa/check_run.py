@@ -36,7 +36,7 @@ from links.registry.database import RegistryStore, open_registry_store
 from net.stop_signals import StopSignals, first_error
 from playback.access.levels import Level
 from proxy.control.client import NewArtifact, ProxyClient
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from qa.check_store import delete_checks, list_unrecorded, mark_recorded, store_checks
 from qa.check_table import CheckedPage, CheckKey
 from qa.checker import CheckOutcome, PlaybackChecker, open_checkers

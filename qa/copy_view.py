@@ -28,7 +28,7 @@ from render.behaviours.catalog import NAMES, load_behaviours
 from render.behaviours.runner import run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
 from render.cdp import CommandError
-from render.identity import page_options
+from render.chromium import page_options
 from render.network_log import RequestLog
 from render.page import BrowserPage, PageClosedError, open_page
 from render.page_frames import PageDocuments

@@ -23,11 +23,11 @@ from core.hosts import ProxyEndpoint
 from render.browser import BrowserContext, ProxyLogin
 from render.cdp import CdpConnection, CommandError
 from render.child_targets import AUTO_ATTACH, NETWORK_LIMITS, TIMER_BINDING, ChildTargets, PageTimers, longest_timer_s
-from render.identity import PageOptions
+from render.chromium import PageOptions
 from render.network_log import NetworkLog
 
 if TYPE_CHECKING:
-    from render.child_targets import ServiceWorkers
+    from render.service_workers import ServiceWorkers
 
 WORLD = "weboid"
 COMMIT_LIMIT = 20
@@ -325,7 +325,7 @@ class BrowserPage:
             return  # a session of a relay (`render.behaviours.flows`)
         if info["type"] in ("shared_worker", "service_worker"):
             if info["type"] == "service_worker":
-                from render.child_targets import BODY_LIMITS
+                from render.service_workers import BODY_LIMITS
 
                 self._made_workers().started(session_id, info["targetId"])
                 self.post("Network.enable", BODY_LIMITS)
@@ -499,7 +499,7 @@ class BrowserPage:
     def _made_workers(self) -> ServiceWorkers:
         """Return the service workers, made with the first."""
         if self.workers is None:
-            from render.child_targets import ServiceWorkers
+            from render.service_workers import ServiceWorkers
 
             self.workers = ServiceWorkers(self._connection, self.changed.set, self._clock)
         return self.workers

@@ -27,14 +27,14 @@ from render.behaviours.catalog import BehaviourSet, load_behaviours
 from render.behaviours.runner import run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
 from render.cdp import CommandError, stretched
-from render.identity import page_options
+from render.chromium import page_options
 from render.network_log import DocumentResponse, RequestLog, origin_of
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
 from render.settle import ABORTED, NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 if TYPE_CHECKING:
-    from render.child_targets import SynthesisedResponse
-    from render.site_session import SiteSession
+    from render.service_workers import SynthesisedResponse
+    from render.sign_in import SiteSession
 
 _LIMIT_S = 3.0
 _NAMES = {each.name for each in fields(PageTraits)}
@@ -257,7 +257,7 @@ class _VisitRun:
                     self.page = await open_page(context, proxy, self._options, self._clock, patience_s=patience_s)
                     self._browser.pages[self._request.url] = self.page
                     if self._request.session is not None:
-                        from render.site_session import restore_session
+                        from render.sign_in import restore_session
 
                         await restore_session(self._request.session, context, self.page)
                 await self._perform(self.page)

@@ -153,7 +153,7 @@ def test_archiving_loads_no_module_of_what_a_run_may_never_need() -> None:
         "crawler.rules.scope_rule crawler.rules.sitemap_rule crawler.policy.robots_cache warc.recovery"
         " warc.rebuild crawler.capture.plain_visit crawler.capture.media_download"
         " crawler.capture.site_logins playback links net.egress crawler.pools.cluster warc.object_storage warc.uploads"
-        " warc.text_index.indexer core.config.sheets weboid.app.malware_scanner"
+        " warc.text_index.indexer core.config.sheets core.config.added_headers weboid.app.malware_scanner"
     )
     script = f"import sys, weboid.cli.crawl.archive_command; print({{*{rare.split()}}} & {{*sys.modules}})"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -24,7 +24,7 @@ from core.config.settings import (
     LinksSettings,
     Settings,
 )
-from core.config.visit_options import StoredLevel, check_headers
+from core.config.stored_level import StoredLevel
 from core.errors import ConfigError, InputError
 from core.hosts import HostPatterns, parse_endpoint, parse_upstream_proxy, resolve_key
 from core.timestamps import parse_duration
@@ -216,6 +216,8 @@ def check_settings(settings: Settings, *, source: str) -> None:
     where = "[visit] headers"
     try:
         if settings.visit.headers:
+            from core.config.added_headers import check_headers
+
             check_headers(settings.visit.headers)
         where = "[login] names"
         for name in settings.login.names:

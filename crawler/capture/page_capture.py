@@ -22,7 +22,7 @@ from classify.page_classifier import NOT_JUDGED
 from core.captures import ArtifactKind, artifact_uri
 from core.clock import Clock
 from core.config.settings import BehaviourSettings, Settings
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.page_classes import REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import host_of
@@ -37,7 +37,7 @@ from render.visit import Visit, VisitRequest, visit
 
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
-    from render.site_session import Login
+    from render.sign_in import Login
 
 WIKI_ORDER = "wiki"  # its key is the wiki's name in levels, its value a page's address with $1
 # The level of a URL that a wiki's page cites; the wiki is empty when none does. Asks a store.

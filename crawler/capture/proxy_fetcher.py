@@ -28,7 +28,7 @@ from crawler.capture.page_capture import CONNECTION_STATUSES, REFUSED_CONNECTION
 from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyVisit
 from render.behaviours.catalog import NO_BEHAVIOURS
-from render.identity import visit_user_agent
+from render.chromium import visit_user_agent
 from render.visit import VisitRequest, visit
 
 ERROR_HEADER = "weboid-proxy-error"  # marks responses made by the proxy itself

@@ -25,7 +25,7 @@ from core.captures import check_login_name
 from core.config.settings import LoginSettings
 from core.errors import BadUrlError, ConfigError, InputError
 from core.timestamps import parse_warc_date, warc_date
-from render.site_session import Login, SiteLogins, SiteSession, check_hosts
+from render.sign_in import Login, SiteLogins, SiteSession, check_hosts
 from warc.local_storage import replace_file
 
 LOGIN_VERSION = 1

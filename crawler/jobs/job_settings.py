@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crawler.jobs.crawl_orders import Job, RepairVisit
     from crawler.jobs.scope import Scope, SeedTerritory
     from net.backoff import StoreRetry
-    from render.site_session import SiteLogins
+    from render.sign_in import SiteLogins
 
 log = logging.getLogger(__name__)
 

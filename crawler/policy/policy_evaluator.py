@@ -26,7 +26,7 @@ from core.urls import host_of, identity_key
 from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, Lane
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from net.address_policy import EgressPolicy
-from net.connections import BlockedError
+from net.connect_errors import BlockedError
 
 if TYPE_CHECKING:
     from crawler.policy.policy_entries import BlocklistCache, PolicyEntries, PolicyEntry

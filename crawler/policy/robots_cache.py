@@ -31,7 +31,7 @@ from crawler.capture.page_capture import retry_moment
 from crawler.capture.proxy_fetcher import FetchedFile, FileFetcher
 from crawler.frontier.base import Frontier
 from crawler.policy.robots import ROBOTS_LIMIT_BYTES, ROBOTS_PATH, Robots, parse_robots, robots_from_facts
-from net.connections import UNREACHABLE
+from net.connect_errors import UNREACHABLE
 
 NO_ROBOTS = "robots.txt cannot be fetched:"  # beginning of the reason of a block
 ROBOTS_NOTE = "robots"
@@ -45,7 +45,7 @@ REMEMBERED_CHARS = 32_000_000
 PACKED_CHARS = 2_000  # a longer note is compressed
 UNPACKED_LIMIT_BYTES = 8 << 20
 _TOO_MANY = 429
-# The proxy's constants for refused targets: the visit will get the same (`net.connections`).
+# The proxy's constants for refused targets: the visit will get the same (`net.connect_errors`).
 _REFUSED_BY_US = ("address:", "host:", "port:", "limit:")
 
 

@@ -33,7 +33,7 @@ from crawler.pools.resource_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
 from net.stop_signals import wait_for_any
 from proxy.control.client import ProxyClient
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ from core.timestamps import parse_duration
 from core.urls import host_of
 from crawler.frontier.base import FrontierItem, Lane, NewItem
 from crawler.frontier.host_slots import host_delay
-from net.connections import UNREACHABLE
+from net.connect_errors import UNREACHABLE
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import CaptureResult

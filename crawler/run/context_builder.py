@@ -35,7 +35,7 @@ from warc.local_storage import DiskReserve
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
     from crawler.capture.proxy_fetcher import FileFetcher, ProxyFetcher
-    from render.site_session import SiteLogins
+    from render.sign_in import SiteLogins
 
 SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
@@ -171,8 +171,8 @@ def make_slot_assigner(settings: Settings) -> SlotAssigner:
     """Make the slot assigner for these settings."""
     if not settings.politeness.per_address:
         return SlotAssigner()
-    from net.connections import CancellableTimeout
     from net.egress import Egress
+    from net.timeouts import CancellableTimeout
 
     egress = Egress(settings.egress, connect_timeout_s=SLOT_LOOKUP_LIMIT_S)
     return SlotAssigner(lambda host: egress.address_of(host, patience=CancellableTimeout(SLOT_LOOKUP_LIMIT_S)))

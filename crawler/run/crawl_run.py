@@ -50,7 +50,7 @@ from warc.local_storage import DiskReserve, open_warcs
 
 if TYPE_CHECKING:
     from core.playback_check import QaVerdict
-    from render.site_session import SiteLogins
+    from render.sign_in import SiteLogins
 
 log = logging.getLogger(__name__)
 

@@ -32,8 +32,8 @@ from crawler.worker.crawl_events import CrawlLog, Event, PageDone
 from crawler.worker.worker_pool import WorkerPool, process_name
 from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
 from net.stop_signals import StopSignals, first_error, wait_for_any
-from proxy.control.frames import ClusterSecret
-from render.site_session import SiteLogins
+from proxy.control.handshake import ClusterSecret
+from render.sign_in import SiteLogins
 from warc.index.database import open_database
 from warc.index.sqlite import open_index
 from warc.local_storage import ScratchKind, scratch_folder

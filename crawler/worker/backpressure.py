@@ -22,7 +22,7 @@ from core.errors import TransientError
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.worker.crawl_events import DiskSpaceLow, DiskSpaceRestored
 from net.backoff import WaitEnded, WaitStarted
-from net.connections import UNREACHABLE
+from net.connect_errors import UNREACHABLE
 from net.stop_signals import wait_for_any
 from warc.local_storage import DiskReserve
 

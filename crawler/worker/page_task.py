@@ -59,7 +59,7 @@ from warc.index.database import IndexDatabase, page_outcome
 
 if TYPE_CHECKING:
     from crawler.capture.plain_visit import PlainVisits
-    from render.site_session import SiteLogins
+    from render.sign_in import SiteLogins
 
 log = logging.getLogger(__name__)
 

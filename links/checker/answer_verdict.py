@@ -18,7 +18,8 @@ from classify.page_excerpt import (
     says_parked,
 )
 from classify.redirect_target import RedirectEnding, classify_ending
-from core.media_types import effective_type, is_textual, sniff, types_agree
+from core.media_types import effective_type, is_textual, types_agree
+from core.mime_sniffer import sniff
 from core.web_dates import parse_retry_after
 from links.check_result import (
     CONNECTION_DOUBTS,

@@ -37,7 +37,7 @@ class VisitSummary:
     evidence: tuple[str, ...] = ()  # evidence for the class, a sentence each
 
 
-# How a failed visit's reason begins (`net.connections`, or the browser's own words), and what that says of the site,
+# How a failed visit's reason begins (`net.connect_errors`, or the browser's own words), and what that says of the site,
 # of all its URLs when True. Whatever is not here was no fault of the site's: the browser died, a rule refused.
 _FAILURES: Mapping[str, tuple[StatusCode, bool]] = {
     "dns:": (StatusCode.DNS_UNKNOWN, True),

@@ -28,7 +28,7 @@ from core.urls import host_of
 from links.check_result import NO_FILES, FetchFailure, NoAnswerError
 from links.checker.dns_resolver import DnsResolver
 from net.address_policy import Address, Addresses, EgressPolicy, unmap_ipv4
-from net.connections import BlockedHostError, BlockedPortError
+from net.connect_errors import BlockedHostError, BlockedPortError
 from net.http1 import LenientHead, end_of_head, may_begin, parse_head
 from net.tls_client import OLD_VERSIONS, TlsFault, lenient_context, openssl_reason, strict_context, tls_fault
 

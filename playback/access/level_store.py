@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from core.config.visit_options import StoredLevel
+from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
 from playback.access.decision_store import DecisionStore, WatchedValue, numbered_row

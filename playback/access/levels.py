@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 import core.page_classes
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import BadUrlError, InputError
 from core.layout import check_name
 from core.urls import fetch_key, host_of, identity_and_host, identity_key

@@ -14,7 +14,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 from core.captures import ArtifactKind
-from core.config.visit_options import DEFAULT_STORED_LEVEL
+from core.config.stored_level import DEFAULT_STORED_LEVEL
 from core.page_manifest import PageInfo
 from playback.access.control import AccessControl
 from playback.access.holds import ScanVerdict, UnscannedPolicy
@@ -80,7 +80,7 @@ class CaptureRepresentation:
     height: int  # of the viewport, in CSS pixels
     language: str  # the browser's first Accept-Language; empty when not recorded
     is_logged_in: bool  # the page was visited with a login
-    stored: str = str(DEFAULT_STORED_LEVEL)  # stored level (`core.config.visit_options`)
+    stored: str = str(DEFAULT_STORED_LEVEL)  # stored level (`core.config.stored_level`)
     imported_from: str = ""  # name of the file that another program made; empty when we captured it
     software: str = ""  # that program, as the file states it
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from core import errors
 from core.captures import RecordLocation
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import ProxyUnavailableError, WeboidError
 from core.hosts import ProxyEndpoint
 from core.timestamps import warc_date
@@ -21,7 +21,7 @@ from proxy.control.frames import HEAD_LIMIT_BYTES, UNTAGGED, FrameTags, Message,
 from proxy.request_log import RefetchRequest, RequestLogEntry, from_table
 
 if TYPE_CHECKING:
-    from proxy.control.frames import ClusterSecret
+    from proxy.control.handshake import ClusterSecret
 
 CONNECT_LIMIT_S = 5.0
 # A proxy elsewhere that has not answered for so long hangs. It may wait for others' payloads, for the
@@ -211,7 +211,7 @@ class ProxyClient:
             if isinstance(self._address, Path):
                 reader, writer = await asyncio.open_unix_connection(str(self._address), limit=HEAD_LIMIT_BYTES)
             else:
-                from net.connections import enable_keepalive
+                from net.timeouts import enable_keepalive
 
                 async with asyncio.timeout(CONNECT_LIMIT_S):  # TimeoutError is an OSError
                     reader, writer = await asyncio.open_connection(*self._address, limit=HEAD_LIMIT_BYTES)
@@ -222,7 +222,7 @@ class ProxyClient:
             if self._secret is None:
                 yield _ControlConnection(reader, writer, UNTAGGED, None)
             else:
-                from proxy.control.frames import introduce
+                from proxy.control.handshake import introduce
 
                 tags = await introduce(reader, writer, self._secret)
                 yield _ControlConnection(reader, writer, tags, ANSWER_LIMIT_S)

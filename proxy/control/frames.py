@@ -1,34 +1,22 @@
-"""Frames of the control socket, their authentication tags, and the handshake over TCP.
+"""Frames of the control socket, and their authentication tags.
 
 ``uint32 size | JSON of that size | body``, where the object's ``"body"`` is the size of the body. Memory is allocated
 as bytes arrive, and anything that is not a frame ends the connection.
 
 Over TCP a tag follows the JSON, and another the body, if there is one: HMAC-SHA-256 over the part's number and the
-part, with a key of this connection and direction, so that nothing can be changed,
+part, with a key of this connection and direction (`proxy.control.handshake`), so that nothing can be changed,
 dropped, repeated or reordered. A tag is checked before its part is parsed. Frames are authenticated, not encrypted.
-
-In the handshake worker and proxy each prove that they hold the cluster's secret:
-
-    worker  HELLO, nonce W                       40 bytes
-    proxy   nonce P                              32 bytes
-    worker  HMAC(secret, "worker", W, P)         32 bytes
-    proxy   HMAC(secret, "proxy", W, P)          32 bytes, and from now on frames
-
-Compared in constant time. The nonces prevent replay, the labels reflection. The proxy proves itself last: a peer
-without the secret receives 32 random bytes, or nothing. The handshake takes at most `HANDSHAKE_LIMIT_S`.
 """
 
 import asyncio
 import hmac
 import json
-import os
 import socket
 import struct
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from core.errors import BodyTooLargeError, ConfigError, InputError, ProxyUnavailableError
+from core.errors import BodyTooLargeError, InputError, ProxyUnavailableError
 
 HEAD_LIMIT_BYTES = 64 << 20  # an answer: a manifest of a page with 100,000 requests still fits
 REQUEST_HEAD_LIMIT_BYTES = 4 << 20  # what a worker may ask: a page's artifacts, and awaited URLs
@@ -168,96 +156,3 @@ def _exactly(sock: socket.socket, size: int, *, may_end: bool = False) -> bytes:
             raise ProxyUnavailableError("The control socket closed within a message.")
         data += piece
     return bytes(data)
-
-
-HELLO = b"WEBOID2\n"  # no browser begins like that
-NONCE_BYTES = 32
-PROOF_BYTES = 32
-HANDSHAKE_LIMIT_S = 3.0
-MIN_SECRET_CHARS = 32
-MAX_SECRET_CHARS = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSecret:
-    """Secret shared by the workers and proxies of a cluster. Its `repr` does not reveal it."""
-
-    key: bytes = field(repr=False)
-
-    @classmethod
-    def of(cls, text: str) -> "ClusterSecret":
-        """Return the secret in the text, white space around it removed; ConfigError for its length."""
-        text = text.strip()
-        if not MIN_SECRET_CHARS <= len(text) <= MAX_SECRET_CHARS:
-            raise ConfigError(
-                f"The cluster's secret must have at least {MIN_SECRET_CHARS} characters "
-                f"and at most {MAX_SECRET_CHARS}: make one with `openssl rand -hex 32`."
-            )
-        return cls(text.encode())
-
-    def proof(self, role: bytes, ours: bytes, theirs: bytes) -> bytes:
-        """Return the HMAC of role and nonces by which a peer proves that it holds the secret."""
-        return hmac.digest(self.key, b"weboid control 2 " + role + b"\n" + ours + theirs, "sha256")
-
-    def tags(self, role: bytes, worker_nonce: bytes, proxy_nonce: bytes) -> DirectionTags:
-        """Return the tags for frames sent by `role` in the session with these nonces."""
-        label = b"weboid control 2 frames " + role + b"\n"
-        return DirectionTags(hmac.digest(self.key, label + worker_nonce + proxy_nonce, "sha256"))
-
-    def signature(self, message: bytes) -> str:
-        """Return the signature of a message (`crawler.pools.cluster`), in hexadecimal."""
-        return hmac.digest(self.key, b"weboid note 1\n" + message, "sha256").hex()
-
-    def has_signed(self, message: bytes, signature: str) -> bool:
-        """Return whether the signature is that of the message."""
-        return hmac.compare_digest(self.signature(message).encode(), signature.encode())
-
-
-def admit_worker(sock: socket.socket, secret: ClusterSecret) -> FrameTags | None:
-    """Run the proxy's side of the handshake on a blocking socket; None for an unauthenticated peer."""
-    deadline = time.monotonic() + HANDSHAKE_LIMIT_S
-    begun = _receive_by(sock, len(HELLO), deadline)
-    if begun != HELLO:
-        return None
-    theirs = _receive_by(sock, NONCE_BYTES, deadline)
-    ours = os.urandom(NONCE_BYTES)
-    sock.sendall(ours)
-    proof = _receive_by(sock, PROOF_BYTES, deadline)
-    if not hmac.compare_digest(proof, secret.proof(b"worker", theirs, ours)):
-        return None
-    sock.sendall(secret.proof(b"proxy", theirs, ours))
-    sock.settimeout(None)
-    return FrameTags(sent=secret.tags(b"proxy", theirs, ours), received=secret.tags(b"worker", theirs, ours))
-
-
-def _receive_by(sock: socket.socket, size: int, deadline: float) -> bytes:
-    data = b""
-    while len(data) < size:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        sock.settimeout(left)
-        piece = sock.recv(size - len(data))
-        if not piece:
-            raise ConnectionResetError
-        data += piece
-    return data
-
-
-async def introduce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: ClusterSecret) -> FrameTags:
-    """Run the worker's side of the handshake; return the tags once the proxy has proved itself."""
-    ours = os.urandom(NONCE_BYTES)
-    try:
-        async with asyncio.timeout(HANDSHAKE_LIMIT_S):
-            writer.write(HELLO + ours)
-            theirs = await reader.readexactly(NONCE_BYTES)
-            writer.write(secret.proof(b"worker", ours, theirs))
-            proof = await reader.readexactly(PROOF_BYTES)
-    except (asyncio.IncompleteReadError, OSError) as error:  # TimeoutError is an OSError
-        raise ProxyUnavailableError(
-            "The proxy does not take us for one of its workers: give both the same secret "
-            "(WEBOID_SECRET or --secret-file), and run the same release on both machines."
-        ) from error
-    if not hmac.compare_digest(proof, secret.proof(b"proxy", ours, theirs)):
-        raise ProxyUnavailableError("What answers in the proxy's place does not hold the cluster's secret.")
-    return FrameTags(sent=secret.tags(b"worker", ours, theirs), received=secret.tags(b"proxy", ours, theirs))

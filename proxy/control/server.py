@@ -18,24 +18,24 @@ from pathlib import Path
 from typing import Any
 
 from core.captures import check_login_name, dedup_bucket
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel, check_headers
+from core.config.added_headers import check_headers
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, LimitReachedError, ProxyUnavailableError, UnavailableError, WeboidError
 from core.timestamps import parse_warc_date
-from net.connections import enable_keepalive
+from net.timeouts import enable_keepalive
 from proxy.archiving_proxy import ArchivingProxy
 from proxy.archivist_jobs import PendingArtifact
 from proxy.control.frames import (
     BODY_LIMIT_BYTES,
     UNTAGGED,
-    ClusterSecret,
     DirectionTags,
     ForgedFrameError,
     FrameTags,
     Message,
-    admit_worker,
     pack_frame,
     receive_frame,
 )
+from proxy.control.handshake import ClusterSecret, admit_worker
 from proxy.refetch import refetch
 from proxy.request_log import BRIEF_FIELDS, RefetchRequest, to_table
 from proxy.visit_registry import VisitSession

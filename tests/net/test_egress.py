@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from core.config.settings import EgressSettings
-from net.connections import (
+from net.connect_errors import (
     BlockedAddressError,
     BlockedError,
     BlockedHostError,

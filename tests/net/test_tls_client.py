@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from core.config.settings import EgressSettings, ProxySettings
-from net.connections import BlockedTlsError, CancelSignal, TlsError, WaitCancelledError
+from net.connect_errors import BlockedTlsError, TlsError
 from net.egress import Egress
+from net.timeouts import CancelSignal, WaitCancelledError
 from net.tls_client import SESSION_S, CertificateVerifier
 from proxy.upstream import OriginConnection, UpstreamConnector
 from tests.support.tls_origins import DAY, NOW, Issuer, TlsOrigin, make_issuer, server_context

@@ -14,9 +14,10 @@ import pytest
 from core.config.settings import Settings
 from core.hosts import parse_upstream_proxy
 from core.layout import Layout
-from net.connections import BlockedAddressError, CancellableTimeout, ConnectError, UnknownHostError
+from net.connect_errors import BlockedAddressError, ConnectError, UnknownHostError
 from net.egress import Egress
 from net.http1 import parse_response_head
+from net.timeouts import CancellableTimeout
 from net.upstream_proxy import absolute_request, proxy_fault
 from proxy.upstream import OriginConnection, UpstreamConnector
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, ok, records

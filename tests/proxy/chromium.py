@@ -13,8 +13,7 @@ from proxy.request_log import RequestLogEntry
 from render.behaviours.catalog import NO_BEHAVIOURS
 from render.browser import Browser, BrowserContext
 from render.child_targets import ChildTargets
-from render.chromium import find_browser
-from render.identity import PageOptions
+from render.chromium import PageOptions, find_browser
 from render.page import BrowserPage
 from render.visit import Visit, VisitRequest, visit
 from tests.support.proxy_fixtures import Proxy

@@ -18,7 +18,7 @@ from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
 from net import egress
 from net.address_policy import is_public
-from net.connections import BlockedError, ConnectError, UnknownHostError
+from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.egress import Egress
 from tests.support.proxy_fixtures import Browser, ProxyProcess
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies
 from warcio.archiveiterator import ArchiveIterator
 
-from core.config.visit_options import MAX_HEADERS, check_headers
+from core.config.added_headers import MAX_HEADERS, check_headers
 from core.errors import ConfigError
 from core.layout import Layout
 from net.http1 import forwarded_request, parse_request_head, with_headers

@@ -14,7 +14,8 @@ from core.clock import SystemClock
 from core.errors import ProxyUnavailableError
 from core.layout import Layout
 from proxy.control.client import NewArtifact, ProxyClient
-from proxy.control.frames import HELLO, NONCE_BYTES, TAG_BYTES
+from proxy.control.frames import TAG_BYTES
+from proxy.control.handshake import HELLO, NONCE_BYTES
 from proxy.process import RunningProxy, TcpControl, run_proxy
 from tests.support.control_proxy import OTHER, SECRET, SETTINGS, address
 from tests.support.proxy_fixtures import check

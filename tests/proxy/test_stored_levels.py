@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from core.config.visit_options import StoredLevel
+from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.layout import Layout
 from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome

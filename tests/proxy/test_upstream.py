@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from core.config.settings import EgressSettings, ProxySettings
-from net.connections import CancellableTimeout, CancelSignal, ConnectError, WaitCancelledError
+from net.connect_errors import ConnectError
 from net.egress import Egress
+from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
 from net.tls_client import TlsFacts
 from proxy.upstream import IDLE_S, ConnectionPool, OriginConnection, UpstreamConnector
 from tests.support.examples import examples

@@ -20,8 +20,7 @@ from core.errors import BrowserUnavailableError
 from core.hosts import ProxyEndpoint
 from render.browser import Browser
 from render.browser_process import NOBODY, BrowserHome, child_environment, privilege_prefix
-from render.chromium import BrowserExecutable, BrowserKind, find_browser
-from render.identity import PageOptions
+from render.chromium import BrowserExecutable, BrowserKind, PageOptions, find_browser
 from render.page import open_page
 from tests.support.services.processes import arguments
 from warc.local_storage import ScratchKind, remove_abandoned

@@ -11,7 +11,7 @@ from core.config.settings import VisitSettings
 from core.page_manifest import VisitOutcome
 from render.browser import Browser
 from render.cdp import CdpConnection
-from render.identity import PageOptions
+from render.chromium import PageOptions
 from render.page import open_page
 from render.visit import Visit, VisitRequest, visit
 

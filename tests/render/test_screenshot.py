@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from render.screenshot import PNG_SIGNATURE, BadPngError, PngJoiner
+from render.png_joiner import PNG_SIGNATURE, BadPngError, PngJoiner
 
 PICTURES = st.integers(1, 12).flatmap(
     lambda width: st.lists(

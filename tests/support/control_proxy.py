@@ -6,7 +6,7 @@ import pytest
 
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, run_proxy
 
 SECRET, OTHER = ClusterSecret.of("s" * 32), ClusterSecret.of("t" * 32)

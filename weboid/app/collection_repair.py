@@ -31,7 +31,7 @@ from links.registry.database import RegistryStore, open_registry_store
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import DEFAULT_LEVEL, Level
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from qa.check_table import CheckedPage, RepairState
 from qa.checker import open_checkers
 from qa.live_checks import CheckTools, LiveChecks, check_capture
@@ -39,7 +39,7 @@ from qa.local_replay import LendBrowser, is_checkable, open_browsers
 from qa.repair import RepairContext, RepairManager
 from qa.snapshot_reader import open_snapshots
 from render.browser import Browser
-from render.site_session import SiteLogins
+from render.sign_in import SiteLogins
 from warc.artifact_reader import read_manifest
 from warc.index.database import open_database
 

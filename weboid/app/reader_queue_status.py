@@ -17,7 +17,7 @@ from crawler.policy.policy_entries import PolicyEntries, PolicyEntry, PolicyKind
 from links.feedback.replacements import AddressRefusal, refusal_of, refused_address_error
 from links.url_parts import url_parts_of
 from net.address_policy import EgressPolicy
-from net.connections import BlockedHostError, BlockedPortError
+from net.connect_errors import BlockedHostError, BlockedPortError
 from playback.web.copy_lookup import FailedAttempt, UrlQueueState, UrlQueueStatus
 
 _PRIVATE = frozenset({*PolicyKind, "list"})

@@ -33,7 +33,7 @@ from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResul
 from links.registry.database import RegistryStore
 from links.registry.urls import UrlRow, find_urls
 from links.states import preset_of
-from net.connections import UNREACHABLE
+from net.connect_errors import UNREACHABLE
 from playback.web.page_store import COLUMNS, CapturedPage, PageRecords, PageStore, TimeSpan
 from qa.compare.content_comparison import compare_texts
 from qa.compare.picture_comparison import compare_if_readable

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from core.clock import SystemClock
-from core.config.visit_options import StoredLevel
+from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.timestamps import warc_date
 from playback.access.levels import (

@@ -27,8 +27,7 @@ from crawler.capture.site_logins import (
 )
 from crawler.profiles import load_profile
 from render.chromium import find_browser, find_window_browser
-from render.sign_in import SignIn, display_variables, open_sign_in
-from render.site_session import Login, check_hosts, confine_to_hosts
+from render.sign_in import Login, SignIn, check_hosts, confine_to_hosts, display_variables, open_sign_in
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, FILE, OUTPUT, PROFILE, CommandOutput

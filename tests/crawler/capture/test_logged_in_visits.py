@@ -15,7 +15,7 @@ import pytest
 from core.clock import SystemClock
 from crawler.capture.site_logins import make_key_file, write_login
 from crawler.collection import open_collection
-from render.site_session import Login, SiteSession
+from render.sign_in import Login, SiteSession
 from tests.support.commands import Weboid
 from tests.support.stored_records import check, index, records
 from tests.support.tls_origins import server_context, write_leaf

@@ -23,7 +23,7 @@ from crawler.capture.site_logins import (
     unseal_login,
     write_login,
 )
-from render.site_session import Login, SiteLogins, SiteSession
+from render.sign_in import Login, SiteLogins, SiteSession
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEY = LoginKey("file", bytes(32))

@@ -9,7 +9,7 @@ import pytest
 
 from core.config.profile import check_settings
 from core.config.settings import Settings
-from core.config.visit_options import StoredLevel
+from core.config.stored_level import StoredLevel
 from core.errors import ConfigError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageInfo, PageResource, VisitOutcome, parse_pageinfo

@@ -8,7 +8,7 @@ import pytest
 
 from core.clock import SystemClock
 from core.config.settings import BrowserSettings, Settings, VisitSettings
-from core.config.visit_options import StoredLevel
+from core.config.stored_level import StoredLevel
 from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureRequest, capture

@@ -25,7 +25,7 @@ from crawler.jobs.crawl_orders import (
 from crawler.jobs.job_settings import ORDERS_POLL_S, JobSettings, RepairRule
 from crawler.profiles import load_profile
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
-from render.site_session import Login, SiteLogins, SiteSession
+from render.sign_in import Login, SiteLogins, SiteSession
 from tests.crawler.frontier.conftest import NewPlace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -25,7 +25,7 @@ from crawler.pools import cluster
 from crawler.pools.cluster import AnnouncedProxy, RemoteProxyPool, ServiceAnnouncer, living_proxies
 from crawler.pools.resource_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, run_proxy
 from weboid.cli.crawl.cluster_processes import ProxyDescription, check_same_collection
 

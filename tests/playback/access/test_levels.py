@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.config.database_urls import parse_index_url
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
 from core.layout import Layout
 from core.urls import host_of, identity_key

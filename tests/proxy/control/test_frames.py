@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import BodyTooLargeError, ConfigError, ProxyUnavailableError
-from proxy.control import frames
+from proxy.control import handshake
 from proxy.control.client import ProxyClient
-from proxy.control.frames import HELLO, NONCE_BYTES, ClusterSecret, ForgedFrameError, pack_frame, receive_frame
+from proxy.control.frames import ForgedFrameError, pack_frame, receive_frame
+from proxy.control.handshake import HELLO, NONCE_BYTES, ClusterSecret
 from proxy.process import RunningProxy
 from tests.support.control_proxy import SECRET, address
 from tests.support.examples import examples
@@ -154,7 +155,7 @@ def test_a_proof_of_another_conversation_is_worth_nothing(stands: RunningProxy) 
 
 def test_a_stranger_who_dawdles_is_cut_off_in_all(stands: RunningProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for the whole conversation, not for each byte of it."""
-    monkeypatch.setattr(frames, "HANDSHAKE_LIMIT_S", 0.3)
+    monkeypatch.setattr(handshake, "HANDSHAKE_LIMIT_S", 0.3)
     assert said(stands) == b""
     pause = threading.Event()
     with closing(socket.create_connection(address(stands))) as sock:

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from core.errors import PictureError
 from qa.compare.picture_comparison import compare_pictures
 from qa.compare.picture_tiles import MOST_BYTES, MOST_PIXELS, decode_8bit_png, decode_picture
-from render.screenshot import PngJoiner
+from render.png_joiner import PngJoiner
 from tests.support.drawing import browsers_png, noisy, packed, page, png_chunk
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from core.page_manifest import VisitOutcome
 from render.behaviours.catalog import load_behaviours
 from render.behaviours.flows import CdpRelay, load_flow
 from render.browser import Browser
-from render.identity import page_options
+from render.chromium import page_options
 from render.page import open_page
 from render.visit import Visit, VisitRequest, visit
 from tests.render.conftest import PASSWORD, USER

@@ -11,7 +11,7 @@ from core.clock import SystemClock
 from core.config.settings import VisitSettings
 from qa.compare.content_comparison import PartRequest
 from render.browser import Browser
-from render.identity import page_options
+from render.chromium import page_options
 from render.page import open_page
 from render.settle import SettleLimits, SettleResult, navigate, settle
 from tests.support.heldout import photos

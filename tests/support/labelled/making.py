@@ -20,8 +20,7 @@ from core.clock import SystemClock
 from core.config.settings import BrowserSettings, VisitSettings
 from render.artifacts import read_text
 from render.browser import Browser
-from render.chromium import find_browser
-from render.identity import page_options
+from render.chromium import find_browser, page_options
 from render.page import BrowserPage, open_page
 from render.page_frames import PageDocuments
 from render.screenshot import capture_full_page, capture_view

@@ -13,7 +13,7 @@ from setuptools import find_namespace_packages  # type: ignore[import-untyped]
 from core.config.profile import link_user_agent as checker_agent
 from core.config.settings import PURPOSE_PAGE, LinksSettings, Settings, VisitSettings
 from core.errors import ConfigError, InputError
-from render.identity import visit_user_agent
+from render.chromium import visit_user_agent
 from weboid.app.operator_identity import (
     OperatorIdentity,
     check_operator,

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from crawler.capture.site_logins import make_key_file, write_login
-from render.site_session import Login, SiteSession
+from render.sign_in import Login, SiteSession
 from tests.support.console_server import Console
 from weboid.console.server import COOKIE
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from core.clock import Clock
 from core.config.settings import Settings
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
 from core.layout import Layout
 from crawler.capture.page_capture import announce_wikis

@@ -43,7 +43,7 @@ from crawler.worker.crawl_events import FileRecovered
 from net.backoff import StoreRetry, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals
 from proxy.archiving_proxy import ListenAddress
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, join_collection, run_proxy, tune_interpreter
 from warc.rebuild import complete_index
 from warc.recovery import abandoned, recover_collection

@@ -19,7 +19,7 @@ from crawler.worker.crawl_events import Event, PageRepaired
 from links.registry.database import open_registry_store
 from net.backoff import WaitStarted
 from playback.access.levels import DEFAULT_LEVEL, Level
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from qa.check_run import RecordsSummary, write_checks
 from qa.local_replay import ENGINE
 from qa.repair import OPEN_REPAIRS_LIMIT

@@ -21,7 +21,7 @@ from crawler.frontier.base import WORKER_SERVICE, Frontier
 from crawler.frontier.frontier_export import ItemSelection
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.status.collection_status import is_in_use
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import made_by, option
 from weboid.cli.support.options import (

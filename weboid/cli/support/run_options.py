@@ -18,7 +18,7 @@ import click
 
 from core.clock import SystemClock
 from core.config.settings import Settings
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, UnavailableError
 from core.layout import CONFIG_FILE, Layout
 from weboid.cli.support.commands import option
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from crawler.run.crawl_run import RunSummary
     from crawler.worker.crawl_events import Event
     from playback.access.level_store import LevelStore
-    from render.site_session import SiteLogins
+    from render.sign_in import SiteLogins
     from weboid.app.webhooks.webhook_sender import WebhookEmitter
     from weboid.cli.support.options import CommandOutput
 

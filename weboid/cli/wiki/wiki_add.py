@@ -12,7 +12,7 @@ import click
 
 from core.clock import SystemClock
 from core.config.settings import Settings
-from core.config.visit_options import DEFAULT_STORED_LEVEL, StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
 from core.layout import Layout
 from core.timestamps import format_duration, parse_duration

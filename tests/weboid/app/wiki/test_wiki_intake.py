@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.clock import SystemClock
-from core.config.visit_options import StoredLevel
+from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.layout import Layout
 from links.registry.wikis import WikiName

@@ -25,7 +25,7 @@ from crawler.status.collection_status import is_in_use
 from crawler.worker.crawl_events import FileRecovered
 from net.backoff import WaitEnded, WaitStarted
 from proxy.control.client import NewArtifact, ProxyClient
-from proxy.control.frames import ClusterSecret
+from proxy.control.handshake import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, run_proxy
 from tests.support.commands import WEBOID, Weboid
 from tests.support.json_outputs import check_output

@@ -24,7 +24,7 @@ from bench.cluster import Cluster, Member, Origin, follow
 from core.clock import SystemClock
 from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import FrontierSettings, LinksSettings, PolitenessSettings
-from core.config.visit_options import StoredLevel
+from core.config.stored_level import StoredLevel
 from core.layout import Layout
 from crawler.frontier.base import NewItem
 from crawler.frontier.sqlite_frontier import open_frontier

@@ -17,7 +17,7 @@ from core.playback_check import QaVerdict
 from crawler.capture.site_logins import make_key_file, write_login
 from links.registry.database import open_registry_store
 from qa.check_store import record_review
-from render.site_session import Login, SiteSession
+from render.sign_in import Login, SiteSession
 from tests.crawler.capture.test_logged_in_visits import (
     SECRET,
     make_collection,

@@ -1,16 +1,4 @@
-"""Outgoing connections: errors with the constant of their reason, time limits, keep-alive.
-
-BlockedError            refused by policy: a retry changes nothing
-├── BlockedHostError     a rule names the host, or it is invalid
-├── BlockedPortError     a port that is not used by the web
-├── BlockedAddressError  the host's address is not public
-└── BlockedTlsError      its certificate does not verify, and a setting or a login requires it
-UnknownHostError        its name does not resolve
-ConnectError            none of its addresses accepts the connection
-├── TunnelRefusedError   the HTTP proxy refuses the tunnel
-└── TlsError             no common TLS version or parameters
-WaitCancelledError      a `CancelSignal` ended the wait
-"""
+"""Timeouts of blocking sockets: cancellable deadlines and TCP keep-alive."""
 
 import socket
 import threading
@@ -18,66 +6,8 @@ import time
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
 
-from core.errors import PermanentError, TransientError
-
-
-class BlockedError(PermanentError):
-    """Connection refused by policy."""
-
-    reason: ClassVar[str] = "blocked"
-
-
-class BlockedHostError(BlockedError):
-    """Host named by `[egress] block`, or invalid host."""
-
-    reason = "host"
-
-
-class BlockedPortError(BlockedError):
-    """Port that browsers refuse, too (Fetch, 2.9)."""
-
-    reason = "port"
-
-
-class BlockedAddressError(BlockedError):
-    """Host with an address that is not public, and that no setting allows."""
-
-    reason = "address"
-
-
-class BlockedTlsError(BlockedError):
-    """Unverified certificate, where `[egress] enforce_tls` or a login requires verification."""
-
-    reason = "tls"
-
-
-class UnknownHostError(TransientError):
-    """Name that does not resolve."""
-
-    reason: ClassVar[str] = "dns"
-
-
-class ConnectError(TransientError):
-    """Failure to connect to all addresses of the host, or to the upstream proxy."""
-
-    reason: ClassVar[str] = "connect"
-
-
-class TunnelRefusedError(ConnectError):
-    """Refusal of the upstream HTTP proxy to open a tunnel to that host or port."""
-
-
-class TlsError(ConnectError):
-    """TLS handshake failure for another reason than verification."""
-
-    reason = "tls"
-
-
-# Prefixes of reasons without a request to the host; a TLS fault is the host's answer.
-UNREACHABLE = (f"{UnknownHostError.reason}:", f"{ConnectError.reason}:")
-
+from core.errors import TransientError
 
 # Nothing heard for so long: asked so often, with such pauses; then the connection is over.
 SILENCE_S, PROBE_S, PROBES = 15, 5, 3

@@ -1,7 +1,7 @@
-"""Tests of `core.config.visit_options`."""
+"""Tests of `core.config.stored_level`."""
 
 from core.config.settings import BehaviourSettings, MediaSettings, Settings, VisitSettings
-from core.config.visit_options import StoredLevel
+from core.config.stored_level import StoredLevel
 from crawler.capture.page_capture import limit_settings
 
 

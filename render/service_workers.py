@@ -1,0 +1,165 @@
+"""Service workers of a tab: their progress, and the responses that they made themselves.
+
+Requests of a worker go through the proxy with the credentials of its context, like all requests of a
+page. What it answers from its own code, or from its cache under another URL, never reaches the proxy:
+the browser has the only copy, which is read here within limits.
+
+A worker may answer requests for other sites, too. Such an answer is no evidence of what those sites
+publish, so it is counted and not read.
+"""
+
+import asyncio
+from base64 import b64decode
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.clock import Clock
+from core.errors import BrowserUnavailableError
+from render.cdp import CdpConnection, CommandError
+from render.network_log import WorkerResponse, origin_of
+
+# A worker that takes longer for one step of its installation is not waited for.
+PATIENCE_S = 5.0
+RESPONSE_LIMIT = 200  # responses of one visit that are read
+RESPONSE_LIMIT_BYTES = 5_000_000
+TOTAL_LIMIT_BYTES = 20_000_000
+# From the first worker on, the browser keeps bodies for us.
+BODY_LIMITS = {
+    "maxTotalBufferSize": TOTAL_LIMIT_BYTES,
+    "maxResourceBufferSize": RESPONSE_LIMIT_BYTES,
+    "maxPostDataSize": 0,
+}
+_VERSION_LIMIT = 100
+# A worker that does not answer a question for so long is in a loop that never ends.
+ANSWER_LIMIT_S = 5.0
+_TRANSIENT = frozenset({"new", "installing", "activating"})
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisedResponse:
+    """Response that a service worker made: its URL, Content-Type and decoded body."""
+
+    url: str
+    content_type: str
+    data: bytes = field(repr=False)
+
+    @property
+    def mime(self) -> str:
+        """Return the bare media type."""
+        return self.content_type.partition(";")[0].strip().lower()
+
+
+class ServiceWorkers:
+    """Service workers of one tab."""
+
+    def __init__(self, connection: CdpConnection, on_change: Callable[[], None], clock: Clock) -> None:
+        self._connection = connection
+        self._on_change = on_change
+        self._clock = clock
+        # Status of each version and when its patience ends, by version id; "" before the first is known
+        self._versions: dict[str, tuple[str, float]] = {}
+        self._read = asyncio.Lock()
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by URL: the first response to each counts
+        self._bytes = 0
+        self._foreign = self._cut = 0
+        self._targets: dict[str, str] = {}  # target id of each worker, by session
+        self._watches: dict[str, asyncio.Task[None]] = {}  # by session
+        self._hung = 0
+        self.responses: dict[str, SynthesisedResponse] = {}  # what they made, by URL
+
+    @property
+    def exist(self) -> bool:
+        """Return whether the page has registered any."""
+        return bool(self._targets)
+
+    def started(self, session: str, target_id: str) -> None:
+        """Handle a new worker, which is about to run."""
+        self._targets[session] = target_id
+        self._set("", "new")
+
+    def script_arrived(self, session: str) -> None:
+        """Watch a worker from its first response on, which is its script's; ignore other sessions."""
+        if session in self._targets and session not in self._watches:
+            self._watches[session] = asyncio.create_task(self._watch(session))
+
+    def versions_updated(self, params: dict[str, Any]) -> None:
+        """Handle ``ServiceWorker.workerVersionUpdated``."""
+        self._versions.pop("", None)
+        for version in params["versions"]:
+            self._set(version["versionId"], version["status"])
+        self._on_change()
+
+    def until(self) -> float:
+        """Return until when a worker that installs or activates is waited for; 0.0: there is none."""
+        return max((until for status, until in self._versions.values() if status in _TRANSIENT), default=0.0)
+
+    def answered(self, response: WorkerResponse) -> None:
+        """Read a response of a worker from the browser, unless a limit or its site forbids it."""
+        if origin_of(response.url) != origin_of(response.document):
+            self._foreign += 1
+        elif len(self._tasks) >= RESPONSE_LIMIT:
+            self._cut += 1
+        elif response.url not in self._tasks:
+            self._tasks[response.url] = asyncio.create_task(self._read_body(response))
+
+    async def finish(self) -> None:
+        """Return when all responses are read."""
+        await asyncio.gather(*self._tasks.values())
+
+    def notes(self) -> list[str]:
+        """Return what is missing, a sentence each."""
+        pending = sum(status in _TRANSIENT for status, _ in self._versions.values())
+        unread = sum(not task.done() for task in self._tasks.values())
+        counts = {
+            "never ended and were stopped": self._hung,
+            "did not finish their installation": pending,
+            "responses made for other sites are not archived": self._foreign,
+            "responses are not archived: too many or too large": self._cut + unread,
+        }
+        return [f"service workers: {count} {what}." for what, count in counts.items() if count]
+
+    async def _watch(self, session: str) -> None:
+        """Stop the worker once it does not answer: its loop would take a processor from the page."""
+        with suppress(CommandError, BrowserUnavailableError):
+            while True:
+                try:
+                    async with asyncio.timeout(ANSWER_LIMIT_S):
+                        await self._connection.send("Runtime.evaluate", {"expression": "0"}, session)
+                except TimeoutError:
+                    self._hung += 1
+                    target = {"targetId": self._targets[session]}
+                    await self._connection.send("Target.closeTarget", target)
+                    return
+                await asyncio.sleep(ANSWER_LIMIT_S)
+
+    def _set(self, version: str, status: str) -> None:
+        known = self._versions.get(version)
+        if known is None and len(self._versions) >= _VERSION_LIMIT:
+            return
+        if known is None or known[0] != status:
+            self._versions[version] = (status, self._clock.monotonic() + PATIENCE_S)
+
+    async def _read_body(self, response: WorkerResponse) -> None:
+        async with self._read:
+            if self._bytes >= TOTAL_LIMIT_BYTES:
+                self._cut += 1
+                return
+            try:
+                answer = await self._connection.send(
+                    "Network.getResponseBody", {"requestId": response.request_id}, response.session
+                )
+            except (CommandError, BrowserUnavailableError):
+                self._cut += 1
+                return
+        content_type = response.content_type
+        if answer["base64Encoded"]:
+            data = b64decode(answer["body"])
+        else:
+            # The browser has decoded the text.
+            data = answer["body"].encode("utf-8", "replace")
+            mime = content_type.partition(";")[0].strip() or response.mime
+            content_type = f"{mime}; charset=utf-8"
+        self._bytes += len(data)
+        self.responses[response.url] = SynthesisedResponse(response.url, content_type, data)
