@@ -488,6 +488,7 @@ def test_an_interrupted_import_is_completed(tmp_path: Path) -> None:
     assert verify_collection(layout).is_sound
 
 
+@pytest.mark.slow
 def test_a_killed_import_is_completed_by_the_same_command(tmp_path: Path) -> None:
     """While its file is indexed, after a batch of rows: the collection is that of an import without a kill."""
     member = b"".join(record(f"https://a.example/{n}", b"<title>T</title>" + bytes(800)) for n in range(500))

@@ -16,6 +16,7 @@ from core.layout import Layout
 from tests.support.polling import wait_until
 from weboid.console.background_tasks import BackgroundTasks
 
+pytestmark = pytest.mark.slow  # tasks are commands, each a process
 OVER = ("done", "failed", "stopped")
 
 

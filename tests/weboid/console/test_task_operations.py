@@ -21,6 +21,7 @@ from tests.support.polling import wait_until
 from weboid.console.background_tasks import QUEUED_LIMIT
 from weboid.console.server import COOKIE
 
+pytestmark = pytest.mark.slow  # tasks are commands, each a process
 URL = "https://library.org/opening-hours"
 
 
