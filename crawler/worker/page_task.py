@@ -236,11 +236,13 @@ class PageTask:
         context = self._context
         if kind != "auto":
             return ("*",) if kind == "browser" else ()
-        now, site, moment = self._now(), registrable(host_of(self._item.url)), context.clock.monotonic()
+        now, moment = self._now(), context.clock.monotonic()
         if moment - context.ways_read_at > CONNECTIONS_AGE_S:
             context.ways = await self._retrying(lambda: context.frontier.notes(CONNECTIONS_NOTE, now=now))
             context.ways_read_at = moment
-        return tuple(host for host, way in context.ways.items() if way == "browser" and registrable(host) == site)
+        known = [host for host, way in context.ways.items() if way == "browser"]
+        site = registrable(host_of(self._item.url)) if known else ""  # few crawls need the list of suffixes for this
+        return tuple(host for host in known if registrable(host) == site)
 
     async def _visit(self) -> None:
         item, context = self._item, self._context

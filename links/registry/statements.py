@@ -80,8 +80,7 @@ class SqlStatement:
     def rows(self, reader: Reader, values: Mapping[str, Any]) -> list[Any]:
         """Fetch all rows as tuples."""
         dialect = reader.dialect
-        counts = [len(values[name]) for name in self.lists]
-        sizes = tuple([1 << (count - 1).bit_length() if count else 0 for count in counts])
+        sizes = tuple([1 << (len(values[name]) - 1).bit_length() if values[name] else 0 for name in self.lists])
         plan = self._plans.get((dialect.name, sizes))
         if plan is None:
             plan = self._plans[dialect.name, sizes] = self.compiled(dialect, sizes)
