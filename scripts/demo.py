@@ -5,6 +5,7 @@ loopback under ordinary names), writes a list and a profile, and calls the same 
 person types.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -28,7 +29,9 @@ def profile(web: TestWeb) -> str:
 
 def main(arguments: list[str]) -> int:
     """Archive, and say how to look at the result; the command's own exit code."""
-    count = int(arguments[0]) if arguments else PAGES
+    parser = argparse.ArgumentParser(prog="make demo", description="Archive pages of real sites into ./demo.")
+    parser.add_argument("pages", type=int, nargs="?", default=PAGES, help="number of pages (make demo ARGS=12)")
+    count: int = parser.parse_args(arguments).pages
     folder = ROOT / "demo"
     folder.mkdir(exist_ok=True)
     with TestWeb.start() as web:
