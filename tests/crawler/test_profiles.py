@@ -39,7 +39,7 @@ def test_every_profile_that_comes_along_can_be_used_and_says_what_for() -> None:
         }
         assert chain[0].text.startswith("# "), name
     assert load_profile("default") == Settings()
-    assert ran("list").output.splitlines()[1].startswith("default")
+    assert ran("show", "--presets").output.splitlines()[1].startswith("default")
 
 
 def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -314,8 +314,9 @@ def rebuild_command(
     The old ones stay until the new ones are complete.
     """
     read_collection(stores.root)
-    shared_stores = SharedStores(database_url=stores.database_url, dedup_url=dedup_url)
-    settings = shared_stores.applied_to(load_profile(profile))
+    settings = with_database(load_profile(profile), stores.database_url)
+    if dedup_url:
+        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
 
     async def rebuild() -> dict[str, int]:
         async with open_collection(stores.root, clock=SystemClock()) as opened:

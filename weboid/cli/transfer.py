@@ -55,8 +55,8 @@ from weboid.cli.support.options import (
     PROFILE,
     SIZE,
     CommandOutput,
-    SharedStores,
     start_moment,
+    with_database,
     with_frontier,
 )
 from weboid.cli.support.progress import progress_bar
@@ -311,8 +311,9 @@ def import_command(
     there already are known by their SHA-256: the same command continues an interrupted import. Ends with 1 when
     something could not be read. See docs/how-to/import.md.
     """
-    shared_stores = SharedStores(database_url=stores.database_url, dedup_url=dedup_url)
-    settings = shared_stores.applied_to(load_profile(profile))
+    settings = with_database(load_profile(profile), stores.database_url)
+    if dedup_url:
+        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
     paths = [each for each in sources if not each.startswith(("http://", "https://"))]
     for each in paths:
         if not Path(each).exists():
