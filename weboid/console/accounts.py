@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import sqlite3
 import threading
@@ -33,7 +34,9 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 2, 900  # doubled with each further failure
 VERIFIED_AT_ONCE = 2  # passwords; each takes 64 MiB and some 50 ms
 TOKENS_LIMIT = 100  # of an account
 KEY_AGE = timedelta(days=1)  # of an idempotency key
+AUDIT_LENGTH = 4_000  # characters of each JSON value of a line of the audit log
 _NAME_LENGTH = 100
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS users (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT NOT NULL, subject TEXT UNIQUE, added INTEGER NOT NULL);
@@ -107,11 +110,12 @@ class AccountRow:
 class AccountStore:
     """Accounts of a collection's console. Thread-safe."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        """Open the file, and create it when it is missing."""
+    def __init__(self, path: Path, clock: Clock, *, audit_days: int = 0) -> None:
+        """Open the file, and create it when it is missing. `audit_days` is how long changes are logged; 0: for ever."""
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._clock = clock
+        self._audit_days = audit_days
         self._lock = threading.Lock()
         self._answering = [threading.Lock() for _ in range(256)]  # by the first byte of a key's digest
         self._verifying = threading.Semaphore(VERIFIED_AT_ONCE)
@@ -347,16 +351,22 @@ class AccountStore:
         before: Any = None,
         after: Any = None,
     ) -> None:
-        """Add a line to the audit log; `before` and `after` are what of the state has changed."""
-        texts = [
-            "" if not each else json.dumps(each, ensure_ascii=False, default=str)[:4_000] for each in (before, after)
-        ]
-        text = json.dumps(fields, ensure_ascii=False, default=str)[:4_000]
+        """Add a line to the audit log; `before` and `after` are what of the state has changed.
+
+        Lines that are older than the store's `audit_days` are removed.
+        """
+        texts = ["" if not each else bounded_json(each, AUDIT_LENGTH) for each in (before, after)]
+        text = bounded_json(fields, AUDIT_LENGTH)
         with self._rows() as rows:
+            if self._audit_days:
+                rows.execute(
+                    "DELETE FROM audit WHERE id < (SELECT id FROM audit WHERE moment >= ? ORDER BY id LIMIT 1)",
+                    (self._now - 86_400 * self._audit_days,),
+                )
             rows.execute(
                 "INSERT INTO audit (moment, actor, operation, fields, outcome, before, after)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (self._now, actor, operation, text, outcome[:500], *texts),
+                (self._now, actor, operation, text, mask_passwords(outcome)[:500], *texts),
             )
 
     def log_entries(self, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
@@ -394,6 +404,39 @@ def _keep_admin(rows: sqlite3.Connection, name: str) -> None:
     others = rows.execute("SELECT count(*) FROM users WHERE role = 'admin' AND name != ?", (name,)).fetchone()[0]
     if role is not None and role[0] == ConsoleRole.ADMIN and not others:
         raise InputError(f"{name} is the last administrator: make another one first.")
+
+
+def mask_passwords(text: str) -> str:
+    """Return the text without the passwords of addresses.
+
+    >>> mask_passwords("redis://u:secret@host/0")
+    'redis://u:…@host/0'
+    """
+    return _PASSWORD.sub(r"\1…@", text)
+
+
+def bounded_json(value: Any, length: int) -> str:
+    """Return the value as JSON of at most `length` characters: long texts and lists in it are shortened.
+
+    >>> bounded_json({"urls": ["https://a.example/", "https://b.example/"]}, 32)
+    '{"urls": ["http…", "http…"]}'
+    """
+
+    def shortened(each: Any, most: int) -> Any:
+        if isinstance(each, str):
+            each = mask_passwords(each)
+            return each if len(each) <= most else f"{each[:most]}…"
+        if isinstance(each, Mapping):
+            return {shortened(str(key), most): shortened(item, most) for key, item in list(each.items())[:most]}
+        if isinstance(each, list | tuple):
+            return [shortened(item, most) for item in each[:most]] + ["…"] * (len(each) > most)
+        return each
+
+    for most in (length, *(length >> step for step in range(1, length.bit_length()))):
+        text = json.dumps(shortened(value, most), ensure_ascii=False, default=str)
+        if len(text) <= length:
+            return text
+    return '"…"'
 
 
 def _digest(secret: str) -> bytes:

@@ -49,6 +49,7 @@ EVENTS_S = 1.0  # interval at which the counts of events are read
 NOT_SIGNED_IN = "Sign in, or send a token as `Authorization: Bearer TOKEN`."
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _PROBLEM = "application/problem+json"
+_UNLOGGED = ("password", "text")  # fields; of texts the log has the changed lines
 _Limit = Annotated[int, Query(ge=1, le=1_000)]
 
 
@@ -92,7 +93,7 @@ def perform(
     operation: ConsoleOperation, stores: ConsoleStores, accounts: AccountStore, user: SignedInUser, fields: Any
 ) -> dict[str, Any]:
     """Perform an operation and log it; raises as the operation does."""
-    shown = {key: value for key, value in fields.model_dump().items() if key != "password"}
+    shown = {key: value for key, value in fields.model_dump().items() if key not in _UNLOGGED}
     context = OperationContext(stores, accounts, user)
     before = state_of(operation, context, fields)
     try:
@@ -114,7 +115,7 @@ def state_of(operation: ConsoleOperation, context: OperationContext, fields: Any
 
 
 def difference(before: Any, after: Any) -> tuple[Any, Any]:
-    """Return what of two JSON values differs: of objects the keys that do, of lists the items of one only.
+    """Return what of two JSON values differs: of objects the keys that do, of lists and texts the items of one only.
 
     >>> difference({"a": 1, "b": [1, 2]}, {"a": 1, "b": [2, 3]})
     ({'b': [1]}, {'b': [3]})
@@ -126,6 +127,8 @@ def difference(before: Any, after: Any) -> tuple[Any, Any]:
             if before.get(key) != after.get(key)
         }
         return {key: was for key, (was, _) in parts.items()}, {key: new for key, (_, new) in parts.items()}
+    if isinstance(before, str) and isinstance(after, str) and "\n" in before + after:
+        before, after = before.splitlines(), after.splitlines()
     if isinstance(before, list) and isinstance(after, list):
         texts = [{json.dumps(each, sort_keys=True): each for each in side} for side in (before, after)]
         one, other = ([each for key, each in texts[place].items() if key not in texts[1 - place]] for place in (0, 1))
@@ -255,7 +258,7 @@ def _add_operation(
     api.add_api_route(
         operation.path,
         endpoint,
-        methods=["POST"],
+        methods=[operation.method],
         operation_id=operation.name,
         status_code=operation.status,
         summary=summary.rstrip("."),

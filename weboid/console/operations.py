@@ -99,6 +99,7 @@ class ConsoleOperation:
     fields: type[OperationFields]
     perform: Callable[[OperationContext, Any], dict[str, Any]]
     status: int = 200
+    method: str = "POST"
     # The state that it changes, as its resource shows it: for If-Match and the audit log. None: it has no resource.
     read_state: Callable[[OperationContext, Any], Any] | None = None
 
@@ -107,7 +108,12 @@ OPERATIONS: dict[str, ConsoleOperation] = {}
 
 
 def operation(
-    path: str, role: ConsoleRole, *, status: int = 200, state: Callable[[OperationContext, Any], Any] | None = None
+    path: str,
+    role: ConsoleRole,
+    *,
+    status: int = 200,
+    method: str = "POST",
+    state: Callable[[OperationContext, Any], Any] | None = None,
 ) -> Callable[[Callable[[OperationContext, Any], dict[str, Any]]], Callable[[OperationContext, Any], dict[str, Any]]]:
     """Register the function under its name."""
 
@@ -115,7 +121,8 @@ def operation(
         perform: Callable[[OperationContext, Any], dict[str, Any]],
     ) -> Callable[[OperationContext, Any], dict[str, Any]]:
         fields = perform.__annotations__["fields"]
-        OPERATIONS[perform.__name__] = ConsoleOperation(perform.__name__, path, role, fields, perform, status, state)
+        name = perform.__name__
+        OPERATIONS[name] = ConsoleOperation(name, path, role, fields, perform, status, method, state)
         return perform
 
     return register
