@@ -91,6 +91,7 @@ class SignedInUser:
     csrf: str = ""  # token of the session's forms; empty for an API token
     scopes: tuple[str, ...] = ()  # operations that an API token may call; none: all of its role
     session: str = ""
+    token: int = 0  # number of the API token
 
     def may(self, role: str) -> bool:
         """Return True when the user has the role or a higher one."""
@@ -255,8 +256,7 @@ class AccountStore:
             ).fetchone()
             if row is None:
                 return None
-            over = now - row["began"] > SESSION_AGE.total_seconds() or now - row["used"] > SESSION_IDLE.total_seconds()
-            if over:
+            if self._is_over(row):
                 rows.execute("DELETE FROM sessions WHERE digest = ?", (_digest(secret),))
                 return None
             if now - row["used"] >= 60:
@@ -339,7 +339,21 @@ class AccountStore:
             if row["used"] is None or now - row["used"] >= 60:
                 rows.execute("UPDATE tokens SET used = ? WHERE id = ?", (now, row["id"]))
         role = min(ConsoleRole(row["role"]), ConsoleRole(row["of_owner"]), key=_ROLES.index)
-        return SignedInUser(f"{row['owner']}:{row['name']}", role, scopes=tuple(row["scopes"].split()))
+        return SignedInUser(f"{row['owner']}:{row['name']}", role, scopes=tuple(row["scopes"].split()), token=row["id"])
+
+    def is_valid(self, user: SignedInUser) -> bool:
+        """Return True while the session or token of the user holds; this is no use of it."""
+        with self._rows() as rows:
+            if user.session:
+                query = "SELECT began, used FROM sessions WHERE digest = ?"
+                row = rows.execute(query, (_digest(user.session),)).fetchone()
+                return row is not None and not self._is_over(row)
+            query = "SELECT 1 FROM tokens WHERE id = ? AND coalesce(expires, ?) >= ?"
+            return rows.execute(query, (user.token, self._now, self._now)).fetchone() is not None
+
+    def _is_over(self, session: sqlite3.Row) -> bool:
+        age, idle = self._now - session["began"], self._now - session["used"]
+        return bool(age > SESSION_AGE.total_seconds() or idle > SESSION_IDLE.total_seconds())
 
     def log(
         self,

@@ -49,6 +49,7 @@ EVENTS_S = 1.0  # interval at which the counts of events are read
 NOT_SIGNED_IN = "Sign in, or send a token as `Authorization: Bearer TOKEN`."
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _PROBLEM = "application/problem+json"
+MATCHED_LIMIT = 200  # URLs of a request, each with its ETag in If-Match
 _UNLOGGED = ("password", "text")  # fields; of texts the log has the changed lines
 _Limit = Annotated[int, Query(ge=1, le=1_000)]
 
@@ -227,8 +228,13 @@ def _add_operation(
                     400, "If-Match has no meaning here: this operation changes no resource with an ETag."
                 )
             context = OperationContext(resources.stores, resources.accounts, user)
+            names = getattr(fields, "url", "")
+            if isinstance(names, list) and len(names) > MATCHED_LIMIT:
+                raise HTTPException(400, f"If-Match can be compared with {MATCHED_LIMIT} URLs at most.")
+            one_by_one = [fields.model_copy(update={"url": each}) for each in names] if isinstance(names, list) else []
             with changes:
-                if _tag(bytes(JSONResponse(state_of(operation, context, fields)).body)) not in if_match:
+                states = [state_of(operation, context, each) for each in one_by_one or [fields]]
+                if not all(_tag(bytes(JSONResponse(each).body)) in if_match for each in states):
                     raise HTTPException(412, "The resource has changed since you read it. Read it again.")
                 return perform(operation, resources.stores, resources.accounts, user, fields)
 
@@ -243,6 +249,7 @@ def _add_operation(
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     key = Annotated[str | None, Header(min_length=1, max_length=200)]
+    tags = Annotated[str | None, Header(min_length=1, max_length=40 * MATCHED_LIMIT)]
     vars(endpoint)["__signature__"] = inspect.Signature(  # FastAPI reads it
         [
             inspect.Parameter("fields", keyword, annotation=operation.fields),
@@ -251,7 +258,7 @@ def _add_operation(
             ),
             inspect.Parameter("response", keyword, annotation=Response),
             inspect.Parameter("idempotency_key", keyword, annotation=key, default=None),
-            inspect.Parameter("if_match", keyword, annotation=key, default=None),
+            inspect.Parameter("if_match", keyword, annotation=tags, default=None),
         ]
     )
     summary, _, text = (operation.perform.__doc__ or "").partition("\n")
@@ -419,12 +426,12 @@ class ApiResources:
         entries = self._accounts.log_entries(before=cursor, limit=limit)
         return {"entries": entries, "next": entries[-1]["id"] if len(entries) == limit else None}
 
-    def send_events(self) -> StreamingResponse:
-        """Send the crawl's counts as server-sent events, whenever they change."""
+    def send_events(self, user: _Reader) -> StreamingResponse:
+        """Send the crawl's counts as server-sent events, whenever they change, until the session or token ends."""
 
         async def events() -> AsyncIterator[str]:
             last = ""
-            while True:
+            while await run_in_threadpool(self._accounts.is_valid, user):
                 frontier = self._stores.frontier()
                 stats = None if frontier is None else await run_in_threadpool(frontier.stats, self._stores.clock.now())
                 text = json.dumps(None if stats is None else asdict(stats), default=str)

@@ -354,7 +354,11 @@ class RetryFields(OperationFields):
     host: str = ""
 
 
-@operation("/queue/retry", ConsoleRole.OPERATOR)
+def _read_retried(context: OperationContext, fields: Any) -> Any:
+    return read_item(context, fields) if fields.url else None
+
+
+@operation("/queue/retry", ConsoleRole.OPERATOR, state=_read_retried)
 def retry_items(context: OperationContext, fields: RetryFields) -> dict[str, Any]:
     """Queue failed or skipped pages again, with fresh attempts."""
     frontier = context.frontier
