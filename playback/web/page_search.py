@@ -158,29 +158,32 @@ class PageSearch:
 
     def _rows(self, condition: "_SqlCondition", step: "_ListStep") -> tuple[list[Any], PageListCursor | None]:
         """Return one row more than a page of results has, and where a bounded search stopped."""
+        # A union reads the index alone, which OR does not.
+        listed = " UNION ALL ".join(map(_LISTED.format, condition.ranges))
         is_few = False
-        if condition.range:
+        if listed:
             (found,) = self._database.rows(
-                f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {condition.range}"  # noqa: S608 constants of ours
-                " LIMIT :few) AS found",
+                f"SELECT count(*) AS n FROM (SELECT 1 FROM ({listed}) AS listed LIMIT :few) AS found",  # noqa: S608 constants
                 {**condition.values, "few": _FEW + 1},
             ) or ({"n": 0},)
             is_few = int(found["n"]) <= _FEW
         if is_few:
             # The plus keeps both databases from walking the index by time.
+            ordered = f"{step.ordered('+captured_ms')} LIMIT :limit"
+            inner, outer = (ordered, "") if condition.filter == _ALL else ("", f"AND {condition.filter} {ordered}")
             query = (
-                f"SELECT {COLUMNS} FROM pages WHERE ({condition.range}) AND"  # noqa: S608 constants of ours
-                f" {condition.filter} {step.ordered('+captured_ms')} LIMIT :limit"
+                f"SELECT {COLUMNS} FROM pages WHERE page_id IN"  # noqa: S608 constants of ours
+                f" (SELECT page_id FROM ({listed}) AS listed WHERE 1 = 1 {inner}) {outer}"
             )
             return list(self._database.rows(query, {**condition.values, **step.values})), None
-        where = f"({condition.range}) AND {condition.filter}" if condition.range else condition.filter
+        where = f"({' OR '.join(condition.ranges)}) AND {condition.filter}" if listed else condition.filter
         newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
         rows = self._database.rows(
             f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
             f" WHERE {where} LIMIT :limit",
             {**condition.values, **step.values, "most": self._most_read},
         )
-        if (condition.filter == _ALL and not condition.range) or len(rows) >= step.limit:
+        if (condition.filter == _ALL and not listed) or len(rows) >= step.limit:
             return list(rows), None
         last = self._database.rows(
             f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most", {**step.values, "most": self._most_read - 1}
@@ -189,7 +192,7 @@ class PageSearch:
 
     def _condition(self, question: PageSearchQuery) -> "_SqlCondition | None":
         if not question.words:
-            return _SqlCondition("", _ALL, {})
+            return _SqlCondition((), _ALL, {})
         match question.where:
             case SearchField.HOST:
                 match = _HOST.fullmatch(question.words)
@@ -213,7 +216,7 @@ class PageSearch:
                 values = {f"begins_{n}": escape_like(each) + "%" for n, each in enumerate(spellings)}
                 like = f"url {self._database.contains} :{{}} ESCAPE '\\'"
                 filters = " OR ".join(like.format(name) for name in values)
-                return _SqlCondition(condition.range, f"({filters})", {**condition.values, **values})
+                return _SqlCondition(condition.ranges, f"({filters})", {**condition.values, **values})
             case SearchField.TITLE:
                 return self._of_words(question.words, ("title",))
             case SearchField.ANY | SearchField.TEXT:
@@ -228,12 +231,15 @@ class PageSearch:
             # Equal where both were cut off.
             comparison = "<=" if len(high) > KEY_CHARACTERS else "<"
             parts.append(f"({key} >= :low_{number} AND {key} {comparison} :high_{number})")
-        return _SqlCondition(" OR ".join(parts), _ALL, values)
+        return _SqlCondition(tuple(parts), _ALL, values)
 
     def _of_words(self, words: str, columns: Sequence[str]) -> "_SqlCondition":
         values: dict[str, str] = {}
         every = []
-        for place, word in enumerate(words.split(maxsplit=_MOST_WORDS - 1)[:_MOST_WORDS]):
+        split = words.split(maxsplit=_MOST_WORDS - 1)[:_MOST_WORDS]
+        for place, word in enumerate(
+            sorted(split, key=len, reverse=True)
+        ):  # long ones are rare: the rest is not compared
             names = []
             # Databases fold the case of ASCII letters only.
             cases = (word, word.lower(), word.upper(), word.capitalize())
@@ -243,18 +249,19 @@ class PageSearch:
             like = f"{self._database.contains} :{{}} ESCAPE '\\'"
             any_of = (f"{column} {like.format(name)}" for column, name in product(columns, names))
             every.append(f"({' OR '.join(any_of)})")
-        return _SqlCondition("", " AND ".join(every), values)
+        return _SqlCondition((), " AND ".join(every), values)
 
 
 _ALL = "1 = 1"
+_LISTED = "SELECT captured_ms, page_id FROM pages WHERE {}"
 _BEGINNINGS = [(scheme, www) for scheme, www in product(("https", "http"), ("", "www."))]
 
 
 @dataclass(frozen=True, slots=True)
 class _SqlCondition:
-    """SQL condition: key range of the index, if any, other conditions, and parameters."""
+    """SQL condition: key ranges of the index, if any, other conditions, and parameters."""
 
-    range: str
+    ranges: tuple[str, ...]
     filter: str
     values: dict[str, Any]
 
