@@ -1,12 +1,13 @@
 """Search for pages by site, URL prefix, and words of title or URL; newest first, paged by key.
 
 Sites and addresses are ranges of the index by replay key: a range with few pages is read and sorted; one with many is
-found among the newest pages. Words are searched in the newest `MOST_READ` pages, and in as many again for the next
-page of results; `PageSearchResult.read_to` is the limit reached (`docs/reference/front.md`).
+found among the newest pages. Words are searched in the newest `MOST_READ` pages, in fewer where the disk is slow, and
+in as many again for the next page of results; `PageSearchResult.read_to` is the limit reached (`docs/reference/front.md`).
 """
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,6 +23,7 @@ from warc.index.queries import other_scheme
 
 PAGE_SIZE = 50
 MOST_READ = 100_000  # pages that one question looks at
+_PARTS, _LONGEST_S = 10, 0.1  # of these pages, read one after the other, and the time after which no other one is
 _FEW = 10_000  # pages that are sorted for one answer
 _MOST_ROUNDS = 10  # for one part, when much of it is hidden
 _LONGEST = 500  # characters
@@ -98,10 +100,18 @@ def parse_cursor(text: str) -> PageListCursor | None:
 class PageSearch:
     """Search in a captures index. Thread-safe; TransientError when the index cannot be read."""
 
-    def __init__(self, database: IndexDatabase, store: PageStore, *, most_read: int = MOST_READ) -> None:
+    def __init__(
+        self,
+        database: IndexDatabase,
+        store: PageStore,
+        *,
+        most_read: int = MOST_READ,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._database = database
         self._store = store
         self._most_read = most_read
+        self._monotonic = monotonic
 
     def find(
         self, question: PageSearchQuery, *, before: PageListCursor | None = None, after: PageListCursor | None = None
@@ -177,18 +187,27 @@ class PageSearch:
             )
             return list(self._database.rows(query, {**condition.values, **step.values})), None
         where = f"({' OR '.join(condition.ranges)}) AND {condition.filter}" if listed else condition.filter
-        newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
-        rows = self._database.rows(
-            f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
-            f" WHERE {where} LIMIT :limit",
-            {**condition.values, **step.values, "most": self._most_read},
-        )
-        if (condition.filter == _ALL and not listed) or len(rows) >= step.limit:
-            return list(rows), None
-        last = self._database.rows(
-            f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most", {**step.values, "most": self._most_read - 1}
-        )
-        return list(rows), _cursor(last[0]) if last else None
+        rows: list[Any] = []
+        began, part = self._monotonic(), self._most_read if where == _ALL else -(-self._most_read // _PARTS)
+        for read in range(part, self._most_read + part, part):
+            newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
+            found = self._database.rows(
+                f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
+                f" WHERE {where} LIMIT :limit",
+                {**condition.values, **step.values, "most": part},
+            )
+            rows += found
+            if where == _ALL or len(found) >= step.limit:
+                break
+            last = self._database.rows(
+                f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most", {**step.values, "most": part - 1}
+            )
+            if not last:
+                break
+            step = _ListStep(_cursor(last[0]), step.newer, step.limit - len(found))
+            if read >= self._most_read or self._monotonic() - began > _LONGEST_S:
+                return rows, step.at
+        return rows, None
 
     def _condition(self, question: PageSearchQuery) -> "_SqlCondition | None":
         if not question.words:
