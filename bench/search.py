@@ -18,12 +18,14 @@ if not __package__:  # run as a file: its folder must not hide our packages
 
 import random
 import resource
+import sqlite3
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 
@@ -41,8 +43,10 @@ from playback.web.page_store import PageStore
 from playback.web.text_search import TextSearch, parse_facets
 from tests.support.playback_fixtures import NOW, CollectionBuilder
 from warc.index.database import open_database
-from warc.index.protocol import CaptureRow, key_or_empty
+from warc.index.protocol import CAPTURES_DDL, CaptureRow, key_or_empty
 from warc.index.sqlite import SqliteCaptureIndex
+from warc.text_index import store
+from warc.text_index.analysis import tokens
 from warc.text_index.indexer import open_texts, rebuild_texts
 from warc.text_index.reader import open_text_index
 from warc.text_index.store import TextDocument
@@ -50,7 +54,8 @@ from warc.text_index.store import TextDocument
 _WORDS = 350  # of a text
 _VOCABULARY = 60_000
 _LANGUAGES = ("en", "de", "fr", "")
-_RESOURCES = 10  # captures of a page besides its text and manifest
+_RESOURCES = 2  # captures of a page besides its text and manifest
+_TEXTS = 20_000  # different ones, each of many pages
 _SEARCHES = 200
 _VISITS = 30
 
@@ -61,6 +66,9 @@ class _Library:
     def __init__(self) -> None:
         dice = random.Random(1)
         letters = "aaabcdeeefghiiklmnnooprrsttuvwz"
+        self._text = lru_cache(maxsize=_TEXTS)(
+            lambda number: " ".join(random.Random(number).choices(self.words, cum_weights=self._weights, k=_WORDS))
+        )
         self._weights = list(accumulate(1 / (rank + 2.7) ** 1.05 for rank in range(_VOCABULARY)))
         self.words = ["".join(dice.choices(letters, k=dice.randint(3, 9))) for _ in range(_VOCABULARY)]
 
@@ -68,7 +76,7 @@ class _Library:
         return f"https://site-{number % 5_000}.example/{number}"
 
     def text(self, number: int) -> str:
-        return " ".join(random.Random(number).choices(self.words, cum_weights=self._weights, k=_WORDS))
+        return self._text(number % _TEXTS)
 
     def query(self, dice: random.Random) -> str:
         """One to three words, as frequent as in texts but for the most frequent ones, which nobody searches alone."""
@@ -79,7 +87,13 @@ class _Library:
 def _fill(builder: CollectionBuilder, library: _Library, count: int) -> None:
     """Add pages to both indexes, without records."""
     layout = builder.layout
-    with closing(SqliteCaptureIndex(layout.captures_db)) as index, open_texts(layout, "", visible_text) as (_, writer):
+    vars(store)["tokens"] = lru_cache(maxsize=4 * _TEXTS)(tokens)  # the same texts are analysed once
+    with (
+        closing(SqliteCaptureIndex(layout.captures_db)) as index,
+        closing(sqlite3.connect(layout.captures_db)) as database,
+        open_texts(layout, "", visible_text) as (_, writer),
+    ):
+        database.executescript("DROP INDEX captures_by_key; DROP INDEX captures_by_page; DROP INDEX captures_by_digest")
         for start in range(0, count, 500):
             documents, pages, rows = [], [], []
             for number in range(start, min(start + 500, count)):
@@ -107,6 +121,7 @@ def _fill(builder: CollectionBuilder, library: _Library, count: int) -> None:
                 for page in pages:
                     index.add_page(page)
             writer.add(documents)
+        database.executescript(CAPTURES_DDL)  # indexes are made at once
 
 
 def _times(run: Callable[[str], object], queries: Sequence[str]) -> tuple[list[float], list[float]]:

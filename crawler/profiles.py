@@ -81,8 +81,8 @@ def check_environment(settings: Settings, source: str) -> None:
         raise ConfigError(f"{source} [visit] timezone: {zone!r} is none; write one such as Europe/Berlin.")
 
 
-def load_chain(name: str) -> tuple[ProfileLayer, ...]:
-    """Load the profile and those that it extends, in that order.
+def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
+    """Load the profile, or `first` as its text, and those that it extends, in that order.
 
     Raises ConfigError if one of them does not exist, is no TOML, or the chain does not end.
     """
@@ -93,7 +93,7 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
     named_at = ""  # file and line that name the profile
     while True:
         source = str(path) if path.parent != FOLDER else f"profile {path.stem}"
-        text = _text(path, name, named_at)
+        text, first = first or _text(path, name, named_at), ""
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:

@@ -39,6 +39,7 @@ CONSOLE_LINES = 50
 CONSOLE_CHARS = 300
 SCRIPT_ATTEMPTS = 3
 LIVE_PICTURE = {"format": "jpeg", "quality": 45, "maxWidth": 640, "maxHeight": 400}
+LIVE_PICTURE_S = 2.0  # one a second costs 5 to 6 % of the pages per CPU second
 _INCLUDE = re.compile(r"include\(\"(\w+)\"\)")
 _DOCUMENTS = [{"urlPattern": "*", "resourceType": "Document"}]
 
@@ -93,6 +94,7 @@ class BrowserPage:
         self.workers: ServiceWorkers | None = None  # None before the first
         self._live: str | None = None  # newest live picture, base64 of a JPEG; None: none are made
         self._is_drawing = False  # True while the browser makes the next one
+        self._drawn_at = self.now()  # when the last one was begun
         self.log.on_worker_response = lambda response: self._made_workers().answered(response)
         # Its cross-site frames and workers
         self.children = ChildTargets(
@@ -264,11 +266,11 @@ class BrowserPage:
     def take_live_picture(self) -> str:
         """Return the newest picture of the page, base64 of a small JPEG, once, and ask for the next; empty without one.
 
-        The browser draws one picture per call, so the rate of calls is what they cost; the first call returns none.
+        The browser draws one picture per call, at intervals of `LIVE_PICTURE_S`; a page that ends before has none.
         """
         picture, self._live = self._live or "", ""
-        if not self._is_drawing:
-            self._is_drawing = True
+        if not self._is_drawing and self.now() - self._drawn_at >= LIVE_PICTURE_S:
+            self._is_drawing, self._drawn_at = True, self.now()
             self.post("Page.startScreencast", LIVE_PICTURE)
         return picture
 

@@ -354,6 +354,13 @@ class QualitySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """Operator's console."""
+
+    audit_days: int = 730  # time for which the log of changes is kept; 0: for ever
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything a profile can say."""
 
@@ -373,4 +380,5 @@ class Settings:
     media: MediaSettings = MediaSettings()
     links: LinksSettings = LinksSettings()
     quality: QualitySettings = QualitySettings()
+    console: ConsoleSettings = ConsoleSettings()
     sheets: "tuple[Sheet, ...]" = ()  # changes for a part of the web; see `core.config.sheets`

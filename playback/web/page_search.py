@@ -1,12 +1,13 @@
 """Search for pages by site, URL prefix, and words of title or URL; newest first, paged by key.
 
 Sites and addresses are ranges of the index by replay key: a range with few pages is read and sorted; one with many is
-found among the newest pages. Words are searched in the newest `MOST_READ` pages, and in as many again for the next
-page of results; `PageSearchResult.read_to` is the limit reached (`docs/reference/front.md`).
+found among the newest pages. Words are searched in the newest `MOST_READ` pages, in fewer where the disk is slow, and
+in as many again for the next page of results; `PageSearchResult.read_to` is the limit reached (`docs/reference/front.md`).
 """
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,6 +23,7 @@ from warc.index.queries import other_scheme
 
 PAGE_SIZE = 50
 MOST_READ = 100_000  # pages that one question looks at
+_PARTS, _LONGEST_S = 10, 0.1  # of these pages, read one after the other, and the time after which no other one is
 _FEW = 10_000  # pages that are sorted for one answer
 _MOST_ROUNDS = 10  # for one part, when much of it is hidden
 _LONGEST = 500  # characters
@@ -98,10 +100,18 @@ def parse_cursor(text: str) -> PageListCursor | None:
 class PageSearch:
     """Search in a captures index. Thread-safe; TransientError when the index cannot be read."""
 
-    def __init__(self, database: IndexDatabase, store: PageStore, *, most_read: int = MOST_READ) -> None:
+    def __init__(
+        self,
+        database: IndexDatabase,
+        store: PageStore,
+        *,
+        most_read: int = MOST_READ,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._database = database
         self._store = store
         self._most_read = most_read
+        self._monotonic = monotonic
 
     def find(
         self, question: PageSearchQuery, *, before: PageListCursor | None = None, after: PageListCursor | None = None
@@ -158,38 +168,50 @@ class PageSearch:
 
     def _rows(self, condition: "_SqlCondition", step: "_ListStep") -> tuple[list[Any], PageListCursor | None]:
         """Return one row more than a page of results has, and where a bounded search stopped."""
+        # A union reads the index alone, which OR does not.
+        listed = " UNION ALL ".join(map(_LISTED.format, condition.ranges))
         is_few = False
-        if condition.range:
+        if listed:
             (found,) = self._database.rows(
-                f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {condition.range}"  # noqa: S608 constants of ours
-                " LIMIT :few) AS found",
+                f"SELECT count(*) AS n FROM (SELECT 1 FROM ({listed}) AS listed LIMIT :few) AS found",  # noqa: S608 constants
                 {**condition.values, "few": _FEW + 1},
             ) or ({"n": 0},)
             is_few = int(found["n"]) <= _FEW
         if is_few:
             # The plus keeps both databases from walking the index by time.
+            ordered = f"{step.ordered('+captured_ms')} LIMIT :limit"
+            inner, outer = (ordered, "") if condition.filter == _ALL else ("", f"AND {condition.filter} {ordered}")
             query = (
-                f"SELECT {COLUMNS} FROM pages WHERE ({condition.range}) AND"  # noqa: S608 constants of ours
-                f" {condition.filter} {step.ordered('+captured_ms')} LIMIT :limit"
+                f"SELECT {COLUMNS} FROM pages WHERE page_id IN"  # noqa: S608 constants of ours
+                f" (SELECT page_id FROM ({listed}) AS listed WHERE 1 = 1 {inner}) {outer}"
             )
             return list(self._database.rows(query, {**condition.values, **step.values})), None
-        where = f"({condition.range}) AND {condition.filter}" if condition.range else condition.filter
-        newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
-        rows = self._database.rows(
-            f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
-            f" WHERE {where} LIMIT :limit",
-            {**condition.values, **step.values, "most": self._most_read},
-        )
-        if (condition.filter == _ALL and not condition.range) or len(rows) >= step.limit:
-            return list(rows), None
-        last = self._database.rows(
-            f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most", {**step.values, "most": self._most_read - 1}
-        )
-        return list(rows), _cursor(last[0]) if last else None
+        where = f"({' OR '.join(condition.ranges)}) AND {condition.filter}" if listed else condition.filter
+        rows: list[Any] = []
+        began, part = self._monotonic(), self._most_read if where == _ALL else -(-self._most_read // _PARTS)
+        for read in range(part, self._most_read + part, part):
+            newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
+            found = self._database.rows(
+                f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
+                f" WHERE {where} LIMIT :limit",
+                {**condition.values, **step.values, "most": part},
+            )
+            rows += found
+            if where == _ALL or len(found) >= step.limit:
+                break
+            last = self._database.rows(
+                f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most", {**step.values, "most": part - 1}
+            )
+            if not last:
+                break
+            step = _ListStep(_cursor(last[0]), step.newer, step.limit - len(found))
+            if read >= self._most_read or self._monotonic() - began > _LONGEST_S:
+                return rows, step.at
+        return rows, None
 
     def _condition(self, question: PageSearchQuery) -> "_SqlCondition | None":
         if not question.words:
-            return _SqlCondition("", _ALL, {})
+            return _SqlCondition((), _ALL, {})
         match question.where:
             case SearchField.HOST:
                 match = _HOST.fullmatch(question.words)
@@ -213,7 +235,7 @@ class PageSearch:
                 values = {f"begins_{n}": escape_like(each) + "%" for n, each in enumerate(spellings)}
                 like = f"url {self._database.contains} :{{}} ESCAPE '\\'"
                 filters = " OR ".join(like.format(name) for name in values)
-                return _SqlCondition(condition.range, f"({filters})", {**condition.values, **values})
+                return _SqlCondition(condition.ranges, f"({filters})", {**condition.values, **values})
             case SearchField.TITLE:
                 return self._of_words(question.words, ("title",))
             case SearchField.ANY | SearchField.TEXT:
@@ -228,12 +250,15 @@ class PageSearch:
             # Equal where both were cut off.
             comparison = "<=" if len(high) > KEY_CHARACTERS else "<"
             parts.append(f"({key} >= :low_{number} AND {key} {comparison} :high_{number})")
-        return _SqlCondition(" OR ".join(parts), _ALL, values)
+        return _SqlCondition(tuple(parts), _ALL, values)
 
     def _of_words(self, words: str, columns: Sequence[str]) -> "_SqlCondition":
         values: dict[str, str] = {}
         every = []
-        for place, word in enumerate(words.split(maxsplit=_MOST_WORDS - 1)[:_MOST_WORDS]):
+        split = words.split(maxsplit=_MOST_WORDS - 1)[:_MOST_WORDS]
+        for place, word in enumerate(
+            sorted(split, key=len, reverse=True)
+        ):  # long ones are rare: the rest is not compared
             names = []
             # Databases fold the case of ASCII letters only.
             cases = (word, word.lower(), word.upper(), word.capitalize())
@@ -243,18 +268,19 @@ class PageSearch:
             like = f"{self._database.contains} :{{}} ESCAPE '\\'"
             any_of = (f"{column} {like.format(name)}" for column, name in product(columns, names))
             every.append(f"({' OR '.join(any_of)})")
-        return _SqlCondition("", " AND ".join(every), values)
+        return _SqlCondition((), " AND ".join(every), values)
 
 
 _ALL = "1 = 1"
+_LISTED = "SELECT captured_ms, page_id FROM pages WHERE {}"
 _BEGINNINGS = [(scheme, www) for scheme, www in product(("https", "http"), ("", "www."))]
 
 
 @dataclass(frozen=True, slots=True)
 class _SqlCondition:
-    """SQL condition: key range of the index, if any, other conditions, and parameters."""
+    """SQL condition: key ranges of the index, if any, other conditions, and parameters."""
 
-    range: str
+    ranges: tuple[str, ...]
     filter: str
     values: dict[str, Any]
 

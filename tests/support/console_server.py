@@ -15,6 +15,7 @@ from core.layout import Layout
 from crawler.frontier.base import Frontier
 from net.http_server import ConnectionLimits, HttpServer, open_listener, running
 from tests.support.browser_screen import Screen
+from weboid.cli.init import option_faults
 from weboid.console.accounts import AccountStore, ConsoleRole
 from weboid.console.page_frame import ConsoleStores
 from weboid.console.server import COOKIE, create_app, open_stores
@@ -72,7 +73,7 @@ class Console:
 @contextmanager
 def serve_console(layout: Layout) -> Iterator[Console]:
     """Serve the console of a collection until the end of the block."""
-    with open_stores(layout, Settings(), clock=SystemClock()) as stores:
+    with open_stores(layout, Settings(), clock=SystemClock(), option_faults=option_faults) as stores:
         for role, name in NAMES.items():
             stores.accounts.set_user(name, ConsoleRole(role))
         sessions = {role: stores.accounts.use_link(stores.accounts.make_link(name)) for role, name in NAMES.items()}

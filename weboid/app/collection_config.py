@@ -20,7 +20,7 @@ from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
 from core.layout import CONFIG_FILE
 from core.timestamps import parse_duration
 from core.urls import fetch_key
-from crawler.profiles import EXTENDS, lines_of
+from crawler.profiles import EXTENDS, lines_of, load_chain
 from warc.local_storage import replace_file
 
 # Tables of option defaults, by the command's words.
@@ -36,6 +36,15 @@ WEBHOOK_EVENTS: Final = ("page.archived", "page.changed", "crawl.finished", "lin
 PROVIDER_KEYS: Final = ("issuer", "client_id", "secret_file", "scopes", "role_claim", "roles", "default_role")
 _ROLES: Final = ("reader", "reviewer", "curator", "operator", "admin")  # of the console's accounts
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_PROGRAM_KEYS: Final = (
+    "executable",
+    "scripts",
+    "flows",
+    "lists",
+    "sign_key",
+    "sign_cert",
+)  # and names with these ends:
+_FILE_ENDS: Final = ("_file", "profile", EXTENDS)
 _SEED_KEYS: Final = {
     "url": "",
     "scope": "kind",
@@ -264,13 +273,37 @@ def _seed_value(key: str, value: Any) -> Any:
 def read_config(root: Path) -> CollectionConfig:
     """Read the configuration of the collection. Raises ConfigError: the file is no TOML."""
     path = root / CONFIG_FILE
+    text = read_config_text(path)
+    return CollectionConfig(path) if text is None else parse_config(path, text)
+
+
+def parse_config(path: Path, text: str) -> CollectionConfig:
+    """Return the configuration that the text of a file is. Raises ConfigError: it is no TOML, with the line."""
     try:
-        text = path.read_text(encoding="utf-8")
         return CollectionConfig(path, tomllib.loads(text), text or "\n")
+    except ValueError as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+
+
+def read_config_text(path: Path) -> str | None:
+    """Return the text of the file, None without one. Raises ConfigError."""
+    try:
+        return path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        return CollectionConfig(path)
+        return None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
+
+
+def file_values(document: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield place and value of each key of a configuration that names a program or a file of this machine."""
+    for key, value in document.items() if isinstance(document, dict) else enumerate(document):
+        name = str(key)
+        is_path = isinstance(value, str) and ("/" in value or value.endswith(".toml"))
+        if name in _PROGRAM_KEYS or name.endswith("_file") or (name.endswith(_FILE_ENDS) and is_path):
+            yield f"{place}{name}", value
+        elif isinstance(value, dict | list):
+            yield from file_values(value, f"{place}{name}.")
 
 
 def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None:
@@ -285,13 +318,30 @@ def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None
                 table[key] = value
             else:
                 table.pop(key, None)
-        replace_file(path, tomlkit.dumps(document))
     except (OSError, ValueError, TOMLKitError) as error:
+        raise UnavailableError(f"{path} cannot be changed: {error}.") from error
+    write_config(root, tomlkit.dumps(document))
+
+
+def write_config(root: Path, text: str) -> None:
+    """Replace ``weboid.toml``, also behind a symbolic link; who may read it stays. Raises UnavailableError."""
+    path = root / CONFIG_FILE
+    try:
+        target = path.resolve()
+        replace_file(target, text, mode=target.stat().st_mode & 0o777 if target.exists() else 0o666)
+    except OSError as error:
         raise UnavailableError(f"{path} cannot be changed: {error}.") from error
 
 
 def config_faults(config: CollectionConfig) -> Iterator[str]:
-    """Yield what is wrong with the tables that no profile has; options are checked by their commands."""
+    """Yield what is wrong with settings and tables, with the lines; options are checked by their commands."""
+    from crawler.profile_check import profile_faults
+
+    try:
+        chain = load_chain(str(config.path) if config else "default", config.text)
+        yield from (f"{each.where}: {each.text}" for each in profile_faults(chain))
+    except ConfigError as error:
+        yield str(error)
     for check in (config.operator, config.provider, config.seeds, config.webhooks):
         try:
             check()

@@ -38,6 +38,7 @@ def console_command(
     are saved or crawled in the console are visited by a worker of this command, unless another run
     writes the collection. Ctrl-C ends it. See docs/how-to/operator-console.md.
     """
+    from weboid.cli.init import option_faults
     from weboid.console.server import open_stores, serve_console
 
     root = where.layout.root
@@ -45,7 +46,10 @@ def console_command(
         asyncio.run(make_collection(root))
     operator = known_operator(root)
     parts = [queue_worker(root, where.profile)] if worker and not where.is_shared else []
-    with open_stores(where.layout, where.settings, clock=_CLOCK, database_url=where.settings.index.url) as stores:
+    settings, database_url = where.settings, where.settings.index.url
+    with open_stores(
+        where.layout, settings, clock=_CLOCK, database_url=database_url, option_faults=option_faults
+    ) as stores:
 
         def ready(address: str) -> None:
             click.echo(f"{address}/console")

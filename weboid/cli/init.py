@@ -3,7 +3,7 @@
 import json
 import sys
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -135,13 +135,7 @@ def config_check(
     config = read_config(collection)
     if not config:
         raise InputError(f"There is no {config.path}; `weboid init` writes one.")
-    faults = [f"{each.where}: {each.text}" for each in profile_faults(load_chain(str(config.path)))]
-    faults += config_faults(config)
-    for words in COMMAND_TABLES:
-        try:
-            _check_command(words, collection)
-        except ConfigError as error:
-            faults.append(str(error))
+    faults = [*config_faults(config), *option_faults(collection)]
     output.show({"file": str(config.path), "faults": faults}, faults or f"{config.path}: no errors.")
     return ExitCode.SOME_FAILED if faults else ExitCode.OK
 
@@ -204,23 +198,26 @@ def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
     return ExitCode.INPUT if wrong else ExitCode.OK
 
 
-def _check_command(words: str, collection: Path) -> None:
-    """Check the option defaults of a command. Raises ConfigError."""
+def option_faults(collection: Path) -> Iterator[str]:
+    """Yield what is wrong with the option defaults of commands in weboid.toml, with the lines."""
     from weboid.cli.main import weboid
 
-    command: Any = weboid
-    context = click.Context(weboid, info_name="weboid")
-    *groups, name = words.split()
-    for word in groups:
-        command = command.get_command(context, word)
-        context = click.Context(command, info_name=word, parent=context)
-    final = command.get_command(context, name)
-    needed = [each.make_metavar(context) for each in final.params if each.required and isinstance(each, click.Argument)]
-    try:
-        final.make_context(name, [*needed, f"--collection={collection}"], parent=context)
-    except click.UsageError as error:
-        table = COMMAND_TABLES[words]
-        raise ConfigError(f"{collection / CONFIG_FILE} [{table}]: {error.message}") from error
+    for words, table in COMMAND_TABLES.items():
+        command: Any = weboid
+        context = click.Context(weboid, info_name="weboid")
+        *groups, name = words.split()
+        for word in groups:
+            command = command.get_command(context, word)
+            context = click.Context(command, info_name=word, parent=context)
+        final = command.get_command(context, name)
+        arguments = [each for each in final.params if each.required and isinstance(each, click.Argument)]
+        needed = [each.make_metavar(context) for each in arguments]
+        try:
+            final.make_context(name, [*needed, f"--collection={collection}"], parent=context)
+        except ConfigError as error:
+            yield str(error)
+        except click.UsageError as error:
+            yield f"{collection / CONFIG_FILE} [{table}]: {error.message}"
 
 
 def config_schema() -> dict[str, Any]:

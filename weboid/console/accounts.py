@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import sqlite3
 import threading
@@ -33,7 +34,9 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 2, 900  # doubled with each further failure
 VERIFIED_AT_ONCE = 2  # passwords; each takes 64 MiB and some 50 ms
 TOKENS_LIMIT = 100  # of an account
 KEY_AGE = timedelta(days=1)  # of an idempotency key
+AUDIT_LENGTH = 4_000  # characters of each JSON value of a line of the audit log
 _NAME_LENGTH = 100
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS users (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT NOT NULL, subject TEXT UNIQUE, added INTEGER NOT NULL);
@@ -88,6 +91,7 @@ class SignedInUser:
     csrf: str = ""  # token of the session's forms; empty for an API token
     scopes: tuple[str, ...] = ()  # operations that an API token may call; none: all of its role
     session: str = ""
+    token: int = 0  # number of the API token
 
     def may(self, role: str) -> bool:
         """Return True when the user has the role or a higher one."""
@@ -142,8 +146,10 @@ class ConsoleDatabase:
 class AccountStore(ConsoleDatabase):
     """Accounts of a collection's console."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, *, audit_days: int = 0) -> None:
+        """Open the file. `audit_days` is how long changes are logged; 0: for ever."""
         super().__init__(path, clock, _SCHEMA)
+        self._audit_days = audit_days
         self._answering = [threading.Lock() for _ in range(256)]  # by the first byte of a key's digest
         self._verifying = threading.Semaphore(VERIFIED_AT_ONCE)
         if "before" not in {each["name"] for each in self._connection.execute("PRAGMA table_info(audit)")}:
@@ -258,8 +264,7 @@ class AccountStore(ConsoleDatabase):
             ).fetchone()
             if row is None:
                 return None
-            over = now - row["began"] > SESSION_AGE.total_seconds() or now - row["used"] > SESSION_IDLE.total_seconds()
-            if over:
+            if self._is_over(row):
                 rows.execute("DELETE FROM sessions WHERE digest = ?", (_digest(secret),))
                 return None
             if now - row["used"] >= 60:
@@ -342,7 +347,21 @@ class AccountStore(ConsoleDatabase):
             if row["used"] is None or now - row["used"] >= 60:
                 rows.execute("UPDATE tokens SET used = ? WHERE id = ?", (now, row["id"]))
         role = min(ConsoleRole(row["role"]), ConsoleRole(row["of_owner"]), key=_ROLES.index)
-        return SignedInUser(f"{row['owner']}:{row['name']}", role, scopes=tuple(row["scopes"].split()))
+        return SignedInUser(f"{row['owner']}:{row['name']}", role, scopes=tuple(row["scopes"].split()), token=row["id"])
+
+    def is_valid(self, user: SignedInUser) -> bool:
+        """Return True while the session or token of the user holds; this is no use of it."""
+        with self._rows() as rows:
+            if user.session:
+                query = "SELECT began, used FROM sessions WHERE digest = ?"
+                row = rows.execute(query, (_digest(user.session),)).fetchone()
+                return row is not None and not self._is_over(row)
+            query = "SELECT 1 FROM tokens WHERE id = ? AND coalesce(expires, ?) >= ?"
+            return rows.execute(query, (user.token, self._now, self._now)).fetchone() is not None
+
+    def _is_over(self, session: sqlite3.Row) -> bool:
+        age, idle = self._now - session["began"], self._now - session["used"]
+        return bool(age > SESSION_AGE.total_seconds() or idle > SESSION_IDLE.total_seconds())
 
     def log(
         self,
@@ -354,16 +373,22 @@ class AccountStore(ConsoleDatabase):
         before: Any = None,
         after: Any = None,
     ) -> None:
-        """Add a line to the audit log; `before` and `after` are what of the state has changed."""
-        texts = [
-            "" if not each else json.dumps(each, ensure_ascii=False, default=str)[:4_000] for each in (before, after)
-        ]
-        text = json.dumps(fields, ensure_ascii=False, default=str)[:4_000]
+        """Add a line to the audit log; `before` and `after` are what of the state has changed.
+
+        Lines that are older than the store's `audit_days` are removed.
+        """
+        texts = ["" if not each else bounded_json(each, AUDIT_LENGTH) for each in (before, after)]
+        text = bounded_json(fields, AUDIT_LENGTH)
         with self._rows() as rows:
+            if self._audit_days:
+                rows.execute(
+                    "DELETE FROM audit WHERE id < (SELECT id FROM audit WHERE moment >= ? ORDER BY id LIMIT 1)",
+                    (self._now - 86_400 * self._audit_days,),
+                )
             rows.execute(
                 "INSERT INTO audit (moment, actor, operation, fields, outcome, before, after)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (self._now, actor, operation, text, outcome[:500], *texts),
+                (self._now, actor, operation, text, mask_passwords(outcome)[:500], *texts),
             )
 
     def log_entries(self, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
@@ -401,6 +426,39 @@ def _keep_admin(rows: sqlite3.Connection, name: str) -> None:
     others = rows.execute("SELECT count(*) FROM users WHERE role = 'admin' AND name != ?", (name,)).fetchone()[0]
     if role is not None and role[0] == ConsoleRole.ADMIN and not others:
         raise InputError(f"{name} is the last administrator: make another one first.")
+
+
+def mask_passwords(text: str) -> str:
+    """Return the text without the passwords of addresses.
+
+    >>> mask_passwords("redis://u:secret@host/0")
+    'redis://u:…@host/0'
+    """
+    return _PASSWORD.sub(r"\1…@", text)
+
+
+def bounded_json(value: Any, length: int) -> str:
+    """Return the value as JSON of at most `length` characters: long texts and lists in it are shortened.
+
+    >>> bounded_json({"urls": ["https://a.example/", "https://b.example/"]}, 32)
+    '{"urls": ["http…", "http…"]}'
+    """
+
+    def shortened(each: Any, most: int) -> Any:
+        if isinstance(each, str):
+            each = mask_passwords(each)
+            return each if len(each) <= most else f"{each[:most]}…"
+        if isinstance(each, Mapping):
+            return {shortened(str(key), most): shortened(item, most) for key, item in list(each.items())[:most]}
+        if isinstance(each, list | tuple):
+            return [shortened(item, most) for item in each[:most]] + ["…"] * (len(each) > most)
+        return each
+
+    for most in (length, *(length >> step for step in range(1, length.bit_length()))):
+        text = json.dumps(shortened(value, most), ensure_ascii=False, default=str)
+        if len(text) <= length:
+            return text
+    return '"…"'
 
 
 def _digest(secret: str) -> bytes:

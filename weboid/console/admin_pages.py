@@ -1,6 +1,5 @@
 """Console pages of rules, settings, health, accounts, API tokens and the audit log."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -20,13 +19,14 @@ from crawler.profile_check import finding_at, profile_faults, profile_warnings
 from crawler.profiles import SHEETS, ProfileLayer, chain_settings, load_chain
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownSubject, list_takedowns
-from weboid.app.collection_config import config_faults, read_config
+from weboid.app.collection_config import read_config_text
 from weboid.app.setup_check import check_setup
+from weboid.console.accounts import mask_passwords
+from weboid.console.collection_operations import settings_faults, text_version
 from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, ConsolePages, console_path
 
 ROWS_SHOWN = 200
 _ENTRIES = 100
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 _LONGEST_VALUE = 200
 
 
@@ -62,7 +62,7 @@ def setting_rows(settings: Settings, chain: tuple[ProfileLayer, ...]) -> Iterato
 
 def _value_text(value: Any) -> str:
     text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
-    text = _PASSWORD.sub(r"\1…@", text)
+    text = mask_passwords(text)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
@@ -112,26 +112,28 @@ class AdminPages(ConsolePages):
 
     def settings(self, request: Request) -> Response:
         """Return the settings in force, each with the file and line that sets it, and faults of these files."""
-        root = self._stores.layout.root
-        path = root / CONFIG_FILE
+        path = self._stores.layout.root / CONFIG_FILE
         rows: list[SettingRow] = []
-        faults: list[str] = []
+        text: str | None = None
+        faults, warnings = [], []
         try:
-            chain = load_chain(str(path) if path.exists() else "default")
-            found = profile_faults(chain)
-            faults = [f"{each.where}: {each.text}" for each in found] + list(config_faults(read_config(root)))
-            settings = self._stores.settings if found else chain_settings(chain)
+            text = read_config_text(path)
+            faults = settings_faults(self._stores, text or "")
+            chain = load_chain(str(path) if text is not None else "default")
+            is_valid = not profile_faults(chain)
+            settings = chain_settings(chain) if is_valid else self._stores.settings
             rows = list(setting_rows(settings, chain))
-            warnings = [] if found else [f"{each.where}: {each.text}" for each in profile_warnings(chain, settings)]
+            warnings = [f"{each.where}: {each.text}" for each in profile_warnings(chain, settings) if is_valid]
         except WeboidError as error:
-            faults, warnings = [str(error)], []
+            faults = faults or [str(error)]
         has_all = request.query_params.get("all") == "1"
         return self._frame(
             "settings.html",
             request,
             section="settings",
             path=str(path),
-            has_file=path.exists(),
+            text=text,
+            version=text_version(text or ""),
             rows=[each for each in rows if has_all or not each.is_default],
             total=len(rows),
             has_all=has_all,

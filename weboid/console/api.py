@@ -50,6 +50,8 @@ EVENTS_S = 1.0  # interval at which the counts of events are read
 NOT_SIGNED_IN = "Sign in, or send a token as `Authorization: Bearer TOKEN`."
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _PROBLEM = "application/problem+json"
+MATCHED_LIMIT = 200  # URLs of a request, each with its ETag in If-Match
+_UNLOGGED = ("password", "text")  # fields; of texts the log has the changed lines
 _Limit = Annotated[int, Query(ge=1, le=1_000)]
 
 
@@ -91,7 +93,7 @@ def require(role: ConsoleRole, name: str = "") -> Callable[[Request], SignedInUs
 
 def perform(operation: ConsoleOperation, context: OperationContext, fields: Any) -> dict[str, Any]:
     """Perform an operation and log it; raises as the operation does."""
-    shown = {key: value for key, value in fields.model_dump().items() if key != "password"}
+    shown = {key: value for key, value in fields.model_dump().items() if key not in _UNLOGGED}
     log = partial(context.stores.accounts.log, context.user.name, operation.name, shown)
     before = state_of(operation, context, fields)
     try:
@@ -113,7 +115,7 @@ def state_of(operation: ConsoleOperation, context: OperationContext, fields: Any
 
 
 def difference(before: Any, after: Any) -> tuple[Any, Any]:
-    """Return what of two JSON values differs: of objects the keys that do, of lists the items of one only.
+    """Return what of two JSON values differs: of objects the keys that do, of lists and texts the items of one only.
 
     >>> difference({"a": 1, "b": [1, 2]}, {"a": 1, "b": [2, 3]})
     ({'b': [1]}, {'b': [3]})
@@ -125,6 +127,8 @@ def difference(before: Any, after: Any) -> tuple[Any, Any]:
             if before.get(key) != after.get(key)
         }
         return {key: was for key, (was, _) in parts.items()}, {key: new for key, (_, new) in parts.items()}
+    if isinstance(before, str) and isinstance(after, str) and "\n" in before + after:
+        before, after = before.splitlines(), after.splitlines()
     if isinstance(before, list) and isinstance(after, list):
         texts = [{json.dumps(each, sort_keys=True): each for each in side} for side in (before, after)]
         one, other = ([each for key, each in texts[place].items() if key not in texts[1 - place]] for place in (0, 1))
@@ -221,8 +225,13 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
                 raise HTTPException(
                     400, "If-Match has no meaning here: this operation changes no resource with an ETag."
                 )
+            names = getattr(fields, "url", "")
+            if isinstance(names, list) and len(names) > MATCHED_LIMIT:
+                raise HTTPException(400, f"If-Match can be compared with {MATCHED_LIMIT} URLs at most.")
+            one_by_one = [fields.model_copy(update={"url": each}) for each in names] if isinstance(names, list) else []
             with changes:
-                if _tag(bytes(JSONResponse(state_of(operation, context, fields)).body)) not in if_match:
+                states = [state_of(operation, context, each) for each in one_by_one or [fields]]
+                if not all(_tag(bytes(JSONResponse(each).body)) in if_match for each in states):
                     raise HTTPException(412, "The resource has changed since you read it. Read it again.")
                 return perform(operation, context, fields)
 
@@ -237,6 +246,7 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     key = Annotated[str | None, Header(min_length=1, max_length=200)]
+    tags = Annotated[str | None, Header(min_length=1, max_length=40 * MATCHED_LIMIT)]
     vars(endpoint)["__signature__"] = inspect.Signature(  # FastAPI reads it
         [
             inspect.Parameter("fields", keyword, annotation=operation.fields),
@@ -245,14 +255,14 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
             ),
             inspect.Parameter("response", keyword, annotation=Response),
             inspect.Parameter("idempotency_key", keyword, annotation=key, default=None),
-            inspect.Parameter("if_match", keyword, annotation=key, default=None),
+            inspect.Parameter("if_match", keyword, annotation=tags, default=None),
         ]
     )
     summary, _, text = (operation.perform.__doc__ or "").partition("\n")
     api.add_api_route(
         operation.path,
         endpoint,
-        methods=["POST"],
+        methods=[operation.method],
         operation_id=operation.name,
         status_code=operation.status,
         summary=summary.rstrip("."),
@@ -389,12 +399,12 @@ class ApiResources:
         entries = self._stores.accounts.log_entries(before=cursor, limit=limit)
         return {"entries": entries, "next": entries[-1]["id"] if len(entries) == limit else None}
 
-    def send_events(self) -> StreamingResponse:
-        """Send the crawl's counts as server-sent events, whenever they change."""
+    def send_events(self, user: _Reader) -> StreamingResponse:
+        """Send the crawl's counts as server-sent events, whenever they change, until the session or token ends."""
 
         async def events() -> AsyncIterator[str]:
             last = ""
-            while True:
+            while await run_in_threadpool(self._stores.accounts.is_valid, user):
                 stats = await run_in_threadpool(self._stores.frontier.stats, self._stores.clock.now())
                 text = json.dumps(asdict(stats), default=str)
                 yield ": still here\n\n" if text == last else f"event: crawl\ndata: {text}\n\n"

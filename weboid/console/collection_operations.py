@@ -1,12 +1,17 @@
 """The collection in the console's API: wikis and their feeds, presets, logins without secrets, storage."""
 
+import hashlib
+import threading
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from core.errors import ConfigError, InputError
+from core.layout import CONFIG_FILE
 from core.timestamps import warc_date
 from crawler.capture.site_logins import login_facts, read_login, read_login_head
 from crawler.profile_check import list_presets, setting_rows
@@ -15,12 +20,24 @@ from crawler.status.collection_status import json_value
 from links.registry.farm_queries import count_links, count_pages
 from links.registry.wikis import all_wikis, feeds_of
 from warc.local_storage import DiskReserve
+from weboid.app.collection_config import config_faults, file_values, parse_config, read_config_text, write_config
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
-from weboid.console.operations import NoFields, OperationContext, OperationFields, UnknownThingError, resource
+from weboid.console.operations import (
+    NoFields,
+    OperationContext,
+    OperationFields,
+    StateConflictError,
+    UnknownThingError,
+    operation,
+    resource,
+)
+from weboid.console.page_frame import ConsoleStores
 from wiki.settings import to_json
 
 COUNTED_LIMIT = 1_000_000  # pages and links of a wiki
+TEXT_LENGTH = 1_000_000  # of weboid.toml
+_WRITING = threading.Lock()  # held while weboid.toml is compared and replaced
 _SECRETS = ("account", "password_file", "basic_file")
 
 
@@ -111,3 +128,62 @@ def read_storage(context: OperationContext, query: NoFields) -> dict[str, Any]: 
         "uploaded_warcs": sum(1 for _ in archive.glob("*.s3.json")),
         "local_warcs": sum(1 for _ in archive.glob("*.warc.gz")),
     }
+
+
+class SettingsFields(OperationFields):
+    """Text of weboid.toml that takes the place of the present one."""
+
+    model_config = ConfigDict(str_strip_whitespace=False)
+
+    text: str = Field(max_length=TEXT_LENGTH)
+    version: str = Field(
+        default="", max_length=100, description="`version` of the text that was edited; another one by now is 409."
+    )
+
+
+@resource("/settings", ConsoleRole.ADMIN)
+def read_settings(context: OperationContext, query: OperationFields) -> dict[str, Any]:  # noqa: ARG001
+    """Return the text of weboid.toml, its version, and its errors with their lines."""
+    text = read_config_text(context.stores.layout.root / CONFIG_FILE) or ""
+    return {"text": text, "version": text_version(text), "faults": settings_faults(context.stores, text)}
+
+
+def text_version(text: str) -> str:
+    """Return a short digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def settings_faults(stores: ConsoleStores, text: str) -> list[str]:
+    """Return what is wrong with a text of weboid.toml, with the lines."""
+    path = stores.layout.root / CONFIG_FILE
+    try:
+        faults = list(config_faults(parse_config(path, text)))
+    except ConfigError as error:
+        return [str(error)]
+    with TemporaryDirectory() as folder:  # options are read from files
+        Path(folder, CONFIG_FILE).write_text(text)
+        return faults + [each.replace(folder, str(path.parent)) for each in stores.option_faults(Path(folder))]
+
+
+@operation("/settings", ConsoleRole.ADMIN, method="PUT", state=read_settings)
+def write_settings(context: OperationContext, fields: SettingsFields) -> dict[str, Any]:
+    """Replace weboid.toml if the text has no error; processes read it when they start.
+
+    Names of programs and files of this machine, such as `[browser] executable`, are changed on the machine only.
+    """
+    root = context.stores.layout.root
+    path, text = root / CONFIG_FILE, fields.text.replace("\r\n", "\n").rstrip() + "\n"
+    if faults := settings_faults(context.stores, text):
+        raise InputError("\n".join(faults[:20]))
+    with _WRITING:
+        before = read_config_text(path) or ""
+        if fields.version not in ("", text_version(before)):
+            raise StateConflictError(f"{path} has changed since you opened it. Open it again, and edit that.")
+        own = dict[str, Any]()
+        with suppress(ConfigError):
+            own.update(file_values(parse_config(path, before).document))
+        new = dict(file_values(parse_config(path, text).document))
+        if changed := sorted(key for key in own | new if own.get(key) != new.get(key)):
+            raise InputError(f"{changed[0]} names a program or a file: change it in {path} on its machine.")
+        write_config(root, text)
+    return {"version": text_version(text), "message": f"{path} has been saved."}

@@ -93,6 +93,7 @@ class ConsoleOperation:
     fields: type[OperationFields]
     perform: Callable[..., dict[str, Any]]
     status: int = 200
+    method: str = "POST"
     # The state that it changes, as its resource shows it: for If-Match and the audit log. None: it has no resource.
     read_state: Callable[..., Any] | None = None
 
@@ -102,13 +103,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def operation(
-    path: str, role: ConsoleRole, *, status: int = 200, state: Callable[..., Any] | None = None
+    path: str, role: ConsoleRole, *, status: int = 200, method: str = "POST", state: Callable[..., Any] | None = None
 ) -> Callable[[_Function], _Function]:
     """Register the function, which takes a context and fields, under its name."""
 
     def register(perform: _Function) -> _Function:
         fields = perform.__annotations__["fields"]
-        OPERATIONS[perform.__name__] = ConsoleOperation(perform.__name__, path, role, fields, perform, status, state)
+        name = perform.__name__
+        OPERATIONS[name] = ConsoleOperation(name, path, role, fields, perform, status, method, state)
         return perform
 
     return register
@@ -329,7 +331,11 @@ class RetryFields(OperationFields):
     host: str = ""
 
 
-@operation("/queue/retry", ConsoleRole.OPERATOR)
+def _read_retried(context: OperationContext, fields: Any) -> Any:
+    return read_item(context, fields) if fields.url else None
+
+
+@operation("/queue/retry", ConsoleRole.OPERATOR, state=_read_retried)
 def retry_items(context: OperationContext, fields: RetryFields) -> dict[str, Any]:
     """Queue failed or skipped pages again, with fresh attempts."""
     frontier = context.frontier

@@ -7,7 +7,7 @@ operation redirects to ``back`` with ``done=id`` in the query, whose message is 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -115,6 +115,7 @@ class ConsoleStores:
     clock: Clock
     tasks: BackgroundTasks
     accounts: AccountStore
+    option_faults: Callable[[Path], Iterable[str]]  # errors of options in a folder's weboid.toml
 
     def pages(self, user: SignedInUser) -> PageStore:
         """Return the captures that the user may see: curators all, others those that readers are shown."""
@@ -171,9 +172,12 @@ class ConsoleFrame:
         user = request.state.user
         return self._render(f"console/{template}", code, scripted_headers(""), user=user, **values)
 
-    def problem(self, request: Request, code: int, text: str, back: str = "") -> Response:
-        """Return the page of an operation that was refused, with the reason and the way back."""
-        return self("problem.html", request, code, section=None, error=text, back=back or console_path())
+    def problem(
+        self, request: Request, code: int, text: str, back: str = "", draft: Mapping[str, Any] | None = None
+    ) -> Response:
+        """Return the page of an operation that was refused, with the reason, the way back, and settings to correct."""
+        back = back or console_path()
+        return self("problem.html", request, code, section=None, error=text, back=back, draft=draft)
 
 
 class ConsolePages:
@@ -273,6 +277,7 @@ DONE = {
     "set_user": noop("The account has been stored."),
     "remove_user": noop("The account has been removed."),
     "add_token": noop("The token has been made."),
+    "write_settings": noop("Saved. It takes effect when the processes start again."),
     "remove_token": noop("The token has been removed."),
 }
 _NEXT_STEPS = (

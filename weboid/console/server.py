@@ -7,8 +7,9 @@ with the session's ``csrf`` token only, and a request of a session that changes 
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -80,8 +81,18 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @contextmanager
-def open_stores(layout: Layout, settings: Settings, *, clock: Clock, database_url: str = "") -> Iterator[ConsoleStores]:
-    """Open the stores of a collection that the console shows and changes, until the end of the block."""
+def open_stores(
+    layout: Layout,
+    settings: Settings,
+    *,
+    clock: Clock,
+    database_url: str = "",
+    option_faults: Callable[[Path], Iterable[str]] = lambda _: (),
+) -> Iterator[ConsoleStores]:
+    """Open the stores of a collection that the console shows and changes, until the end of the block.
+
+    `option_faults` yields errors of the options of commands in the ``weboid.toml`` of a folder.
+    """
     with ExitStack() as stack:
         frontier = stack.enter_context(open_frontier(layout, settings.frontier, settings.politeness))
         database = stack.enter_context(closing(open_database(layout, database_url)))
@@ -108,7 +119,10 @@ def open_stores(layout: Layout, settings: Settings, *, clock: Clock, database_ur
             texts=texts,
             clock=clock,
             tasks=tasks,
-            accounts=stack.enter_context(closing(AccountStore(layout.console_db, clock))),
+            accounts=stack.enter_context(
+                closing(AccountStore(layout.console_db, clock, audit_days=settings.console.audit_days))
+            ),
+            option_faults=option_faults,
         )
 
 
@@ -278,13 +292,11 @@ class ConsoleForms:
             return self._frame.problem(request, 403, text, back)
         if not user.may(operation.role):
             return self._frame.problem(request, 403, translate("Your role does not allow this."), back)
+        only = request.query_params.getlist("only")  # of a form whose buttons call several operations
+        document = {
+            key: values if len(values) > 1 else values[0] for key, values in fields.items() if not only or key in only
+        }
         try:
-            only = request.query_params.getlist("only")  # of a form whose buttons call several operations
-            document = {
-                key: values if len(values) > 1 else values[0]
-                for key, values in fields.items()
-                if not only or key in only
-            }
             given = operation.fields.model_validate(document)
             answer = await run_in_threadpool(perform, operation, OperationContext(self._stores, user), given)
         except ValidationError as error:
@@ -292,7 +304,8 @@ class ConsoleForms:
             return self._frame.problem(request, 422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}", back)
         except WeboidError as error:
             code = 422 if isinstance(error, InputError) else 503
-            return self._frame.problem(request, code, str(error), back)
+            draft = document if operation.name == "write_settings" else None
+            return self._frame.problem(request, code, str(error), back, draft)
         if "token" in answer:  # is shown once, and never stored in an address
             return self._frame("secret.html", request, section="users", name=answer["name"], secret=answer["token"])
         parts = urlsplit(back)

@@ -1,23 +1,26 @@
 """Exports, imports and quality checks in the console's API, as background tasks with files to download."""
 
+import hashlib
 import os
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Header, Query, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
 from core.errors import DiskFullError, InputError
 from core.layout import check_name
-from qa.check_store import count_by_verdict, count_repairs, list_worst_first
+from qa.check_store import count_by_verdict, count_repairs, find_checks, list_worst_first
 from qa.check_table import CheckFilter
 from qa.web.check_pages import check_fields
 from qa.web.check_query import parse_check_filter, parse_start, verdict_name
+from qa.web.review import ReviewAction, ReviewActions
 from warc.local_storage import DiskReserve
 from weboid.console.accounts import ConsoleRole, SignedInUser
 from weboid.console.operations import (
@@ -36,6 +39,7 @@ from weboid.console.page_frame import ConsoleStores
 
 UPLOAD_PATH = "/imports/files"
 UPLOAD_BYTES = 100 << 30
+PART_AGE = timedelta(days=1)  # of an upload that nothing was added to
 _ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz", ".wacz")
 _Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=300)]], Field(max_length=1_000)]
 _Urls = Annotated[list[Url], Field(max_length=1_000)]
@@ -194,7 +198,10 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
     """Return the handler of uploads: the body is the file, whose name is in the query."""
 
     async def upload_file(
-        request: Request, user: Annotated[SignedInUser, Depends(require)], query: Annotated[IncomingQuery, Query()]
+        request: Request,
+        user: Annotated[SignedInUser, Depends(require)],
+        query: Annotated[IncomingQuery, Query()],
+        idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
     ) -> dict[str, Any]:
         """Store the body as a file in `incoming/`, from which it can be imported."""
         name = check_name(query.name, of="a file", limit=200)
@@ -204,8 +211,21 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
         folder.mkdir(exist_ok=True)
         reserve = DiskReserve(folder, stores.settings.proxy.disk_reserve_bytes)
         reserve.require_reserve()
+        for each in folder.glob(".*.part"):  # uploads whose console has ended
+            with suppress(OSError):
+                if stores.clock.now().timestamp() - each.stat().st_mtime > PART_AGE.total_seconds():
+                    each.unlink()
         partial = folder / f".{name}.{secrets.token_hex(8)}.part"
-        size = 0
+        size, digest = 0, hashlib.sha256()
+
+        def finish() -> dict[str, Any]:
+            try:
+                os.link(partial, target)  # never replaces one
+            except FileExistsError as error:
+                raise StateConflictError(f"incoming/ has a file {name} already.") from error
+            stores.accounts.log(user.name, "upload_file", {"name": name, "bytes": size}, "done")
+            return {"name": name, "bytes": size, "message": f"{name} can be imported."}
+
         try:
             with partial.open("wb") as file:
                 async for piece in request.stream():
@@ -213,14 +233,14 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
                     if reserve.is_low():
                         raise DiskFullError("The disk is nearly full: free some space, then upload again.")
                     await run_in_threadpool(file.write, piece)
-            try:
-                os.link(partial, target)  # never replaces one
-            except FileExistsError as error:
-                raise StateConflictError(f"incoming/ has a file {name} already.") from error
+                    if idempotency_key is not None:
+                        await run_in_threadpool(digest.update, piece)
+            if idempotency_key is None:
+                return await run_in_threadpool(finish)
+            key, sent = f"{user.name} {idempotency_key}", f"upload_file {name} {size} {digest.hexdigest()}"
+            return await run_in_threadpool(stores.accounts.answer_once, key, sent, finish)
         finally:
             partial.unlink(missing_ok=True)
-        await run_in_threadpool(stores.accounts.log, user.name, "upload_file", {"name": name, "bytes": size}, "done")
-        return {"name": name, "bytes": size, "message": f"{name} can be imported."}
 
     return upload_file
 
@@ -294,6 +314,39 @@ def list_quality_checks(context: OperationContext, query: ChecksQuery) -> dict[s
         "checks": [check_fields(each) for each in rows],
         "next": str(rows[-1].place) if len(rows) == query.limit else None,
     }
+
+
+class CheckFields(OperationFields):
+    """Checked copy."""
+
+    page_id: str = Field(min_length=1, max_length=100)
+    level: str = Field(min_length=1, max_length=50)
+
+
+@resource("/quality/check", ConsoleRole.CURATOR)
+def read_quality_check(context: OperationContext, query: CheckFields) -> dict[str, Any]:
+    """Return the check of a copy with its review."""
+    with context.registry.reading() as rows:
+        found = next((each for each in find_checks(rows, [query.page_id]) if each.check.level == query.level), None)
+    if found is None:
+        raise UnknownThingError("There is no check of that copy.")
+    return check_fields(found)
+
+
+class ReviewFields(CheckFields):
+    """Review of a checked copy."""
+
+    action: ReviewAction = Field(description="`clear` withdraws a review; `recrawl` captures the page again.")
+    note: str = Field(default="", max_length=1_000)
+
+
+@operation("/quality/reviews", ConsoleRole.CURATOR, status=201, state=read_quality_check)
+def review_copy(context: OperationContext, fields: ReviewFields) -> dict[str, Any]:
+    """Rate a copy, which goes before the program's verdict, or capture its page again."""
+    reviews = ReviewActions(lambda: context.registry, context.stores.clock)
+    if not reviews.do(fields.action, fields.page_id, fields.level, by=context.user.name, note=fields.note):
+        raise UnknownThingError("There is no check of that copy.")
+    return {**read_quality_check(context, fields), "message": "The review has been stored."}
 
 
 @operation("/quality/reports", ConsoleRole.OPERATOR, status=202)

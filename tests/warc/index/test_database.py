@@ -1,6 +1,7 @@
 """The captures index as playback reads it: SQLite and a real PostgreSQL give the same answers."""
 
 import contextlib
+import itertools
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -417,7 +418,7 @@ def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both) -> None:
         for number in range(100):
             title = "needle" if number in (3, 4, 97) else "hay"
             writer.add_page(page(f"{number:02}", second=number, title=title))
-    search = PageSearch(database, PageStore(database), most_read=30)
+    search = PageSearch(database, PageStore(database), most_read=30, monotonic=lambda: 0.0)
     question = parse_question("title:needle")
     parts = [search.find(question)]
     while parts[-1].older is not None:
@@ -428,6 +429,11 @@ def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both) -> None:
     assert [part.read_to for part in parts] == [
         NOW.replace(microsecond=250_000) + timedelta(seconds=second) for second in (70, 40, 10)
     ] + [None]
+    slow = PageSearch(database, PageStore(database), most_read=30, monotonic=itertools.count().__next__)
+    part = slow.find(question)
+    assert [each.page_id for each in part.pages] == ["97"]
+    assert part.read_to == NOW.replace(microsecond=250_000) + timedelta(seconds=97)  # a tenth of what it may read
+    assert slow.find(question, before=part.older).read_to == part.read_to - timedelta(seconds=3)
 
 
 # ------------------------------------------------------------------------------- the same, always

@@ -19,7 +19,7 @@ from tests.support.examples import examples
 from tests.weboid.console.test_server import URL, Served, console, whole  # noqa: F401 fixtures
 from weboid.console.accounts import ConsoleRole, SignedInUser
 from weboid.console.operations import OPERATIONS, RESOURCES, OperationContext
-from weboid.console.server import open_stores
+from weboid.console.server import COOKIE, open_stores
 
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -151,7 +151,8 @@ def test_of_two_operators_the_second_learns_of_the_first(operator: httpx.Client)
 
     assert [each.status_code for each in (first, second, third)] == [200, 412, 200]
     assert operator.post("/api/v1/hosts/pause", json={"host": "saved.example"}, headers=seen).status_code == 412
-    assert operator.post("/api/v1/queue/retry", json={"state": "dead"}, headers=seen).status_code == 400  # no resource
+    assert operator.post("/api/v1/queue/retry", json={"state": "dead"}, headers=seen).status_code == 412
+    assert operator.post("/api/v1/lists", json={"urls": [URL]}, headers=seen).status_code == 400  # no resource
 
 
 def test_what_a_change_replaced_is_logged(console: Served, operator: httpx.Client) -> None:  # noqa: F811
@@ -215,6 +216,21 @@ def test_events_tell_of_changes(operator: httpx.Client) -> None:
         operator.post("/api/v1/captures", json={"url": "https://event.example/"})
 
         assert next(lines) != first
+
+
+@pytest.mark.parametrize("ends", ["sign_out", "remove_token"])
+def test_events_end_with_their_session_or_token(console: Served, ends: str) -> None:  # noqa: F811
+    """A stream that began before is no way to see more."""
+    client = console.signed_in("reader") if ends == "sign_out" else console.token("reader")
+    with client, client.stream("GET", "/api/v1/events") as stream:
+        lines = stream.iter_lines()
+        next(lines)
+        if ends == "sign_out":
+            console.accounts.sign_out(client.cookies[COOKIE])
+        else:
+            console.accounts.remove_token(console.accounts.tokens()[0]["id"])
+
+        assert len(list(lines)) < 20  # ends
 
 
 @pytest.fixture(scope="module", autouse=True)

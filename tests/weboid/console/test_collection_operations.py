@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
+from core.layout import CONFIG_FILE
 from crawler.capture.site_logins import make_key_file, write_login
 from render.sign_in import Login, SiteSession
 from tests.support.console_server import Console
@@ -58,3 +59,44 @@ def test_storage_has_sizes_and_days_left(client: httpx.Client) -> None:
     assert storage["free_bytes"] > 0
     assert storage["bucket"] is None
     assert storage["local_warcs"] > 0
+
+
+def test_settings_are_replaced_when_they_are_valid(client: httpx.Client, console: Console) -> None:
+    """Errors have their lines, the second of two administrators is refused, and the log has the changed lines."""
+    path = console.layout.root / CONFIG_FILE
+    path.write_text('# ours\n[visit]\ntimeout_s = 90\n[frontier]\nurl = "redis://:secret@queue/0"\n')
+    path.chmod(0o600)
+    client.cookies.set(COOKIE, console.sessions["admin"])
+    try:
+        first = client.get("/settings")
+        text = first.json()["text"]
+        wrong = [
+            client.put("/settings", json={"text": text.replace(*change)}).json()["detail"]
+            for change in (("90", "'long'"), ("[visit]", "[serve]\nprot = 1\n[visit]"), ("[visit]", "[visit"))
+        ]
+        program = client.put("/settings", json={"text": f'{text}[browser]\nexecutable = "/opt/x"\n'})
+        profile = client.put("/settings", json={"text": f'extends = "incoming/x.warc"\n{text}'})
+        longer = {"text": text.replace("90", "120")}
+        done = client.put("/settings", json=longer, headers={"If-Match": first.headers["etag"]})
+        late = client.put("/settings", json=longer, headers={"If-Match": first.headers["etag"]})
+        stale = client.put("/settings", json={**longer, "version": first.json()["version"]})
+        entry = next(each for each in console.accounts.log_entries() if each["outcome"] == "done")
+        assert (path.read_text(), path.stat().st_mode & 0o777) == (longer["text"], 0o600)
+    finally:
+        path.unlink()
+    assert [
+        "line 3" in wrong[0],
+        f"{path}, line 3: `weboid serve` has no option" in wrong[1],
+        "line 2" in wrong[2],
+    ] == [True] * 3, wrong
+    assert (program.status_code, profile.status_code, done.status_code) == (422, 422, 200)
+    assert (late.status_code, stale.status_code) == (412, 409)
+    assert '"text": ["timeout_s = 90"]' in entry["before"]
+    assert '"text": ["timeout_s = 120"]' in entry["after"]
+    assert "secret" not in str(console.accounts.log_entries(limit=20))
+
+
+def test_settings_are_for_administrators(client: httpx.Client) -> None:
+    """They may have passwords of databases."""
+    assert client.get("/settings").status_code == 403
+    assert client.put("/settings", json={"text": ""}).status_code == 403

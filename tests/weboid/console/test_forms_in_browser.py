@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from core.layout import CONFIG_FILE
 from crawler.frontier.base import JOB_ORDER, POLICY_ORDER, STOP_ORDER, ItemState, Lane
 from crawler.policy.policy_entries import read_entries
 from links.checker.due_urls import URGENT_DAY
@@ -222,3 +223,25 @@ async def test_an_old_form_changes_nothing(console: Console, screen: Screen) -> 
 
     assert "too old" in said
     assert console.frontier.stats(console.stores.clock.now()).paused is None
+
+
+async def test_settings_are_edited(console: Console, screen: Screen) -> None:
+    """A text with an error stays in the form until it is corrected; in German, too."""
+    path = console.layout.root / CONFIG_FILE
+    path.write_text("# ours\n[visit]\ntimeout_s = 90\n")
+    console.role = "admin"
+    try:
+        await console.show(screen, "/de/console/settings")
+        assert await screen.findings() == []
+        wrong = await press(screen, "form.fields button", text="# ours\n[visit]\ntimeout_s = 'long'\n")
+        draft = await screen.value("document.getElementById('text').value")
+        assert await screen.findings() == []
+        saved = await press(screen, "form.fields button", text="# ours\n[visit]\ntimeout_s = 120\n")
+        assert path.read_text() == "# ours\n[visit]\ntimeout_s = 120\n"
+    finally:
+        path.unlink()
+
+    assert f"{path}, line 3" in wrong
+    assert "'long'" in draft
+    assert saved == "Gespeichert. Es gilt, sobald die Prozesse neu starten."
+    assert await screen.value("document.getElementById('text').value") == "# ours\n[visit]\ntimeout_s = 120\n"

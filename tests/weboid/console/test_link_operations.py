@@ -89,6 +89,20 @@ def test_a_link_is_read_with_its_mark_and_checked_before_others(client: httpx.Cl
     assert client.get("/links/link", params={"url": "https://unknown.example/"}).status_code == 404
 
 
+def test_many_links_are_compared_before_they_are_marked(client: httpx.Client, shelf: Shelf) -> None:
+    """Each has its ETag in If-Match; one that has changed refuses all."""
+    assert shelf.wiki()
+    tags = [client.get("/links/link", params={"url": each}).headers["etag"] for each in (URL, OTHER)]
+    marks = {"url": [URL, OTHER], "kind": "always", "reason": "seen"}
+    half = client.post("/links/marks", json=marks, headers={"If-Match": tags[0]})
+    made = client.post("/links/marks", json=marks, headers={"If-Match": ", ".join(tags)})
+    late = client.post("/links/marks", json=marks, headers={"If-Match": ", ".join(tags)})
+    many = client.post("/links/marks", json={**marks, "url": [URL] * 201}, headers={"If-Match": tags[0]})
+    client.post("/links/marks/remove", json={"mark": list(map(str, made.json()["numbers"]))})
+
+    assert [each.status_code for each in (half, made, late, many)] == [412, 201, 412, 400]
+
+
 def test_reports_are_listed_and_removed(client: httpx.Client) -> None:
     """Of a reader or of an account."""
     dead = "https://museum.example/cited/6"

@@ -1,5 +1,6 @@
 """Exports, imports and quality checks in the console's API."""
 
+import os
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -154,8 +155,40 @@ def test_results_of_checks_are_listed_and_written_into_a_report(client: httpx.Cl
     broken = client.get("/quality/checks", params={"verdict": "broken", "host": "library.org"}).json()["checks"]
     report = ended(client, client.post("/quality/reports", json={}))
     page = client.get("/tasks/file", params={"task": str(report["id"]), "name": "report.html"})
+    worst = {key: broken[0][key] for key in ("page_id", "level")}
+    seen = {"If-Match": client.get("/quality/check", params=worst).headers["etag"]}
+    rated = [
+        client.post("/quality/reviews", json={**worst, "action": "good", "note": "An old layout"}, headers=seen)
+        for _ in range(2)
+    ]
+    unknown = client.post("/quality/reviews", json={"page_id": "x", "level": "images", "action": "bad"})
 
+    assert [each.status_code for each in (*rated, unknown)] == [201, 412, 404]
+    assert [rated[0].json()[key] for key in ("verdict", "machine", "reviewed_by", "note")] == [
+        *("good", "broken", "Olu", "An old layout")
+    ]
+    client.post("/quality/reviews", json={**worst, "action": "clear"})
     assert [each["score"] for each in (*first["checks"], *second["checks"])] == [0.2, 0.9, 0.99]
     assert [each["url"] for each in broken] == [f"{URL}?1"]
     assert client.get("/quality").json()["verdicts"] == {"good": 2, "broken": 1, "doubtful": 0, "unchecked": 0}
     assert page.headers["content-disposition"] == 'attachment; filename="report.html"'
+
+
+def test_an_upload_is_stored_once(client: httpx.Client, served: Console) -> None:
+    """A repeated one with its key is answered as the first; parts of uploads that ended are removed after a day."""
+    incoming = served.layout.incoming
+    incoming.mkdir(exist_ok=True)
+    parts = [incoming / f".{name}.warc.gz.0.part" for name in ("old", "new")]
+    for each in parts:
+        each.write_bytes(b"x")
+    os.utime(parts[0], (1e9, 1e9))
+    sent = {"params": {"name": "once.warc"}, "headers": {"Idempotency-Key": "upload-1"}}
+    first, second = (client.post("/imports/files", content=b"WARC", **sent) for _ in range(2))  # type: ignore[arg-type]
+    other = client.post("/imports/files", content=b"another", **sent)  # type: ignore[arg-type]
+
+    assert (first.status_code, first.json()) == (201, second.json())
+    assert other.status_code == 422
+    assert sorted(each.name for each in incoming.iterdir() if "once" in each.name) == ["once.warc"]
+    assert [each.exists() for each in parts] == [False, True]
+    for name in ("once.warc", parts[1].name):
+        (incoming / name).unlink()
