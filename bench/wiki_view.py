@@ -68,7 +68,7 @@ def _rounds(timed: Timed, count: int, *, is_cold: bool) -> tuple[list[float], li
 
 def _forget(timed: Timed) -> None:
     path = timed.wiki.folder / "data" / "wikicache.sqlite"
-    with closing(sqlite3.connect(path, 60)) as db, db:
+    with closing(sqlite3.connect(path, timeout=60)) as db, db:
         db.execute("DELETE FROM objectcache WHERE keyname LIKE '%:weboid-%'")
 
 

@@ -350,7 +350,7 @@ def test_a_server_that_speaks_only_http2_is_a_failure_of_tls(
         while not (line := server.stdout.readline()).startswith(b"ACCEPT"):
             assert line, "openssl s_server did not start"
         port = int(line.rpartition(b":")[2])
-        with pytest.raises(TlsError, match="no application protocol"):
+        with pytest.raises(TlsError, match=r"no application protocol|unknown error"):  # Ubuntu 24.04
             way(port).lend((HOST, 443, True))
     finally:
         server.kill()

@@ -149,7 +149,7 @@ foreach ( $db->query( "SELECT keyname FROM objectcache WHERE keyname LIKE '%:{ke
 
     def _change(self, database: str, statement: str, *values: str) -> None:
         path = self.wiki.folder / "data" / f"{database}.sqlite"
-        with closing(sqlite3.connect(path, LIMIT_S)) as db, db:
+        with closing(sqlite3.connect(path, timeout=LIMIT_S)) as db, db:
             db.execute(statement, values)
 
 

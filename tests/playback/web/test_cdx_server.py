@@ -93,6 +93,7 @@ def toolkit(served: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             del myrequests.retry_info[name]
 
 
+@pytest.mark.filterwarnings("ignore:'count' is passed:DeprecationWarning")  # its own, with Python 3.13
 @pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
 def test_cdx_toolkit_reads_our_index(served: Served, site: str, toolkit: Any, path: str) -> None:
     """All at once and page by page, with filters; nothing where there is nothing."""

@@ -38,7 +38,7 @@ async def test_a_wiki_describes_itself(wiki: Wiki, front: Front, api_at: ApiAt) 
     async with api_at(front.api) as api:
         facts = await read_site_facts(api)
     assert (facts.dbname, facts.name, facts.language) == ("my_wiki", "The library", "en")
-    assert facts.version[:2] == (1, 39)
+    assert facts.version[:2] >= (1, 39)  # as the distribution has it
     assert facts.pages_url == f"{wiki.base}/wiki/$1"
     assert facts.server == wiki.base
     assert facts.namespaces[4].name == "The library"
