@@ -28,7 +28,7 @@ from tests.support.sites.versions import MACHINES, Php, Version, php_of, unpack_
 ADMIN = "Admin"
 PASSWORD = "long-enough-passphrase-1"
 WORKERS = 4
-START_LIMIT_S = 120.0
+START_LIMIT_S = 30.0
 STEP_LIMIT_S = 300.0
 MEMORY = Path("/dev/shm")
 
@@ -293,7 +293,7 @@ def _served(php: Php, code: Path, port: int, environment: dict[str, str]) -> Ite
         assert process.stdin is not None
         process.stdin.close()
         try:
-            process.wait(120)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

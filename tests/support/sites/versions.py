@@ -4,7 +4,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.sites.cache import CACHE, SiteUnavailableError, built, unpack_packages
+from tests.support.sites.cache import SiteUnavailableError, built, unpack_packages
 from tests.support.sites.debian import apt_of
 
 _PACKAGES = ("mediawiki", "mediawiki-classes")
@@ -76,7 +76,7 @@ def php_of(version: Version) -> Php:
     if not version.php:
         if shutil.which("php") is None:
             raise SiteUnavailableError("PHP is missing: run `make test`, which installs it.")
-        return Php(("php", *_compiled()))
+        return Php(("php",))
     packages = (*(f"php{version.php}-{part}" for part in _PHP_PARTS), *_PHP_LIBRARIES)
 
     def unpack(home: Path) -> None:
@@ -91,11 +91,4 @@ def php_of(version: Version) -> Php:
     command += ["-d", f"zend_extension={modules / 'opcache.so'}"]  # or each request compiles all
     for module in _PHP_MODULES:
         command += ["-d", f"extension={module}"]
-    return Php((*command, *_compiled()), {"LD_LIBRARY_PATH": str(library)})
-
-
-def _compiled() -> tuple[str, ...]:
-    """Options by which every PHP, also of scripts, loads what an earlier one has compiled."""
-    folder = CACHE / "opcache"
-    folder.mkdir(parents=True, exist_ok=True)
-    return ("-d", f"opcache.file_cache={folder}", "-d", "opcache.enable_cli=1")
+    return Php(tuple(command), {"LD_LIBRARY_PATH": str(library)})
