@@ -244,10 +244,11 @@ def no_tasks(whole: Served) -> Iterator[None]:  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def described(whole: Served) -> Iterator[Any]:  # noqa: F811
-    """The description as the API gives it."""
+def described(whole: Served) -> Iterator[tuple[Any, str]]:  # noqa: F811
+    """The description as the API gives it, and the authorization of an operator: one token for all routes."""
     with whole.token("operator") as client:
-        yield schemathesis.openapi.from_dict(client.get("/api/v1/openapi.json").json())
+        document = client.get("/api/v1/openapi.json").json()
+        yield schemathesis.openapi.from_dict(document), client.headers["authorization"]
 
 
 READ = ("list_captures", "read_capture", "list_queue", "scan_queue", "list_hosts", "read_audit")
@@ -256,15 +257,18 @@ NAMES = [*sorted(OPERATIONS), *READ, *sorted(RESOURCES), "upload_file"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_that_is_described_is_an_internal_error(whole: Served, described: Any, name: str) -> None:  # noqa: F811
+def test_nothing_that_is_described_is_an_internal_error(
+    whole: Served,  # noqa: F811
+    described: tuple[Any, str],
+    name: str,
+) -> None:
     """Whatever it says: a result, or a problem that names what is wrong."""
-    with whole.token("operator") as client:
+    api, authorization = described
 
-        @given(case=described.find_operation_by_id(name).as_strategy())
-        @settings(max_examples=examples(5), suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
-        def hold(case: Any) -> None:
-            headers = {"Authorization": client.headers["authorization"]}
-            answer = case.call(base_url=f"{whole.origin}/api/v1", headers=headers)
-            assert answer.status_code < 500, answer.text
+    @given(case=api.find_operation_by_id(name).as_strategy())
+    @settings(max_examples=examples(5), suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
+    def hold(case: Any) -> None:
+        answer = case.call(base_url=f"{whole.origin}/api/v1", headers={"Authorization": authorization})
+        assert answer.status_code < 500, answer.text
 
-        hold()
+    hold()
