@@ -23,6 +23,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TITLE = "Lines of output of Weboid's commands with --json"
 
 Schema = dict[str, Any]
+# A value of which only null was recorded: nothing is known of the others.
+UNSEEN: Schema = {"type": ["array", "boolean", "null", "number", "object", "string"], "additionalProperties": {}}
 _FIELD = re.compile(r"[a-z][a-z0-9_]*")
 _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
@@ -63,6 +65,9 @@ def union(schemas: Iterable[Schema]) -> Schema:
 def _merge(one: Schema, other: Schema) -> Schema:
     if not one or not other:
         return one or other
+    for each, known in ((one, other), (other, one)):
+        if each == UNSEEN:
+            return known | {"type": sorted({*known["type"], "null"})}
     types = set(one["type"]) | set(other["type"])
     types -= {"integer"} if "number" in types else set()
     merged: Schema = {"type": sorted(types)}
@@ -80,6 +85,19 @@ def _merge(one: Schema, other: Schema) -> Schema:
         merged["required"] = sorted(set.intersection(*(set(each["required"]) for each in objects)))
         merged["additionalProperties"] = False
     return merged
+
+
+def widened(schema: Any) -> Any:
+    """Return the schema with `UNSEEN` where only null was recorded, and any keys where objects were empty."""
+    if isinstance(schema, list):
+        return [widened(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema == {"type": ["null"]}:
+        return UNSEEN
+    if schema.get("properties") == {} and schema.get("type") == ["object"]:
+        return {"type": ["object"], "additionalProperties": {}}
+    return {key: widened(each) for key, each in schema.items()}
 
 
 def _values(objects: list[Schema]) -> Iterator[Schema]:
@@ -171,10 +189,11 @@ def _rows(schema: Schema, path: str) -> Iterator[str]:
 
 
 def _field(path: str, schema: Schema, *, is_optional: bool) -> Iterator[str]:
-    types = " or ".join(schema.get("type", ["anything"]))
+    types = "null, or anything" if schema == UNSEEN else " or ".join(schema.get("type", ["anything"]))
     note = f"`{schema['const']}`" if "const" in schema else "optional" if is_optional else _NONE
     yield f"| `{path}` | {types} | {note} |"
-    yield from _rows(schema, path)
+    if schema != UNSEEN:
+        yield from _rows(schema, path)
 
 
 def main() -> None:
@@ -193,7 +212,7 @@ def main() -> None:
         before = None if path in given.new or "all" in given.new else schemas.get(path)
         schemas[path] = line_schema(values, before)
     lines = [
-        f"{json.dumps(path)}: {json.dumps(each, ensure_ascii=False)}"
+        f"{json.dumps(path)}: {json.dumps(widened(each), ensure_ascii=False)}"
         for path, each in sorted(schemas.items())
         if path in known
     ]
