@@ -7,7 +7,7 @@ TESTS ?=
 FAST := not browser and not proxy and not playback and not real and not slow
 # Files side by side, each process with servers of its own: much of every run is waiting.
 BY_FILE := --dist loadfile --no-loadscope-reorder
-SIDE_BY_SIDE := -n 4 $(BY_FILE)
+SIDE_BY_SIDE := -n 3 $(BY_FILE)
 PARTS := 1 2 3
 PYTHON := .venv/bin/python
 # What was compiled is kept, whatever the environment says: the suite starts thousands of interpreters.

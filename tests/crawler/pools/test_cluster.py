@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
@@ -335,7 +336,9 @@ def test_pages_survive_the_death_of_each_part_each_once() -> None:
     assert found.captures == dict.fromkeys(urls, 1)
     assert found.bad_warcs == []
     assert found.open_files == []
-    assert set(codes.values()) == {0}
+    # One that was started again may be ended before it listens to signals.
+    assert {code for name, code in codes.items() if name not in victims} == {0}
+    assert {code for name, code in codes.items() if name in victims} <= {0, -signal.SIGTERM}
     assert pids.isdisjoint(ended)
     assert found.proof.most_together == 1
     assert found.proof.breaches == []
