@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -27,25 +27,11 @@ from crawler.profiles import load_profile
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
 from render.sign_in import Login, SiteLogins, SiteSession
 from tests.crawler.frontier.conftest import NewPlace
+from tests.crawler.policy.conftest import HandClock
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 URL = "https://a.example/page"
 REPAIR = RepairVisit("0f3c", "repair-1")
-
-
-class Hands:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now(self) -> datetime:
-        """The moment."""
-        return NOW + timedelta(seconds=self.seconds)
-
-    def monotonic(self) -> float:
-        """The seconds."""
-        return self.seconds
 
 
 @pytest.fixture
@@ -57,18 +43,18 @@ def frontier(new_place: NewPlace) -> Iterator[Frontier]:
 
 def test_a_repair_reaches_workers_and_is_forgotten(frontier: Frontier) -> None:
     """However its URL is spelled; the other URLs of the site are visited as ever."""
-    clock = Hands()
+    clock = HandClock()
     jobs = JobSettings(frontier, Settings(), clock=clock)
     assert jobs.repair_of(URL) is None
 
     order_repair(frontier, "https://a.example:443/page#part", REPAIR)
-    clock.seconds += 2 * ORDERS_POLL_S
+    clock.turn(seconds=2 * ORDERS_POLL_S)
 
     assert jobs.repair_of(URL) == REPAIR
     assert jobs.repair_of(f"{URL}/other") is None
 
     cancel_repair(frontier, URL)
-    clock.seconds += 2 * ORDERS_POLL_S
+    clock.turn(seconds=2 * ORDERS_POLL_S)
 
     assert jobs.repair_of(URL) is None
 
