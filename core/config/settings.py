@@ -152,6 +152,12 @@ class ProxySettings:
 INDEX_URL = "WEBOID_DATABASE"  # environment variable with the address of a shared index
 
 
+def store_environment(database_url: str, frontier_url: str = "") -> dict[str, str]:
+    """Return the variables that name shared stores, for child commands; command lines expose passwords."""
+    addresses = {INDEX_URL: database_url, "WEBOID_FRONTIER": frontier_url}
+    return {name: value for name, value in addresses.items() if value}
+
+
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
     """Captures index: captures and their WARC locations."""

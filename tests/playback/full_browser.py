@@ -144,11 +144,9 @@ class Tab:
             self._contexts[session, context["id"]] = context
         elif name == "Runtime.executionContextDestroyed":
             self._contexts.pop((session, told["executionContextId"]), None)
-        elif name == "Runtime.executionContextsCleared":
-            for key in [key for key in self._contexts if key[0] == session]:
-                del self._contexts[key]
-        elif name == "Target.detachedFromTarget":
-            for key in [key for key in self._contexts if key[0] == told["sessionId"]]:
+        elif name in ("Runtime.executionContextsCleared", "Target.detachedFromTarget"):
+            gone = told.get("sessionId", session)  # of the frame that is detached
+            for key in [key for key in self._contexts if key[0] == gone]:
                 del self._contexts[key]
         elif name == "Target.attachedToTarget":
             self.targets.append(f"{told['targetInfo']['type']} {told['targetInfo']['url']}")

@@ -11,7 +11,7 @@ import click
 
 from core.clock import SystemClock
 from core.config.database_urls import RedisUse, parse_redis_url
-from core.config.settings import LinksSettings, Settings
+from core.config.settings import LinksSettings, Settings, store_environment
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from crawler.collection import read_collection
@@ -35,7 +35,7 @@ from warc.rebuild import upgrade_index
 from weboid.app.malware_scanner import find_clamd
 from weboid.app.operator_identity import collection_settings, known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
-from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner, store_environment
+from weboid.cli.support.child_commands import ManagedProcess, queue_worker, running_children, scanner
 from weboid.cli.support.commands import cli_command, option, option_dict
 from weboid.cli.support.options import FRONTIER, PROFILE, with_frontier
 from weboid.cli.support.run_options import SCAN, WEBOID

@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.clock import Clock
-from core.config.settings import Settings
+from core.config.settings import Settings, store_environment
 from core.errors import ConfigError, InputError, WeboidError
 from core.layout import Layout
 from crawler.frontier.base import STOP_ORDER
@@ -100,8 +100,7 @@ def open_stores(
         registry = stack.enter_context(closing(RegistrySource(layout, database_url)))
         texts = stack.enter_context(closing(open_text_index(layout, database_url)))
         status = StatusReader(layout, lambda: frontier, settings=settings, clock=clock, background=True)
-        shared = {"WEBOID_DATABASE": database_url, "WEBOID_FRONTIER": settings.frontier.url}
-        environment = {name: value for name, value in shared.items() if value}  # command lines expose passwords
+        environment = store_environment(database_url, settings.frontier.url)
         tasks = stack.enter_context(
             closing(BackgroundTasks(layout, clock, environment, lambda: frontier.give_order(STOP_ORDER, "", "")))
         )

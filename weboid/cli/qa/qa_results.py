@@ -36,7 +36,7 @@ from qa.web.static_report import CheckReport, CheckReportWriter
 from warc.local_storage import replacing_file
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
-from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
+from weboid.cli.support.options import EXISTING_FILE, FILE, OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
@@ -62,7 +62,7 @@ _FILTER_OPTIONS: dict[str, Any] = {
 }
 
 _REPORT_OPTIONS: dict[str, Any] = {
-    "out": option("The file of --html.", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html")),
+    "out": option("The file of --html.", type=FILE, default=Path("report.html")),
     "limit_pictures": option(
         "With --html: of how many results, the worst, the pictures go into the file.",
         type=click.IntRange(0, 5_000),

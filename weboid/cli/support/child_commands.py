@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import click
 
 from core.clock import Clock
-from core.config.settings import INDEX_URL, LinksSettings
+from core.config.settings import LinksSettings
 from core.errors import UnavailableError
 from net.stop_signals import wait_for_any
 from weboid.app.collection_config import read_config
@@ -338,12 +338,6 @@ class _RetryDigest:
             return None
         self._printed[word, host] = now, 0
         return f"{line} ({more} more of {host} since the last line)" if more else line
-
-
-def store_environment(database_url: str, frontier_url: str = "") -> dict[str, str]:
-    """Return the variables that name shared stores, for child commands; command lines expose passwords."""
-    addresses = {INDEX_URL: database_url, "WEBOID_FRONTIER": frontier_url}
-    return {name: value for name, value in addresses.items() if value}
 
 
 def _part(

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from core.clock import SystemClock
-from core.config.settings import Settings
+from core.config.settings import Settings, store_environment
 from core.errors import ConfigError, InputError
 from crawler.frontier.base import Frontier
 from crawler.status.status_server import parse_listen_address
@@ -31,7 +31,6 @@ from weboid.cli.support.child_commands import (
     ChildCommandOptions,
     ProcessSupervisor,
     child_output_printer,
-    store_environment,
     watch_children,
     with_time,
 )

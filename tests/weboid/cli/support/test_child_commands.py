@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from core.config.settings import LinksSettings
+from core.config.settings import LinksSettings, store_environment
 from core.errors import ConfigError, InputError
 from tests.wiki.sync.conftest import Ticking
 from weboid.cli.main import weboid
@@ -19,7 +19,6 @@ from weboid.cli.support.child_commands import (
     ProcessExit,
     ProcessOutput,
     child_output_printer,
-    store_environment,
     watch_children,
 )
 
