@@ -50,8 +50,8 @@ _CLOCK = SystemClock()
 _PAGES = f"""
 INSERT INTO pages WITH RECURSIVE numbers (n, url, urlkey) AS (
     SELECT 0, :url, 'example,hot)/' UNION ALL SELECT n + 1,
-        iif(n + 1 < :hot, :url, printf('https://site-%d.example/page/%d', (n + 1) % 5000, n + 1)),
-        iif(n + 1 < :hot, 'example,hot)/', printf('example,site-%d)/page/%d', (n + 1) % 5000, n + 1))
+        CASE WHEN n + 1 < :hot THEN :url ELSE printf('https://site-%d.example/page/%d', (n + 1) % 5000, n + 1) END,
+        CASE WHEN n + 1 < :hot THEN 'example,hot)/' ELSE printf('example,site-%d)/page/%d', (n + 1) % 5000, n + 1) END
     FROM numbers WHERE n + 1 < :count)
 SELECT printf('%032x', n), url, urlkey, strftime('%Y%m%d%H%M%S', {_FIRST_MS // 1_000} + n * 60, 'unixepoch'),
     {_FIRST_MS} + n * 60000, url, 'complete', '', 200, 'text/html', 'Page number ' || n, 3, 5000, 1.0, 'ok', 0.9, '',

@@ -56,7 +56,7 @@ def test_a_former_name_runs_the_command_and_names_it(tmp_path: Path) -> None:
         (("crawll",), "crawl"),
         (("crawl", "paus"), "pause"),
         (("qa", "repairr"), "repair"),
-        (("links", "chek"), "check"),
+        (("links", "confirmm"), "confirm"),
         (("collection", "rebuildd"), "rebuild"),
         (("takedown", "prov"), "prove"),
     ],
