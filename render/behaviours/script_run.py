@@ -19,10 +19,11 @@ NOTE_CHARS = 200
 COUNT_LIMIT = 1_000_000
 GROWTH_S = 5.0  # limit of waiting for what a step makes the page request
 STEP_MS = 50  # of a moment after a step in which nothing may happen
-_HEIGHT = """async (ms) => {
+FRAMES_MS = 1_000  # limit of waiting for two frames: a page out of sight draws none
+_HEIGHT = """async (ms, framesMs) => {
   const pause = (time) => new Promise((go) => setTimeout(go, time));
   await Promise.race([
-    new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go))), pause(1000),
+    new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go))), pause(framesMs),
   ]);
   await pause(ms);
   const get = Object.getOwnPropertyDescriptor(Element.prototype, "scrollHeight").get;
@@ -101,7 +102,7 @@ async def run_script(
 
 async def page_height(page: BrowserPage, pause_ms: float) -> float:
     """Return the height after two frames and a pause, both by the page's clock."""
-    height = await page.run("height", _HEIGHT, pause_ms)
+    height = await page.run("height", _HEIGHT, pause_ms, stretched(FRAMES_MS))
     return float(height) if isinstance(height, int | float) else 0.0
 
 

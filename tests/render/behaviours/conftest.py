@@ -14,7 +14,8 @@ from render.behaviours.catalog import load_behaviours
 from render.browser import Browser
 from render.visit import Visit, VisitRequest, visit
 
-QUICK = VisitSettings(timeout_s=40.0, settle_s=0.1, settle_limit_s=5.0, full_page=False, thumbnail=False)
+# Limits that a starved machine does not reach; tests of limits set their own.
+QUICK = VisitSettings(timeout_s=180.0, settle_s=0.1, settle_limit_s=5.0, full_page=False, thumbnail=False)
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def act(browser: Browser, site: Any, clock: SystemClock) -> Act:
     async def act(page: str, *names: str, proxy: ProxyEndpoint | None = None, host: str = "", **changes: Any) -> Acted:
         path = f"/behaviours/{page}"
         url = f"http://{host}{path}" if host else site.url(path)
-        behaviours = load_behaviours(BehaviourSettings(run=names, **changes))
+        behaviours = load_behaviours(BehaviourSettings(run=names, **{"limit_s": 90.0, **changes}))
         seen = await visit(browser, VisitRequest(url, proxy), QUICK, behaviours=behaviours, clock=clock)
         asked = {path.partition("?")[2] for path in site.paths()}
         return Acted(seen, {done.name: done for done in seen.behaviours}, asked)
