@@ -37,6 +37,7 @@ _REFUSALS = (
     ("CERTIFICATE_REQUIRED", FetchFailure.WANTS_CERTIFICATE),
     ("ALERT_BAD_CERTIFICATE", FetchFailure.WANTS_CERTIFICATE),  # its word for it before TLS 1.3
     ("NO_APPLICATION_PROTOCOL", FetchFailure.OTHER_PROTOCOL),
+    ("UNKNOWN_ERROR", FetchFailure.OTHER_PROTOCOL),  # OpenSSL 3.0.13 and older have no name for that alert alone
 )
 
 
