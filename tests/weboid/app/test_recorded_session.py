@@ -201,7 +201,7 @@ async def test_a_stop_ends_the_command(sites: tuple[Origin, Origin, Settings], t
         sites[0].arrived.clear()
         command = ["sh", "-c", "curl -s -o /dev/null http://site.example/second; exec sleep 600"]
         running = asyncio.create_task(run_command(command, access, stop))
-        await asyncio.to_thread(sites[0].arrived.wait)
+        assert await asyncio.to_thread(sites[0].arrived.wait, 60)
         stop.set()
         assert await running == -15
         return ()
