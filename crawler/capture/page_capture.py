@@ -24,7 +24,7 @@ from core.clock import Clock
 from core.config.settings import BehaviourSettings, Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.page_classes import REFUSAL_STATUSES, PageClass
-from core.page_manifest import PageInfo, VisitOutcome
+from core.page_manifest import PageInfo, PageResource, VisitOutcome
 from core.urls import host_of
 from crawler.capture.reconciliation import CompletenessResult, build_page_info, check_completeness
 from crawler.frontier.base import Frontier, FrontierItem
@@ -36,6 +36,7 @@ from render.behaviours.catalog import load_behaviours
 from render.visit import Visit, VisitRequest, visit
 
 if TYPE_CHECKING:
+    from crawler.capture.media_download import MediaDownloads
     from crawler.capture.plain_visit import PlainVisits
     from render.sign_in import Login
 
@@ -149,6 +150,9 @@ class CaptureRequest:
     browser_hosts: tuple[str, ...] = ()
     # Store no last attempt either that may have failed for the recorder's connections, since one by the browser follows.
     browser_follows: bool = False
+    downloads: MediaDownloads | None = (
+        None  # of the run, used by visits with a shared context; None: the page has its own
+    )
 
     @property
     def login_name(self) -> str:
@@ -218,20 +222,33 @@ async def capture(
         if refused:
             seen = replace(seen, outcome=VisitOutcome.SKIPPED, reason=refused, title="", artifacts=())
             seen = replace(seen, classification=NOT_JUDGED)
-        media = None
+        media, download, requested = None, None, set[str]()
+        parts: tuple[PageResource, ...] = ()
         if settings.media.players and seen.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
-            from crawler.capture.media_download import MediaRoute, fetch_media, player_of
+            from crawler.capture.media_download import download_media, player_of
 
             player = player_of(seen, settings.media)
-            if player is not None:
-                status = await proxy.status()
-                through = MediaRoute(recording.credentials, str(status["authority"]))
-                media = await fetch_media(player, through, settings.media, clock=clock)
+            if (
+                player is not None
+                and wanted.downloads is not None
+                and wanted.context is not None
+                and shared is not None
+            ):
+                lent = wanted.downloads.lend(player, wanted.context, settings.media)
+                download = await stack.enter_async_context(lent)
+            if download is not None and download.earlier is not None:
+                media, parts = download.earlier.media, download.earlier.resources
+            elif player is not None:
+                authority = str((await proxy.status())["authority"])
+                media, requested = await download_media(player, recording, authority, settings.media, clock=clock)
         page = await _finish_capture(recording, wanted.page_id, seen, shared, settings, clock)
-        page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored))
+        resources = (*page.resources, *parts)
+        page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored), resources=resources)
         await before_manifest(page)
         manifest = NewArtifact(artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json())
         await recording.write([manifest], document=seen.final_url, date=seen.started_at)
+        if download is not None and download.earlier is None and shared is not None:
+            download.set_made(page, requested, shared.recorded)
         return CaptureResult(page)
 
 

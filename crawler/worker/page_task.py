@@ -58,6 +58,7 @@ from net.backoff import StoreRetry
 from warc.index.database import IndexDatabase, page_outcome
 
 if TYPE_CHECKING:
+    from crawler.capture.media_download import MediaDownloads
     from crawler.capture.plain_visit import PlainVisits
     from render.sign_in import SiteLogins
 
@@ -106,6 +107,7 @@ class CrawlContext:
     report: Callable[[Event], None]  # called with each event
     stored_levels: StoredLevelLookup  # looks up the stored level of a page
     logins: SiteLogins | None = None  # None: there are none
+    downloads: Callable[[], MediaDownloads] | None = None  # of players' media; None: each page has its own
     ways: dict[str, str] = field(default_factory=dict)  # notes on connections, by host
     ways_read_at: float = field(default=float("-inf"))
     deaths: Counter[str] = field(default_factory=Counter)
@@ -286,6 +288,7 @@ class PageTask:
             browser_hosts=own,
             # A link that is confirmed as dead by one attempt must not owe it to the recorder's connections.
             browser_follows=is_auto and not own and (only_attempt or settings.frontier.attempts == 1),
+            downloads=context.downloads() if context.downloads is not None and settings.media.players else None,
         )
 
         visit = partial(
