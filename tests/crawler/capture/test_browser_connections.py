@@ -2,8 +2,11 @@
 
 import asyncio
 import gzip
+import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
@@ -49,6 +52,67 @@ def http2(certificate: Path) -> Iterator[Http2Origin]:
     origin.close()
 
 
+BAD_CERTIFICATES = {
+    "expired": {"host": "secure.example", "begins": NOW - 9 * DAY, "ends": NOW - DAY},
+    "not-yet-valid": {"host": "secure.example", "begins": NOW + DAY, "ends": NOW + 9 * DAY},
+    "wrong-host": {"host": "other.example"},
+    "self-signed": {"host": "secure.example"},
+    "unknown-issuer": {"host": "secure.example"},
+}
+FRAMING = b"<!doctype html><title>.</title>" + b"".join(
+    f"<iframe src=https://{each}.test/></iframe><img src=https://{each}.test/a.svg>"
+    f"<script src=https://{each}.test/a.js></script>".encode()
+    for each in BAD_CERTIFICATES
+)
+
+
+class ElsewhereHandler(BaseHTTPRequestHandler):
+    """Other sites: a document with a picture and a script of its own; HTTP/1.1."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer by the name's end."""
+        kind, body = {
+            "js": ("text/javascript", b"document.title += '+'"),
+            "svg": ("image/svg+xml", b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'></svg>"),
+            "top": ("text/html", FRAMING),
+        }.get(self.path.rpartition(".")[2], ("text/html", b"<!doctype html><p>Framed<img src=/in.svg>"))
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of sites named by the fault of their certificate."""
+    folder, issuer = tmp_path_factory.mktemp("elsewhere"), make_issuer("Nobody's authority")
+    contexts: dict[str | None, ssl.SSLContext] = {}
+    for fault, made in BAD_CERTIFICATES.items():
+        name = f"{fault}.test"
+        host = "secure.example" if fault == "wrong-host" else name
+        write_leaf(folder / name, **{**made, "host": host, "issuer": None if fault == "self-signed" else issuer})  # type: ignore[arg-type]
+        contexts[name] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        contexts[name].load_cert_chain(folder / name)
+
+    def choose(secured: ssl.SSLObject | ssl.SSLSocket, name: str | None, _context: ssl.SSLContext) -> None:
+        secured.context = contexts[name]
+
+    listening = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    listening.load_cert_chain(folder / "expired.test")
+    listening.sni_callback = choose
+    with ThreadingHTTPServer(("127.0.0.1", 0), ElsewhereHandler) as server:
+        server.socket = listening.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
 @dataclass
 class Parts:
     """Proxy and browser, and the settings that lead to the origin."""
@@ -59,9 +123,13 @@ class Parts:
 
 
 @pytest_asyncio.fixture
-async def parts(http2: Http2Origin, layout: Layout, settings: Settings, tmp_path: Path) -> AsyncIterator[Parts]:
+async def parts(
+    http2: Http2Origin, elsewhere: int, layout: Layout, settings: Settings, tmp_path: Path
+) -> AsyncIterator[Parts]:
     """One of each."""
-    egress = replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"})
+    resolve = {f"{fault}.test:443": f"127.0.0.1:{elsewhere}" for fault in BAD_CERTIFICATES}
+    resolve["secure.example:443"] = f"127.0.0.1:{http2.port}"
+    egress = replace(settings.egress, resolve=resolve)
     chosen = replace(settings, egress=egress, visit=QUICK, behaviours=BehaviourSettings(run=()))
     proxy = Proxy(layout, chosen, "own", tmp_path)
     pins = ",".join((proxy.spki, *trusted_pins(settings.egress.ca_file)))
@@ -73,14 +141,16 @@ async def parts(http2: Http2Origin, layout: Layout, settings: Settings, tmp_path
 
 @pytest.fixture
 def take(parts: Parts) -> Take:
-    """Captures a path of the origin as the worker does; the manifest."""
+    """Captures a path of the origin, or a URL, as the worker does; the manifest."""
 
     async def nothing(_page: PageInfo) -> None:
         return None
 
     async def take(path: str, hosts: tuple[str, ...] = ("secure.example",)) -> PageInfo:
         captured = await capture(
-            CaptureRequest(SITE + path, "p", last_attempt=True, browser_hosts=hosts),
+            CaptureRequest(
+                path if path.startswith("https:") else SITE + path, "p", last_attempt=True, browser_hosts=hosts
+            ),
             supervisor=parts.pool,
             settings=parts.settings,
             clock=CLOCK,
@@ -162,15 +232,6 @@ async def test_a_clearance_cookie_that_a_script_sets_is_sent(take: Take, http2: 
     assert statuses == ["403", "200"]
 
 
-BAD_CERTIFICATES = {
-    "expired": {"host": "secure.example", "begins": NOW - 9 * DAY, "ends": NOW - DAY},
-    "not-yet-valid": {"host": "secure.example", "begins": NOW + DAY, "ends": NOW + 9 * DAY},
-    "wrong-host": {"host": "other.example"},
-    "self-signed": {"host": "secure.example"},
-    "unknown-issuer": {"host": "secure.example"},
-}
-
-
 async def test_pages_behind_certificates_that_do_not_verify_are_recorded_with_the_fault(
     take: Take, http2: Http2Origin, layout: Layout, tmp_path: Path
 ) -> None:
@@ -201,6 +262,26 @@ async def test_certificates_must_verify_where_the_settings_say_so(
     seen = await take("/")
 
     assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "net::ERR_CERT_AUTHORITY_INVALID")
+
+
+@pytest.mark.parametrize(
+    ("url", "own"),
+    [(f"{SITE}/", ("secure.example",)), (f"{SITE}/", ("*",)), ("https://expired.test/a.top", ())],
+    ids=["own for the site", "own for all", "recorder"],
+)
+async def test_frames_and_parts_of_other_sites_whose_certificates_do_not_verify_are_recorded(
+    http2: Http2Origin, take: Take, layout: Layout, url: str, own: tuple[str, ...]
+) -> None:
+    """Whoever connects: the page is complete, and each record names the fault."""
+    http2.answers["/"] = (200, HTML, FRAMING)
+    seen = await take(url, own)
+    faults = {r.url: r.headers.get("WARC-TLS-Verification", "") for r in records(layout) if r.kind != "request"}
+
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "." + "+" * len(BAD_CERTIFICATES))
+    for fault in BAD_CERTIFICATES:
+        for path in ("", "in.svg", "a.svg", "a.js"):
+            assert faults[f"https://{fault}.test/{path}"].startswith("failed; "), (fault, path)
+    assert faults["https://self-signed.test/"].startswith("failed; self-signed: ")
 
 
 async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> None:
