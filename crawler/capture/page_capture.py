@@ -116,7 +116,7 @@ REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
 _REFUSED_BROWSERS = ("net::ERR_SSL", "net::ERR_CERT", "net::ERR_HTTP2", "net::ERR_EMPTY", "net::ERR_CONNECTION_CLOSED")
 # Certificates that do not verify where they must: the browser's connections do not take them either.
 _UNVERIFIED = re.compile("tls: (expired|not-yet-valid|wrong-host|self-signed|unknown-issuer):")
-_SILENCES = ("timeout", "deadline: navigate")
+SILENCES = ("timeout", "deadline: navigate")  # what some hosts have for clients that they take for no browser
 # Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
 # Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
@@ -210,9 +210,7 @@ async def capture(
             page = build_page_info(wanted.page_id, seen, (), ())
             # Nothing was recorded, so missing resources are irrelevant.
             page = replace(page, outcome=seen.outcome, reason=seen.reason)
-            by_browser = (
-                wanted.browser_follows and proxy.is_local and host_refusing_recorder(page, is_silence_refusal=True)
-            )
+            by_browser = wanted.browser_follows and proxy.is_local and host_refusing_recorder(page)
             if by_browser or not wanted.last_attempt:
                 await recording.seal(grace_s=0.0)
                 return CaptureResult(page, again=True, not_before=not_before)
@@ -357,13 +355,12 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
     return seen.outcome is VisitOutcome.FAILED and not permanent, None
 
 
-def host_refusing_recorder(page: PageInfo, *, is_silence_refusal: bool = False) -> str:
+def host_refusing_recorder(page: PageInfo) -> str:
     """Return the https host whose answer may be due to the kind of connection; empty for none.
 
-    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is no HTTP/1.1, with
-    `is_silence_refusal` none in time.
+    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is no HTTP/1.1, or none in time.
     """
-    reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *(_SILENCES if is_silence_refusal else ()))
+    reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *SILENCES)
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
     failed = failed and not _UNVERIFIED.match(page.reason)
     refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES

@@ -96,7 +96,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     for fault, made in BAD_CERTIFICATES.items():
         name = f"{fault}.test"
         host = "secure.example" if fault == "wrong-host" else name
-        write_leaf(folder / name, **{**made, "host": host, "issuer": None if fault == "self-signed" else issuer})  # type: ignore[arg-type]
+        write_leaf(folder / name, **{**made, "host": host, "issuer": None if fault == "self-signed" else issuer})  # type: ignore[arg-type,dict-item]
         contexts[name] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         contexts[name].load_cert_chain(folder / name)
 
@@ -412,6 +412,41 @@ async def test_a_crawl_turns_to_the_browsers_connections_where_the_recorder_is_r
         copy = replay.get(memento_path(Memento(moment, MementoModifier.VERY, page.url)))
     assert copy.status == 200
     assert "/b" in copy.text
+
+
+@pytest.mark.parametrize("is_down", [False, True], ids=["to the recorder", "to all"])
+@pytest.mark.parametrize("unanswered", ["hello", "request"])
+async def test_a_host_that_does_not_answer_is_asked_once_by_the_browsers_connections(
+    http2: Http2Origin, settings: Settings, tmp_path: Path, unanswered: str, is_down: bool
+) -> None:
+    """Silence after the hello or after the request: the page's second attempt is the browser's, each in bounded time."""
+    http2.answers["/a"] = (200, HTML, b"<!doctype html><title>Seen</title><p>Words")
+    http2.answers["/robots.txt"] = (404, {}, b"")
+    kinds: list[bool] = []
+
+    def lets_in(hello: bytes) -> bool:
+        kinds.append(is_chromium(hello))
+        return not is_down and kinds[-1]
+
+    http2.lets_in, http2.silent = lets_in, unanswered
+    chosen = crawl_settings(http2, settings)
+    chosen = replace(
+        chosen,
+        proxy=replace(chosen.proxy, connect_timeout_s=1.0, read_timeout_s=1.0),
+        policy=replace(chosen.policy, robots="ignore" if is_down else "obey"),
+        visit=replace(chosen.visit, timeout_s=3.0 if is_down else 60.0),
+    )
+    events: list[Event] = []
+    config = RunConfig(tmp_path / "crawl", chosen, 1, stored_level_of=store_everything)
+    await archive_urls(config, [f"{SITE}/a"], clock=CLOCK, report=events.append)
+
+    (done,) = (each for each in events if isinstance(each, PageDone))
+    assert done.page is not None
+    if is_down:
+        assert (kinds, done.attempts, done.page.outcome) == ([False, True, False], 3, VisitOutcome.FAILED)
+        assert done.page.reason.startswith("timeout" if unanswered == "request" else "tls: ")
+    else:  # robots.txt first
+        assert (kinds, done.attempts, done.page.outcome) == ([False, True] * 2, 2, VisitOutcome.COMPLETE)
 
 
 @pytest.mark.parametrize("is_down", [False, True])
