@@ -2,9 +2,12 @@
 
 import asyncio
 import gzip
+import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,6 +36,7 @@ from tests.support.fixed_pool import fixed_pool
 from tests.support.http2_origin import Http2Origin
 from tests.support.playback_fixtures import running_replay
 from tests.support.proxy_fixtures import Proxy, check, records
+from tests.support.services.ports import free_port
 from tests.support.stored_records import index
 from tests.support.tls_origins import DAY, NOW, make_issuer, write_leaf
 
@@ -122,14 +126,54 @@ class Parts:
     settings: Settings
 
 
+def is_listening(port: int) -> bool:
+    """Return whether a server has the port, a hundredth of a second later at most."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return threading.Event().wait(0.01)
+
+
+@dataclass
+class OtherProxy:
+    """A proxy between ours and the web, and what it logs."""
+
+    url: str
+    log: Path
+
+
+@pytest.fixture
+def other_proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OtherProxy | None]:
+    """Microsocks or tinyproxy; none without a parameter."""
+    if not hasattr(request, "param"):
+        yield None
+        return
+    port, log = free_port(), tmp_path / "other.log"
+    (tmp_path / "tinyproxy.conf").write_text(f"Port {port}\nListen 127.0.0.1\nLogLevel Info\n")
+    command = {
+        "http": ["tinyproxy", "-d", "-c", str(tmp_path / "tinyproxy.conf")],
+        "socks5": ["microsocks", "-i", "127.0.0.1", "-p", str(port)],
+    }[request.param]
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+        while not is_listening(port):
+            assert process.poll() is None, log.read_text()
+        yield OtherProxy(f"{request.param}://127.0.0.1:{port}", log)
+        process.terminate()
+
+
 @pytest_asyncio.fixture
 async def parts(
-    http2: Http2Origin, elsewhere: int, layout: Layout, settings: Settings, tmp_path: Path
+    http2: Http2Origin,
+    elsewhere: int,
+    other_proxy: OtherProxy | None,
+    layout: Layout,
+    settings: Settings,
+    tmp_path: Path,
 ) -> AsyncIterator[Parts]:
     """One of each."""
     resolve = {f"{fault}.test:443": f"127.0.0.1:{elsewhere}" for fault in BAD_CERTIFICATES}
     resolve["secure.example:443"] = f"127.0.0.1:{http2.port}"
-    egress = replace(settings.egress, resolve=resolve)
+    via = {"*": other_proxy.url} if other_proxy is not None else {}
+    egress = replace(settings.egress, resolve=resolve, via=via)
     chosen = replace(settings, egress=egress, visit=QUICK, behaviours=BehaviourSettings(run=()))
     proxy = Proxy(layout, chosen, "own", tmp_path)
     pins = ",".join((proxy.spki, *trusted_pins(settings.egress.ca_file)))
@@ -282,6 +326,22 @@ async def test_frames_and_parts_of_other_sites_whose_certificates_do_not_verify_
         for path in ("", "in.svg", "a.svg", "a.js"):
             assert faults[f"https://{fault}.test/{path}"].startswith("failed; "), (fault, path)
     assert faults["https://self-signed.test/"].startswith("failed; self-signed: ")
+
+
+@pytest.mark.parametrize("other_proxy", ["socks5", "http"], indirect=True)
+async def test_connections_of_the_browser_go_by_the_proxy_of_the_settings_and_to_permitted_addresses(
+    http2: Http2Origin, take: Take, other_proxy: OtherProxy
+) -> None:
+    """The page is recorded; an address that is not public is refused before the proxy hears of it."""
+    http2.answers["/"] = (200, HTML, b"<!doctype html><title>By proxy</title><img src=https://10.1.2.3/a.svg>")
+    seen = await take("/", ("*",))
+    reasons = {each.url: each.reason for each in seen.resources}
+    log = other_proxy.log.read_text()
+
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "By proxy")
+    assert f"127.0.0.1:{http2.port}" in log
+    assert reasons["https://10.1.2.3/a.svg"].startswith("address: ")
+    assert "10.1.2.3" not in log
 
 
 async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> None:
