@@ -130,7 +130,7 @@ class PageBehaviour:
 class PlayerMedia:
     """Media of a page's player."""
 
-    # Of the media: files, and playlists of segments, all recorded in the same visit.
+    # Of the media: files, and playlists of segments, recorded in this visit, or in an earlier one: `cached` resources.
     urls: tuple[str, ...] = ()
     extractor: str = ""  # the yt-dlp extractor that matched the page
     identifier: str = ""  # the media's name at its site

@@ -196,19 +196,18 @@ class ArtifactSet:
 async def make_artifacts(
     page: BrowserPage,
     source: DocumentResponse,
-    icons: dict[str, bool],
+    icons: dict[str, asyncio.Future[bool]],
     settings: VisitSettings,
     steps: VisitSteps,
     result: ArtifactSet,
 ) -> None:
     """Make the artifacts that the settings ask for; the failure of one does not affect the others.
 
-    `icons` are icon URLs recently requested by other visits, and whether they were loaded; the favicon
-    of this page is added.
+    `icons` are icon URLs requested by other visits, and whether they were loaded; the favicon of this page is added.
     """
-    requested = ""
+    icon, is_loaded = "", None
     if settings.favicon and source.mime in _MARKUP and (source.status or 200) < 400:
-        requested = await _ask_for_icon(page, icons, steps, result)
+        icon, is_loaded = await _ask_for_icon(page, icons, steps)
     measured = await steps.make("measure", page.call("measure"))
     if measured is not None:
         result.title = " ".join(measured["title"].split())
@@ -237,26 +236,30 @@ async def make_artifacts(
         printed = await steps.make("pdf", print_pdf(page))
         if printed is not None:
             result.keep(ArtifactKind.PDF, "application/pdf", printed)
-    if requested:
+    if icon:
         with steps.step("favicon"):
-            waiting = page.call("favicon", "wait", requested)
+            waiting = page.call("favicon", "wait", icon) if is_loaded is None else asyncio.shield(is_loaded)
             loaded = await steps.attempt(waiting, steps.share_s(FAVICON_PATIENCE_S))
-            if loaded is not None and len(icons) < ICONS_KNOWN:
-                icons[requested] = bool(loaded)
-            result.favicon = requested if loaded else ""
+            result.favicon = icon if loaded else ""
+            if loaded is None:
+                icons.pop(icon, None)  # another visit may find out
+            elif is_loaded is None and icon in icons and not icons[icon].done():
+                icons[icon].set_result(bool(loaded))
 
 
-async def _ask_for_icon(page: BrowserPage, icons: dict[str, bool], steps: VisitSteps, result: ArtifactSet) -> str:
-    """Request the page's icon and return its URL; empty when there is no load to wait for."""
+async def _ask_for_icon(
+    page: BrowserPage, icons: dict[str, asyncio.Future[bool]], steps: VisitSteps
+) -> tuple[str, asyncio.Future[bool] | None]:
+    """Return the page's icon, empty for none, and whether another visit loads it; None when this one does."""
     with steps.step("favicon"):
         limit_s = steps.share_s(FAVICON_PATIENCE_S)
-        url: str = await steps.attempt(page.call("favicon", "choose", ""), limit_s) or ""
-        if url in icons:
-            result.favicon = url if icons[url] else ""
-            return ""
-        if url:
-            await steps.attempt(page.call("favicon", "load", url), limit_s)
-        return url
+        icon: str = await steps.attempt(page.call("favicon", "choose", ""), limit_s) or ""
+        is_loaded = icons.get(icon)
+        if icon and is_loaded is None:
+            if len(icons) < ICONS_KNOWN:
+                icons[icon] = asyncio.get_running_loop().create_future()
+            await steps.attempt(page.call("favicon", "load", icon), limit_s)
+        return icon, is_loaded
 
 
 async def _gather_words(page: BrowserPage, settings: VisitSettings, steps: VisitSteps, result: ArtifactSet) -> None:

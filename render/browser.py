@@ -113,8 +113,8 @@ class Browser:
         self._disposing: set[asyncio.Task[None]] = set()
         self._ill = ""
         self._scene_ended = False
-        # Icon URLs that its visits requested, and whether they were loaded; they are not requested again
-        self.icons: dict[str, bool] = {}
+        # Icon URLs that its visits request, and whether they were loaded; they are not requested again
+        self.icons: dict[str, asyncio.Future[bool]] = {}
         self._asked: float | None = None
         self._watching: asyncio.Task[None] | None = None
         self._pages_seen: dict[psutil.Process, float] = {}

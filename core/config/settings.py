@@ -313,6 +313,7 @@ class MediaSettings:
     max_height: int = 720  # maximum height in pixels; if there is none up to it, the best version
     limit_bytes: int = 500_000_000  # maximum bytes of one file
     limit_s: float = 180.0  # maximum time for all media of a page
+    shared_age_s: float = 86_400.0  # until then, further pages of a run refer to media that one has downloaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@ Requests are recorded within the page's visit at the proxy. yt-dlp is an optiona
 (``pip install weboid[media]``), run as a separate process and never imported here: it gets a
 temporary folder, no configuration, cookies, plug-ins or helper programs, the proxy as its only route,
 and kernel-enforced limits. It cannot make a page fail; the manifest has the result (`PlayerMedia`).
+
+Pages of a job that show the same media share its download (`MediaDownloads`): the first makes it, the manifests
+of the others name its records.
 """
 
 import asyncio
@@ -12,19 +15,29 @@ import os
 import re
 import signal
 import sys
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+from weakref import WeakValueDictionary
 
 from core.clock import Clock
 from core.config.settings import MediaSettings
 from core.errors import BadUrlError, BrowserUnavailableError
-from core.hosts import HostPatterns, ProxyEndpoint
-from core.page_manifest import PlayerMedia
+from core.hosts import HostPatterns, ProxyEndpoint, registrable
+from core.page_manifest import PageInfo, PlayerMedia, parse_pageinfo
+from core.timestamps import warc_date
 from core.urls import host_of
+from crawler.capture.reconciliation import CACHED
+from crawler.frontier.base import Frontier
+from crawler.pools.shared_contexts import CachedRecord, ContextKey
+from net.backoff import StoreRetry
+from proxy.control.client import ProxyVisit
 from render.browser_process import NOBODY, privilege_prefix
 from render.visit import Visit
 from warc.local_storage import ScratchKind, scratch_folder
@@ -33,6 +46,8 @@ MODULE = "yt_dlp"
 _OUTPUT_LIMIT_BYTES = 16_000_000  # what it says of a page; a playlist's worth of formats is 1 MB
 _TEXT_LIMIT = 500  # characters of any text of its that is kept
 _URL_LIMIT = 8_192
+_NOTE = "media"  # the kind of the frontier's notes on downloads
+_FAILURE_AGE = timedelta(minutes=10)  # before a page of the same site tries again what failed
 _FILES = 4  # of one page: a picture and a sound stream are two
 _PLAYLISTS = (".m3u8", ".mpd", ".ism/manifest", ".f4m")
 _PLAYLIST_TYPES = frozenset(
@@ -108,6 +123,68 @@ def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:
     # A frame of a known player says more than its playlist, which may be one of several qualities.
     source = next(frames, None) or next(playlists, None)
     return MediaPlayer(source.url, seen.final_url) if source is not None else None
+
+
+@dataclass(slots=True)
+class SharedMedia:
+    """Media of a player that several pages show, of the page that holds it for the time of its visit."""
+
+    earlier: PageInfo | None  # the page that has downloaded it: its `media`, and the records as `resources`
+    made: PageInfo | None = None  # the same of this page, once its manifest is written
+
+    def set_made(self, page: PageInfo, requested: set[str], recorded: Mapping[str, CachedRecord]) -> None:
+        """Keep the page's download: what was requested for it, with the records of its visit."""
+        resources = {}
+        for each in page.resources:
+            record = recorded.get(each.url) if each.url in requested and each.kept in ("response", "revisit") else None
+            if record is not None:
+                part = replace(each, kept=CACHED, digest=record.digest, recorded_at=record.date)
+                resources[each.url] = replace(part, started_ms=None, ttfb_ms=None, duration_ms=None, wire_bytes=None)
+        self.made = PageInfo(
+            page.page_id, page.url, page.final_url, page.captured_at, page.outcome,
+            media=page.media, resources=tuple(resources.values()),
+        )  # fmt: skip
+
+
+class MediaDownloads:
+    """Downloads of a run, by notes in the frontier, which all its processes see."""
+
+    def __init__(self, frontier: Frontier, patience: StoreRetry, clock: Clock) -> None:
+        self._frontier, self._patience, self._clock = frontier, patience, clock
+        self._began = warc_date(clock.now())
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def lend(self, player: MediaPlayer, context: ContextKey, media: MediaSettings) -> AsyncIterator[SharedMedia]:
+        """Lend the player's media to one page of this process at a time; the next finds what the block has made.
+
+        Downloads of earlier runs and, on pages of other sites, failed ones are not used: a site may be refused.
+        """
+        key = sha256(repr((player.url, context.job, context.settings, media)).encode()).hexdigest()
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            note = await self._patience.ask(lambda: self._frontier.note(_NOTE, key, now=self._clock.now()))
+            earlier = parse_pageinfo(note.encode()) if note is not None else None
+            if earlier is not None and earlier.media is not None:
+                is_other_site = registrable(host_of(earlier.url)) != context.site
+                if earlier.captured_at < self._began or (earlier.media.reason and is_other_site):
+                    earlier = None
+            shared = SharedMedia(earlier)
+            yield shared
+            if shared.made is not None and shared.made.media is not None:
+                now, value = self._clock.now(), shared.made.to_json().decode()
+                age = _FAILURE_AGE if shared.made.media.reason else timedelta(seconds=media.shared_age_s)
+                await self._patience.ask(lambda: self._frontier.put_note(_NOTE, key, value, now=now, until=now + age))
+
+
+async def download_media(
+    player: MediaPlayer, recording: ProxyVisit, authority: str, media: MediaSettings, *, clock: Clock
+) -> tuple[PlayerMedia, set[str]]:
+    """Download the player's media within the visit; return the result and the URLs that were requested for it."""
+    before = {(each.url, each.started_ms) for each in (await recording.ledger()).entries}
+    result = await fetch_media(player, MediaRoute(recording.credentials, authority), media, clock=clock)
+    after = (await recording.ledger()).entries
+    return result, {each.url for each in after if (each.url, each.started_ms) not in before}
 
 
 async def fetch_media(player: MediaPlayer, through: MediaRoute, media: MediaSettings, *, clock: Clock) -> PlayerMedia:

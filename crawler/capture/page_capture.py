@@ -24,7 +24,7 @@ from core.clock import Clock
 from core.config.settings import BehaviourSettings, Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.page_classes import REFUSAL_STATUSES, PageClass
-from core.page_manifest import PageInfo, VisitOutcome
+from core.page_manifest import PageInfo, PageResource, VisitOutcome
 from core.urls import host_of
 from crawler.capture.reconciliation import CompletenessResult, build_page_info, check_completeness
 from crawler.frontier.base import Frontier, FrontierItem
@@ -36,6 +36,7 @@ from render.behaviours.catalog import load_behaviours
 from render.visit import Visit, VisitRequest, visit
 
 if TYPE_CHECKING:
+    from crawler.capture.media_download import MediaDownloads
     from crawler.capture.plain_visit import PlainVisits
     from render.sign_in import Login
 
@@ -115,7 +116,7 @@ REFUSED_CONNECTIONS = ("tls:", "malformed:", "disconnected:")
 _REFUSED_BROWSERS = ("net::ERR_SSL", "net::ERR_CERT", "net::ERR_HTTP2", "net::ERR_EMPTY", "net::ERR_CONNECTION_CLOSED")
 # Certificates that do not verify where they must: the browser's connections do not take them either.
 _UNVERIFIED = re.compile("tls: (expired|not-yet-valid|wrong-host|self-signed|unknown-issuer):")
-_SILENCES = ("timeout", "deadline: navigate")
+SILENCES = ("timeout", "deadline: navigate")  # what some hosts have for clients that they take for no browser
 # Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
 # Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.
@@ -149,6 +150,9 @@ class CaptureRequest:
     browser_hosts: tuple[str, ...] = ()
     # Store no last attempt either that may have failed for the recorder's connections, since one by the browser follows.
     browser_follows: bool = False
+    downloads: MediaDownloads | None = (
+        None  # of the run, used by visits with a shared context; None: the page has its own
+    )
 
     @property
     def login_name(self) -> str:
@@ -206,9 +210,7 @@ async def capture(
             page = build_page_info(wanted.page_id, seen, (), ())
             # Nothing was recorded, so missing resources are irrelevant.
             page = replace(page, outcome=seen.outcome, reason=seen.reason)
-            by_browser = (
-                wanted.browser_follows and proxy.is_local and host_refusing_recorder(page, is_silence_refusal=True)
-            )
+            by_browser = wanted.browser_follows and proxy.is_local and host_refusing_recorder(page)
             if by_browser or not wanted.last_attempt:
                 await recording.seal(grace_s=0.0)
                 return CaptureResult(page, again=True, not_before=not_before)
@@ -218,20 +220,33 @@ async def capture(
         if refused:
             seen = replace(seen, outcome=VisitOutcome.SKIPPED, reason=refused, title="", artifacts=())
             seen = replace(seen, classification=NOT_JUDGED)
-        media = None
+        media, download, requested = None, None, set[str]()
+        parts: tuple[PageResource, ...] = ()
         if settings.media.players and seen.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
-            from crawler.capture.media_download import MediaRoute, fetch_media, player_of
+            from crawler.capture.media_download import download_media, player_of
 
             player = player_of(seen, settings.media)
-            if player is not None:
-                status = await proxy.status()
-                through = MediaRoute(recording.credentials, str(status["authority"]))
-                media = await fetch_media(player, through, settings.media, clock=clock)
+            if (
+                player is not None
+                and wanted.downloads is not None
+                and wanted.context is not None
+                and shared is not None
+            ):
+                lent = wanted.downloads.lend(player, wanted.context, settings.media)
+                download = await stack.enter_async_context(lent)
+            if download is not None and download.earlier is not None:
+                media, parts = download.earlier.media, download.earlier.resources
+            elif player is not None:
+                authority = str((await proxy.status())["authority"])
+                media, requested = await download_media(player, recording, authority, settings.media, clock=clock)
         page = await _finish_capture(recording, wanted.page_id, seen, shared, settings, clock)
-        page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored))
+        resources = (*page.resources, *parts)
+        page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored), resources=resources)
         await before_manifest(page)
         manifest = NewArtifact(artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json())
         await recording.write([manifest], document=seen.final_url, date=seen.started_at)
+        if download is not None and download.earlier is None and shared is not None:
+            download.set_made(page, requested, shared.recorded)
         return CaptureResult(page)
 
 
@@ -340,13 +355,12 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
     return seen.outcome is VisitOutcome.FAILED and not permanent, None
 
 
-def host_refusing_recorder(page: PageInfo, *, is_silence_refusal: bool = False) -> str:
+def host_refusing_recorder(page: PageInfo) -> str:
     """Return the https host whose answer may be due to the kind of connection; empty for none.
 
-    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is no HTTP/1.1, with
-    `is_silence_refusal` none in time.
+    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is no HTTP/1.1, or none in time.
     """
-    reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *(_SILENCES if is_silence_refusal else ()))
+    reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *SILENCES)
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)
     failed = failed and not _UNVERIFIED.match(page.reason)
     refused = page.page_class is PageClass.CHALLENGE or page.status in CONNECTION_STATUSES

@@ -24,7 +24,7 @@ from core.config.settings import Settings, VisitSettings
 from core.errors import BadUrlError
 from core.page_manifest import VisitOutcome
 from core.urls import authority_of, fetch_key
-from crawler.capture.page_capture import CONNECTION_STATUSES, REFUSED_CONNECTIONS
+from crawler.capture.page_capture import CONNECTION_STATUSES, REFUSED_CONNECTIONS, SILENCES
 from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyVisit
 from render.behaviours.catalog import NO_BEHAVIOURS
@@ -242,7 +242,7 @@ class BrowserFetcher:
     async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """See `ProxyFetcher.get`; may raise BrowserUnavailableError, too."""
         fetched = await self.plain.get(url, limit_bytes=limit_bytes, timeout_s=timeout_s)
-        refused = fetched.error.startswith(REFUSED_CONNECTIONS)
+        refused = fetched.error.startswith((*REFUSED_CONNECTIONS, *SILENCES))
         if not url.startswith("https:") or not (refused or fetched.status in _REFUSED_STATUSES):
             return fetched
         text_only = replace(

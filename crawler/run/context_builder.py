@@ -33,6 +33,7 @@ from warc.index.database import IndexDatabase
 from warc.local_storage import DiskReserve
 
 if TYPE_CHECKING:
+    from crawler.capture.media_download import MediaDownloads
     from crawler.capture.plain_visit import PlainVisits
     from crawler.capture.proxy_fetcher import FileFetcher, ProxyFetcher
     from render.sign_in import SiteLogins
@@ -110,6 +111,12 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
 
         return PlainVisits(fetcher(), clock)
 
+    @cache
+    def downloads() -> MediaDownloads:
+        from crawler.capture.media_download import MediaDownloads
+
+        return MediaDownloads(frontier, patience, clock)
+
     turns, fetches = make_slot_assigner(settings), run.ca is not None
     rules: list[VisitRule] = [ExclusionRule(jobs, patience)]
     # Another process adds a job only to a shared frontier, whose workers are endless.
@@ -164,6 +171,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         report=report,
         stored_levels=StoredLevelLookup(frontier, run.stored_level_of),
         logins=run.logins,
+        downloads=downloads,
     )
 
 

@@ -40,6 +40,7 @@ from core.page_classes import WITHHELD
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import host_of, identity_key
 from crawler.capture.page_capture import (
+    SILENCES,
     CaptureRequest,
     CaptureResult,
     StoredLevelLookup,
@@ -58,6 +59,7 @@ from net.backoff import StoreRetry
 from warc.index.database import IndexDatabase, page_outcome
 
 if TYPE_CHECKING:
+    from crawler.capture.media_download import MediaDownloads
     from crawler.capture.plain_visit import PlainVisits
     from render.sign_in import SiteLogins
 
@@ -74,6 +76,7 @@ ONE_ATTEMPT = "one-attempt"  # the kind of the notes on URLs, by identity key, t
 # The kind of the notes on hosts, "browser" or "recorder": whose connections reach them.
 CONNECTIONS_NOTE = "connections"
 HELPED_FOR = timedelta(days=7)  # before the recorder's connections are tried again
+SILENT_FOR = timedelta(hours=1)  # the same of a host that did not answer, which may only have been slow
 UNHELPED_FOR = timedelta(days=1)  # before the browser's are, where they were refused as well
 CONNECTIONS_AGE_S = 10.0  # notes of other processes are seen after so long
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
@@ -106,6 +109,7 @@ class CrawlContext:
     report: Callable[[Event], None]  # called with each event
     stored_levels: StoredLevelLookup  # looks up the stored level of a page
     logins: SiteLogins | None = None  # None: there are none
+    downloads: Callable[[], MediaDownloads] | None = None  # of players' media; None: each page has its own
     ways: dict[str, str] = field(default_factory=dict)  # notes on connections, by host
     ways_read_at: float = field(default=float("-inf"))
     deaths: Counter[str] = field(default_factory=Counter)
@@ -286,6 +290,7 @@ class PageTask:
             browser_hosts=own,
             # A link that is confirmed as dead by one attempt must not owe it to the recorder's connections.
             browser_follows=is_auto and not own and (only_attempt or settings.frontier.attempts == 1),
+            downloads=context.downloads() if context.downloads is not None and settings.media.players else None,
         )
 
         visit = partial(
@@ -297,6 +302,7 @@ class PageTask:
             forbids=context.policy.forbids(item),
         )
         captured = await visit(request)
+        is_silent = captured.page.reason.startswith(SILENCES)
         helped = host_of(captured.page.final_url or item.url) if captured.again and last_attempt else ""
         if helped:
             captured = await visit(replace(request, plain=None, browser_hosts=("*",), browser_follows=False))
@@ -304,7 +310,8 @@ class PageTask:
         refusing = host_refusing_recorder(page) if is_auto else ""
         own, refusing = (*own, helped) if refusing else own, refusing or helped
         if refusing and (plain is None or helped) and (refusing in own or refusing not in context.ways):
-            way, kept = ("recorder", UNHELPED_FOR) if refusing in own else ("browser", HELPED_FOR)
+            helped_for = SILENT_FOR if is_silent else HELPED_FOR
+            way, kept = ("recorder", UNHELPED_FOR) if refusing in own else ("browser", helped_for)
             now = self._now()
             await self._retrying(
                 lambda: context.frontier.put_note(CONNECTIONS_NOTE, refusing, way, now=now, until=now + kept)

@@ -46,7 +46,7 @@ class BehaviourSurvey(NamedTuple):
 
 
 async def run_behaviours(
-    page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps, icons: dict[str, bool] | None = None
+    page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps, icons: dict[str, asyncio.Future[bool]] | None = None
 ) -> tuple[tuple[PageBehaviour, ...], bool]:
     """Run the behaviours; return their results, and whether the page may load something because of them.
 
@@ -117,7 +117,7 @@ async def _perform(  # noqa: PLR0913 state of one run
     *,
     left_s: float,
     steps: VisitSteps,
-    icons: dict[str, bool],
+    icons: dict[str, asyncio.Future[bool]],
 ) -> tuple[PageBehaviour, bool]:
     last = behaviour is behaviours.chosen[-1]
     share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
@@ -160,7 +160,7 @@ async def _run(
     behaviour: BehaviourScript,
     view: BehaviourSurvey | None,
     options: dict[str, Any],
-    icons: dict[str, bool],
+    icons: dict[str, asyncio.Future[bool]],
 ) -> BehaviourAnswer:
     source, gesture = behaviour.source, behaviour.gesture
     if behaviour.name == "consent":
@@ -202,7 +202,7 @@ ICONS_KNOWN = 10_000
 
 
 async def load_candidates(
-    page: BrowserPage, frame: PageFrame, source: str, options: dict[str, Any], known: dict[str, bool]
+    page: BrowserPage, frame: PageFrame, source: str, options: dict[str, Any], known: dict[str, asyncio.Future[bool]]
 ) -> BehaviourAnswer:
     """Load all candidates of images, those of unreadable style sheets and of the web app manifest too.
 
@@ -227,7 +227,9 @@ async def load_candidates(
     # The manifest is remembered with them, and not loaded again.
     icons = [each for each in dict.fromkeys(found) if each not in known and each != manifest]
     if len(known) < ICONS_KNOWN:
-        known |= dict.fromkeys(found, True)
+        loaded = asyncio.get_running_loop().create_future()
+        loaded.set_result(True)
+        known |= dict.fromkeys(found, loaded)
     cut = answer.number("cut")
     if sheets or icons:
         left = max(0.0, options["fetches"] - answer.number("asked"))

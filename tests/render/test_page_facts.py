@@ -1,5 +1,6 @@
 """What a page says of itself and of where it leads, its icon, its print, and the state it is in."""
 
+import asyncio
 import base64
 import html
 import io
@@ -69,11 +70,11 @@ async def test_a_crawl_follows_links_but_no_other_forms_of_the_page(look: Look, 
 
 
 async def test_the_icon_of_the_best_size_is_loaded_once_a_browser(look: Look, site: Any, browser: Browser) -> None:
-    """The smallest that has 32 pixels; other pages tell it without asking again."""
-    first = await look("/said.html", favicon=True)
+    """The smallest that has 32 pixels; other pages, at the same time or later, name it without a request."""
+    first, beside = await asyncio.gather(look("/said.html", favicon=True), look("/said.html", favicon=True))
     again = await look("/said.html", favicon=True)
 
-    assert first.favicon == again.favicon == site.url("/image.png?icon")
+    assert first.favicon == beside.favicon == again.favicon == site.url("/image.png?icon")
     assert site.paths().count("/image.png?icon") == 1
     assert not {"/icon-16.png", "/icon-500.png", "/favicon.ico"} & set(site.paths())
     assert first.outcome == "complete"

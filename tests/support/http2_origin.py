@@ -28,6 +28,7 @@ class Http2Origin:
     requests: list[dict[str, str]] = field(default_factory=list)
     bodies: dict[str, bytes] = field(default_factory=dict)
     refused: int = 0  # connections
+    silent: str = ""  # a client that is not let in waits for an answer to its "hello" or "request", not to be cut off
 
     def __post_init__(self) -> None:
         """Begin to listen."""
@@ -60,6 +61,12 @@ class Http2Origin:
             hello = connection.recv(16_384, socket.MSG_PEEK)
             if not self.lets_in(hello):
                 self.refused += 1
+                if self.silent == "request":
+                    with self._context.wrap_socket(connection, server_side=True) as secured:
+                        while secured.recv(65_536):
+                            pass
+                while self.silent and connection.recv(65_536):
+                    pass
                 return
             with self._context.wrap_socket(connection, server_side=True) as secured:
                 if secured.selected_alpn_protocol() != "h2":

@@ -2,8 +2,14 @@
 
 import asyncio
 import gzip
+import socket
+import ssl
+import subprocess
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
@@ -30,6 +36,7 @@ from tests.support.fixed_pool import fixed_pool
 from tests.support.http2_origin import Http2Origin
 from tests.support.playback_fixtures import running_replay
 from tests.support.proxy_fixtures import Proxy, check, records
+from tests.support.services.ports import free_port
 from tests.support.stored_records import index
 from tests.support.tls_origins import DAY, NOW, make_issuer, write_leaf
 
@@ -49,6 +56,67 @@ def http2(certificate: Path) -> Iterator[Http2Origin]:
     origin.close()
 
 
+BAD_CERTIFICATES = {
+    "expired": {"host": "secure.example", "begins": NOW - 9 * DAY, "ends": NOW - DAY},
+    "not-yet-valid": {"host": "secure.example", "begins": NOW + DAY, "ends": NOW + 9 * DAY},
+    "wrong-host": {"host": "other.example"},
+    "self-signed": {"host": "secure.example"},
+    "unknown-issuer": {"host": "secure.example"},
+}
+FRAMING = b"<!doctype html><title>.</title>" + b"".join(
+    f"<iframe src=https://{each}.test/></iframe><img src=https://{each}.test/a.svg>"
+    f"<script src=https://{each}.test/a.js></script>".encode()
+    for each in BAD_CERTIFICATES
+)
+
+
+class ElsewhereHandler(BaseHTTPRequestHandler):
+    """Other sites: a document with a picture and a script of its own; HTTP/1.1."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer by the name's end."""
+        kind, body = {
+            "js": ("text/javascript", b"document.title += '+'"),
+            "svg": ("image/svg+xml", b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'></svg>"),
+            "top": ("text/html", FRAMING),
+        }.get(self.path.rpartition(".")[2], ("text/html", b"<!doctype html><p>Framed<img src=/in.svg>"))
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of sites named by the fault of their certificate."""
+    folder, issuer = tmp_path_factory.mktemp("elsewhere"), make_issuer("Nobody's authority")
+    contexts: dict[str | None, ssl.SSLContext] = {}
+    for fault, made in BAD_CERTIFICATES.items():
+        name = f"{fault}.test"
+        host = "secure.example" if fault == "wrong-host" else name
+        write_leaf(folder / name, **{**made, "host": host, "issuer": None if fault == "self-signed" else issuer})  # type: ignore[arg-type,dict-item]
+        contexts[name] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        contexts[name].load_cert_chain(folder / name)
+
+    def choose(secured: ssl.SSLObject | ssl.SSLSocket, name: str | None, _context: ssl.SSLContext) -> None:
+        secured.context = contexts[name]
+
+    listening = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    listening.load_cert_chain(folder / "expired.test")
+    listening.sni_callback = choose
+    with ThreadingHTTPServer(("127.0.0.1", 0), ElsewhereHandler) as server:
+        server.socket = listening.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
 @dataclass
 class Parts:
     """Proxy and browser, and the settings that lead to the origin."""
@@ -58,10 +126,54 @@ class Parts:
     settings: Settings
 
 
+def is_listening(port: int) -> bool:
+    """Return whether a server has the port, a hundredth of a second later at most."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return threading.Event().wait(0.01)
+
+
+@dataclass
+class OtherProxy:
+    """A proxy between ours and the web, and what it logs."""
+
+    url: str
+    log: Path
+
+
+@pytest.fixture
+def other_proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OtherProxy | None]:
+    """Microsocks or tinyproxy; none without a parameter."""
+    if not hasattr(request, "param"):
+        yield None
+        return
+    port, log = free_port(), tmp_path / "other.log"
+    (tmp_path / "tinyproxy.conf").write_text(f"Port {port}\nListen 127.0.0.1\nLogLevel Info\n")
+    command = {
+        "http": ["tinyproxy", "-d", "-c", str(tmp_path / "tinyproxy.conf")],
+        "socks5": ["microsocks", "-i", "127.0.0.1", "-p", str(port)],
+    }[request.param]
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+        while not is_listening(port):
+            assert process.poll() is None, log.read_text()
+        yield OtherProxy(f"{request.param}://127.0.0.1:{port}", log)
+        process.terminate()
+
+
 @pytest_asyncio.fixture
-async def parts(http2: Http2Origin, layout: Layout, settings: Settings, tmp_path: Path) -> AsyncIterator[Parts]:
+async def parts(
+    http2: Http2Origin,
+    elsewhere: int,
+    other_proxy: OtherProxy | None,
+    layout: Layout,
+    settings: Settings,
+    tmp_path: Path,
+) -> AsyncIterator[Parts]:
     """One of each."""
-    egress = replace(settings.egress, resolve={"secure.example:443": f"127.0.0.1:{http2.port}"})
+    resolve = {f"{fault}.test:443": f"127.0.0.1:{elsewhere}" for fault in BAD_CERTIFICATES}
+    resolve["secure.example:443"] = f"127.0.0.1:{http2.port}"
+    via = {"*": other_proxy.url} if other_proxy is not None else {}
+    egress = replace(settings.egress, resolve=resolve, via=via)
     chosen = replace(settings, egress=egress, visit=QUICK, behaviours=BehaviourSettings(run=()))
     proxy = Proxy(layout, chosen, "own", tmp_path)
     pins = ",".join((proxy.spki, *trusted_pins(settings.egress.ca_file)))
@@ -73,14 +185,16 @@ async def parts(http2: Http2Origin, layout: Layout, settings: Settings, tmp_path
 
 @pytest.fixture
 def take(parts: Parts) -> Take:
-    """Captures a path of the origin as the worker does; the manifest."""
+    """Captures a path of the origin, or a URL, as the worker does; the manifest."""
 
     async def nothing(_page: PageInfo) -> None:
         return None
 
     async def take(path: str, hosts: tuple[str, ...] = ("secure.example",)) -> PageInfo:
         captured = await capture(
-            CaptureRequest(SITE + path, "p", last_attempt=True, browser_hosts=hosts),
+            CaptureRequest(
+                path if path.startswith("https:") else SITE + path, "p", last_attempt=True, browser_hosts=hosts
+            ),
             supervisor=parts.pool,
             settings=parts.settings,
             clock=CLOCK,
@@ -162,15 +276,6 @@ async def test_a_clearance_cookie_that_a_script_sets_is_sent(take: Take, http2: 
     assert statuses == ["403", "200"]
 
 
-BAD_CERTIFICATES = {
-    "expired": {"host": "secure.example", "begins": NOW - 9 * DAY, "ends": NOW - DAY},
-    "not-yet-valid": {"host": "secure.example", "begins": NOW + DAY, "ends": NOW + 9 * DAY},
-    "wrong-host": {"host": "other.example"},
-    "self-signed": {"host": "secure.example"},
-    "unknown-issuer": {"host": "secure.example"},
-}
-
-
 async def test_pages_behind_certificates_that_do_not_verify_are_recorded_with_the_fault(
     take: Take, http2: Http2Origin, layout: Layout, tmp_path: Path
 ) -> None:
@@ -201,6 +306,42 @@ async def test_certificates_must_verify_where_the_settings_say_so(
     seen = await take("/")
 
     assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "net::ERR_CERT_AUTHORITY_INVALID")
+
+
+@pytest.mark.parametrize(
+    ("url", "own"),
+    [(f"{SITE}/", ("secure.example",)), (f"{SITE}/", ("*",)), ("https://expired.test/a.top", ())],
+    ids=["own for the site", "own for all", "recorder"],
+)
+async def test_frames_and_parts_of_other_sites_whose_certificates_do_not_verify_are_recorded(
+    http2: Http2Origin, take: Take, layout: Layout, url: str, own: tuple[str, ...]
+) -> None:
+    """Whoever connects: the page is complete, and each record names the fault."""
+    http2.answers["/"] = (200, HTML, FRAMING)
+    seen = await take(url, own)
+    faults = {r.url: r.headers.get("WARC-TLS-Verification", "") for r in records(layout) if r.kind != "request"}
+
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "." + "+" * len(BAD_CERTIFICATES))
+    for fault in BAD_CERTIFICATES:
+        for path in ("", "in.svg", "a.svg", "a.js"):
+            assert faults[f"https://{fault}.test/{path}"].startswith("failed; "), (fault, path)
+    assert faults["https://self-signed.test/"].startswith("failed; self-signed: ")
+
+
+@pytest.mark.parametrize("other_proxy", ["socks5", "http"], indirect=True)
+async def test_connections_of_the_browser_go_by_the_proxy_of_the_settings_and_to_permitted_addresses(
+    http2: Http2Origin, take: Take, other_proxy: OtherProxy
+) -> None:
+    """The page is recorded; an address that is not public is refused before the proxy hears of it."""
+    http2.answers["/"] = (200, HTML, b"<!doctype html><title>By proxy</title><img src=https://10.1.2.3/a.svg>")
+    seen = await take("/", ("*",))
+    reasons = {each.url: each.reason for each in seen.resources}
+    log = other_proxy.log.read_text()
+
+    assert (seen.outcome, seen.title) == (VisitOutcome.COMPLETE, "By proxy")
+    assert f"127.0.0.1:{http2.port}" in log
+    assert reasons["https://10.1.2.3/a.svg"].startswith("address: ")
+    assert "10.1.2.3" not in log
 
 
 async def test_a_long_body_takes_no_memory(take: Take, http2: Http2Origin) -> None:
@@ -331,6 +472,41 @@ async def test_a_crawl_turns_to_the_browsers_connections_where_the_recorder_is_r
         copy = replay.get(memento_path(Memento(moment, MementoModifier.VERY, page.url)))
     assert copy.status == 200
     assert "/b" in copy.text
+
+
+@pytest.mark.parametrize("is_down", [False, True], ids=["to the recorder", "to all"])
+@pytest.mark.parametrize("unanswered", ["hello", "request"])
+async def test_a_host_that_does_not_answer_is_asked_once_by_the_browsers_connections(
+    http2: Http2Origin, settings: Settings, tmp_path: Path, unanswered: str, is_down: bool
+) -> None:
+    """Silence after the hello or after the request: the page's second attempt is the browser's, each in bounded time."""
+    http2.answers["/a"] = (200, HTML, b"<!doctype html><title>Seen</title><p>Words")
+    http2.answers["/robots.txt"] = (404, {}, b"")
+    kinds: list[bool] = []
+
+    def lets_in(hello: bytes) -> bool:
+        kinds.append(is_chromium(hello))
+        return not is_down and kinds[-1]
+
+    http2.lets_in, http2.silent = lets_in, unanswered
+    chosen = crawl_settings(http2, settings)
+    chosen = replace(
+        chosen,
+        proxy=replace(chosen.proxy, connect_timeout_s=1.0, read_timeout_s=1.0),
+        policy=replace(chosen.policy, robots="ignore" if is_down else "obey"),
+        visit=replace(chosen.visit, timeout_s=3.0 if is_down else 60.0),
+    )
+    events: list[Event] = []
+    config = RunConfig(tmp_path / "crawl", chosen, 1, stored_level_of=store_everything)
+    await archive_urls(config, [f"{SITE}/a"], clock=CLOCK, report=events.append)
+
+    (done,) = (each for each in events if isinstance(each, PageDone))
+    assert done.page is not None
+    if is_down:
+        assert (kinds, done.attempts, done.page.outcome) == ([False, True, False], 3, VisitOutcome.FAILED)
+        assert done.page.reason.startswith("timeout" if unanswered == "request" else "tls: ")
+    else:  # robots.txt first
+        assert (kinds, done.attempts, done.page.outcome) == ([False, True] * 2, 2, VisitOutcome.COMPLETE)
 
 
 @pytest.mark.parametrize("is_down", [False, True])

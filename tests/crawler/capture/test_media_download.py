@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,6 +36,7 @@ from render.visit import Visit
 from tests.support.commands import Weboid
 from tests.support.examples import examples
 from tests.support.sites import hosts
+from tests.support.sites.web import TestWeb
 from tests.support.stored_records import check, index, records
 
 PLAYER = f"https://{hosts.ACID}/player/"
@@ -82,6 +84,39 @@ def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[...
     assert nothing is not None
     assert nothing.urls == ()
     assert nothing.reason.startswith("yt-dlp: ERROR")
+
+
+@pytest.mark.browser
+@pytest.mark.proxy
+def test_pages_of_a_run_share_the_media_and_robots_of_a_host(weboid_with: Callable[..., Weboid], web: TestWeb) -> None:
+    """Three workers visit four pages with one player at a time: each of these is requested once.
+
+    The manifests of the others name the records. A second run downloads again.
+    """
+    weboid = weboid_with(media={"players": True, "hosts": []}, policy={"robots": "obey"})
+    urls = [f"{PLAYER}?{n}" for n in range(4)]
+    web.clear()
+    ran = weboid.archive(*urls, "--workers=3")
+    asked = Counter(each.url for each in web.requests())
+    check(weboid.collection)
+    pages = manifests(weboid)
+    media = [f"{PLAYER}segment-{n}.ts" for n in range(3)]
+    stored = {(target, h["WARC-Date"]) for kind, target, h, _ in records(weboid.collection) if kind == "response"}
+    holders = [
+        page for page in pages.values() if not any(e.kept == "cached" and e.url in media for e in page.resources)
+    ]
+    again = weboid.archive(f"{PLAYER}?0", "--again")
+
+    assert (ran.code, again.code) == (0, 0), ran.err + again.err
+    assert {asked[url] for url in media} == {1}
+    assert asked[f"https://{hosts.ACID}/robots.txt"] == 1
+    assert (len(pages), len(holders)) == (4, 1)
+    for page in pages.values():
+        assert page.media is not None
+        assert (page.media.reason, page.outcome) == ("", VisitOutcome.COMPLETE)
+        named = {(e.url, e.recorded_at or d) for e in page.resources for u, d in stored if u == e.url}
+        assert set(media) <= {url for url, date in named if (url, date) in stored}
+    assert sum(each.target.endswith("segment-0.ts") for each in web.requests()) == 2
 
 
 class PlaylistProxy(BaseHTTPRequestHandler):
