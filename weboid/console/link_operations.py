@@ -277,7 +277,17 @@ class MarkNamesFields(OperationFields):
     mark: list[Url] | Url = Field(description="Numbers or patterns of marks.")
 
 
-@operation("/links/marks/remove", ConsoleRole.CURATOR, state=lambda context, _: list_marks(context, MarksQuery()))
+def _named(context: OperationContext, fields: Any) -> Any:
+    with context.registry.reading() as rows:
+        return [mark_json(each) for each in named_marks(rows, _names(fields.mark))]
+
+
+@operation(
+    "/links/marks/remove",
+    ConsoleRole.CURATOR,
+    state=lambda context, _: list_marks(context, MarksQuery()),
+    logged=_named,
+)
 def remove_marks(context: OperationContext, fields: MarkNamesFields) -> dict[str, Any]:
     """Remove marks; they stay in the history, and their links are watched again."""
     store = context.registry
