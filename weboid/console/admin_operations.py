@@ -111,7 +111,7 @@ def _changed_takedowns(context: OperationContext, fields: Any) -> Any:
     if isinstance(fields, LiftFields):
         found = list_takedowns(context.stores.decisions, after=fields.number - 1, limit=1)
         return [_takedown_facts(context, each) for each in found if each.number == fields.number]
-    what = normalize_target(TakedownKind(fields.kind), fields.url)
+    what = normalize_target(fields.kind, fields.url)
     return [_takedown_facts(context, each) for each in list_takedowns(context.stores.decisions, what=what)]
 
 
@@ -119,9 +119,9 @@ class TakedownFields(OperationFields):
     """Content that readers are not shown."""
 
     url: Url
-    kind: Literal["url", "prefix", "host", "capture", "digest"] = "url"
+    kind: TakedownKind = TakedownKind.URL
     timestamp: str = Field(default="", pattern="^([0-9]{14})?$", description="Of a single capture.")
-    effect: Literal["block", "hide"] = "block"
+    effect: TakedownEffect = TakedownEffect.BLOCK
     reason: Reason = ""
     ticket: Annotated[str, Field(max_length=200)] = ""
     duration: str = ""
@@ -132,7 +132,7 @@ def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str,
     """Take down content, from the next request on."""
     from playback.takedown_coverage import not_in_force, takedown_targets
 
-    kind, now = TakedownKind(fields.kind), context.now
+    kind, now = fields.kind, context.now
     if kind is TakedownKind.CAPTURE:
         parse_timestamp14(fields.timestamp)
     model = Takedown(
@@ -140,7 +140,7 @@ def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str,
         kind=kind,
         what="",
         timestamp=fields.timestamp if kind is TakedownKind.CAPTURE else "",
-        effect=TakedownEffect(fields.effect),
+        effect=fields.effect,
         reason=fields.reason,
         ticket=fields.ticket,
         actor=context.user.name,
@@ -198,7 +198,7 @@ def read_level(context: OperationContext, query: LevelQuery) -> dict[str, Any]:
 class LevelFields(LevelQuery):
     """Level of a link or a domain; without a level its rule is removed."""
 
-    level: str = Field(default="", description=f"One of {', '.join(Level)}; empty: the more general rules apply again.")
+    level: Level | Literal[""] = Field(default="", description="Empty: the more general rules apply again.")
     reason: Reason = ""
 
 
@@ -206,9 +206,7 @@ class LevelFields(LevelQuery):
 def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
     """Set how much of a link's or a domain's copies readers are shown."""
     target = fields.target
-    if fields.level and fields.level not in set(Level):
-        raise InputError(f"The level is one of {', '.join(Level)}.")
-    level = Level(fields.level) if fields.level else None
+    level = fields.level or None
     context.stores.levels.decide(
         [target], level, actor=LevelActor(context.user.name), now=context.now, reason=fields.reason, is_stored=False
     )

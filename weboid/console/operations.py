@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -43,6 +44,13 @@ _PAST = datetime(1970, 1, 1, tzinfo=UTC)
 Reason = Annotated[str, Field(max_length=500)]
 Url = Annotated[str, Field(min_length=1, max_length=8_000)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
+def names_of(kind: type[IntEnum]) -> Any:
+    """Return the type of the lower-case names of an enumeration's members."""
+    return Literal[tuple(each.name.lower() for each in kind)]
+
+
 LaneName = Literal["now", "high", "standard"]
 
 
@@ -183,8 +191,7 @@ class SaveFields(OperationFields):
 def save_capture(context: OperationContext, fields: SaveFields) -> dict[str, Any]:
     """Queue a URL before all others, also when it was captured before."""
     url = fetch_key(fields.url)
-    lane = Lane[fields.lane.upper()]
-    added = context.frontier.add([NewItem(url, lane)], now=context.now, again=timedelta(0))
+    added = context.frontier.add([NewItem(url, Lane[fields.lane.upper()])], now=context.now, again=timedelta(0))
     state = "queued" if added.added or added.requeued else "already queued"
     location = f"/api/v1/queue/item?url={quote(url, safe='')}"
     return {"url": url, "state": state, "location": location, "message": f"{url} is {state}."}

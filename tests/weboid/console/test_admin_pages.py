@@ -77,7 +77,7 @@ def test_passwords_are_not_shown(console: Console) -> None:
     """Those of addresses of databases, wherever an address is."""
     path = console.layout.root / CONFIG_FILE
     path.write_text(
-        '[index]\nurl = "postgresql://weboid:geheim@db/x"\n[egress]\nvia = {"*" = "socks5://a:geheim@b:1"}\n'
+        '[index]\nurl = "postgresql://weboid:geheim@db/x"\n[proxy]\ndedup_url = "redis://:geheim@r/0"\n[egress]\nvia = {"*" = "socks5://a:geheim@b:1"}\n'
     )
     try:
         text = console.get("/settings").text

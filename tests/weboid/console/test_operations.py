@@ -12,7 +12,7 @@ from core.config.settings import Settings
 from core.errors import InputError
 from core.layout import Layout
 from crawler.frontier.base import STOP_ORDER, NewItem
-from playback.access.takedowns import list_takedowns
+from playback.access.takedowns import TakedownKind, list_takedowns
 from weboid.console import operations
 from weboid.console.accounts import ConsoleRole, SignedInUser
 from weboid.console.admin_operations import LiftFields, TakedownFields, add_takedown, read_takedowns
@@ -65,10 +65,10 @@ def test_a_host_is_paused_under_the_name_that_the_queue_has(context: OperationCo
 def test_content_is_taken_down_once(context: OperationContext) -> None:
     """A take-down that holds for as long is not repeated, a longer one is added."""
     for duration in ("1d", "1h", "", "30d"):
-        add_takedown(context, TakedownFields(url="site.example", kind="host", duration=duration))
+        add_takedown(context, TakedownFields(url="site.example", kind=TakedownKind.HOST, duration=duration))
     assert [each.expires_at is None for each in list_takedowns(context.stores.decisions)] == [False, True]
     with pytest.raises(InputError):
-        add_takedown(context, TakedownFields(url=DONE, kind="capture", timestamp="20261399000000"))
+        add_takedown(context, TakedownFields(url=DONE, kind=TakedownKind.CAPTURE, timestamp="20261399000000"))
 
 
 def test_the_log_of_a_takedown_reads_no_other(context: OperationContext) -> None:
