@@ -40,6 +40,7 @@ _MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
 # An escape that is whole: one after a stray "%" or "%4" could fuse with it when decoded.
 _ESCAPE_OR_UNSAFE = re.compile(r"""(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})|["<>\[\\\]^`{|}]""", re.ASCII)
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^/\s]*@")
 _PATH_PLAIN = _UNRESERVED | frozenset("!$&'()*+,:;=@")
 _QUERY_PLAIN = _UNRESERVED | frozenset("!$'()*,:@/?")
 # Most URLs are their own identity key: nothing escaped, nothing that must be, nothing trivial.
@@ -280,3 +281,12 @@ def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
 def _bad(text: str, fault: UrlFault, why: str) -> BadUrlError:
     shown = text if len(text) <= 200 else text[:200] + "…"
     return BadUrlError(f"{shown!r} is no URL to fetch: {why}.", reason=fault.value)
+
+
+def mask_passwords(text: str) -> str:
+    """Return the text without the passwords of addresses in it.
+
+    >>> mask_passwords("redis://u:p@ss@host/0"), mask_passwords("https://a.example:80/@x")
+    ('redis://u:…@host/0', 'https://a.example:80/@x')
+    """
+    return _PASSWORD.sub(r"\1…@", text)

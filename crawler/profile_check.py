@@ -14,6 +14,7 @@ from core.config.profile import check_settings, settings_from
 from core.config.settings import Settings
 from core.errors import ConfigError
 from core.layout import CONFIG_FILE
+from core.urls import mask_passwords
 from crawler.profiles import (
     CONFIG_TABLES,
     SHEETS,
@@ -24,7 +25,6 @@ from crawler.profiles import (
     lines_of,
     load_chain,
     load_profile,
-    source_of_key,
 )
 
 _WIDE_PHONE_PX = 1_000
@@ -180,9 +180,6 @@ def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
             yield group, key, text
 
 
-_SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
-
-
 def list_presets() -> list[tuple[str, str]]:
     """Return name and purpose of the profiles that come with the program."""
     rows = []
@@ -198,7 +195,7 @@ def list_presets() -> list[tuple[str, str]]:
 
 
 def setting_rows(settings: Settings, chain: tuple[ProfileLayer, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the settings with their sources, without passwords."""
+    """Yield the settings with their sources, with lines where they are known, without passwords."""
     usual = Settings()
     for group in fields(settings):
         if group.name == "sheets":
@@ -206,22 +203,15 @@ def setting_rows(settings: Settings, chain: tuple[ProfileLayer, ...]) -> Iterato
         values, defaults = getattr(settings, group.name), getattr(usual, group.name)
         for each in fields(values):
             value = getattr(values, each.name)
-            if (group.name, each.name) in _SECRET_URLS:
-                value = _without_password(value)
+            if isinstance(value, str):
+                value = mask_passwords(value)
             elif (group.name, each.name) == ("egress", "via"):
-                value = {pattern: _without_password(via) for pattern, via in value.items()}
+                value = {pattern: mask_passwords(via) for pattern, via in value.items()}
+            layer = next((one for one in chain if each.name in one.document.get(group.name, {})), None)
             yield {
                 "group": group.name,
                 "key": each.name,
                 "value": value,
                 "default": getattr(defaults, each.name),
-                "from": source_of_key(chain, group.name, each.name) or "default",
+                "from": "default" if layer is None else finding_at(layer, group.name, each.name, "").where,
             }
-
-
-def _without_password(address: str) -> str:
-    scheme, separator, rest = address.partition("://")
-    user, at, host = rest.rpartition("@")
-    if not at:
-        return address
-    return f"{scheme}{separator}{user.partition(':')[0]}:…@{host}"

@@ -6,6 +6,7 @@ BlockedError            refused by policy: a retry changes nothing
 ├── BlockedAddressError  the host's address is not public
 └── BlockedTlsError      its certificate does not verify, and a setting or a login requires it
 UnknownHostError        its name does not resolve
+└── NoSuchHostError      the name servers answer that it does not exist
 ConnectError            none of its addresses accepts the connection
 ├── TunnelRefusedError   the HTTP proxy refuses the tunnel
 └── TlsError             no common TLS version or parameters
@@ -52,6 +53,13 @@ class UnknownHostError(TransientError):
     reason: ClassVar[str] = "dns"
 
 
+class NoSuchHostError(UnknownHostError):
+    """Name of which the name servers say that it does not exist (NXDOMAIN), or has no address: no time-out, no SERVFAIL.
+
+    Its message begins with `NO_SUCH_HOST` less the reason.
+    """
+
+
 class ConnectError(TransientError):
     """Failure to connect to all addresses of the host, or to the upstream proxy."""
 
@@ -68,5 +76,6 @@ class TlsError(ConnectError):
     reason = "tls"
 
 
+NO_SUCH_HOST = f"{UnknownHostError.reason}: no such host"  # prefix of reasons
 # Prefixes of reasons without a request to the host; a TLS fault is the host's answer.
 UNREACHABLE = (f"{UnknownHostError.reason}:", f"{ConnectError.reason}:")

@@ -27,7 +27,14 @@ from core.config.settings import EgressSettings
 from core.errors import BadUrlError
 from core.hosts import UpstreamProxy, UpstreamProxyScheme, canonical_host
 from net.address_policy import Address, Addresses, EgressPolicy, destinations, is_own, literal_address
-from net.connect_errors import BlockedAddressError, BlockedHostError, ConnectError, TunnelRefusedError, UnknownHostError
+from net.connect_errors import (
+    BlockedAddressError,
+    BlockedHostError,
+    ConnectError,
+    NoSuchHostError,
+    TunnelRefusedError,
+    UnknownHostError,
+)
 from net.timeouts import CancellableTimeout
 from net.upstream_proxy import open_http_tunnel, open_socks_tunnel, socket_timeout
 
@@ -40,10 +47,18 @@ LOOKUPS_AT_ONCE = 128
 LOOKUP_LIMIT_S = 10.0
 
 
+# Of errors of the resolver those that are an answer; without one it is `EAI_AGAIN`.
+_NO_SUCH_HOST = {socket.EAI_NONAME: "does not exist (NXDOMAIN)", socket.EAI_NODATA: "has no address"}
+
+
 def system_lookup(host: str, port: int) -> list[str]:
     """Resolve the host with the system's resolver, or raise UnknownHostError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno in _NO_SUCH_HOST:
+            raise NoSuchHostError(f"no such host: {host} {_NO_SUCH_HOST[error.errno]}.") from error
+        raise UnknownHostError(f"{host} does not resolve: {error}.") from error
     except (OSError, ValueError) as error:
         raise UnknownHostError(f"{host} does not resolve: {error}.") from error
     return [str(info[4][0]) for info in found]
@@ -92,7 +107,7 @@ class Resolver:
                 settled: Future[Addresses] = Future()
                 if isinstance(known, UnknownHostError):
                     # A fresh one: an exception that is raised twice grows its traceback.
-                    settled.set_exception(UnknownHostError(str(known)))
+                    settled.set_exception(type(known)(str(known)))
                 else:
                     settled.set_result(known)
                 return settled

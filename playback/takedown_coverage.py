@@ -147,7 +147,8 @@ def takedown_targets(database: IndexDatabase, model: Takedown, names: Sequence[s
 def not_in_force(store: DecisionStore, takedowns: Sequence[Takedown], now: datetime) -> list[Takedown]:
     """Return those of the take-downs without an equal one in the store that holds now, and for as long."""
     held: dict[tuple[str, ...], datetime] = {}
-    for each in list_takedowns(store):
+    targets = {each.what for each in takedowns}
+    for each in list_takedowns(store, what=targets.pop() if len(targets) == 1 else ""):
         if each.holds(now):
             held[each.identity] = max(held.get(each.identity, now), each.expires_at or _NEVER)
     return [each for each in takedowns if held.get(each.identity, now) < (each.expires_at or _NEVER)]

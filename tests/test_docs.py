@@ -23,7 +23,7 @@ NONE = "\N{EN DASH}"
 # The founding documents do not change: this list is frozen.
 IDS = [
     f"{letter}{number:02d}"
-    for letter, count in (("A", 25), ("W", 71), ("X", 11), ("U", 20), ("B", 16))
+    for letter, count in (("A", 25), ("W", 71), ("X", 11), ("U", 20), ("B", 16), ("C", 1))
     for number in range(1, count + 1)
 ]
 

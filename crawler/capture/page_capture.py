@@ -31,6 +31,7 @@ from crawler.frontier.base import Frontier, FrontierItem
 from crawler.frontier.host_slots import RETRY_AFTER_LIMIT
 from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey, SharedContext
+from net.connect_errors import NO_SUCH_HOST
 from proxy.control.client import NewArtifact, ProxyVisit
 from render.behaviours.catalog import load_behaviours
 from render.visit import Visit, VisitRequest, visit
@@ -143,6 +144,7 @@ class CaptureRequest:
     plain: PlainVisits | None = None  # fetches the page instead of a browser; None: it is rendered
     login: Login | None = None  # the session the page is rendered with; None: without login
     first_attempt: bool = False  # try once more where the capture is partial by chance
+    waits_for_host: bool = False  # try again where the host does not exist: its domain may be renewed
     stored: StoredLevel = DEFAULT_STORED_LEVEL
     context: ContextKey | None = None  # names the browser context to share; None: a fresh one
     # Hosts that the browser connects to itself ("*": all), where the proxy is on this machine: the secrets
@@ -205,7 +207,9 @@ async def capture(
         if seen.synthesised:
             stays = [e for e in seen.synthesised if not wanted.stored.excludes_type(e.mime)]
             seen = replace(seen, synthesised=tuple(stays))
-        again, not_before = retry_decision(seen, now=clock.now(), first=wanted.first_attempt)
+        again, not_before = retry_decision(
+            seen, now=clock.now(), first=wanted.first_attempt, waits_for_host=wanted.waits_for_host
+        )
         if again:
             page = build_page_info(wanted.page_id, seen, (), ())
             # Nothing was recorded, so missing resources are irrelevant.
@@ -339,11 +343,14 @@ async def _finish_capture(
     return page
 
 
-def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, datetime | None]:
+def retry_decision(
+    seen: Visit, *, now: datetime, first: bool, waits_for_host: bool = False
+) -> tuple[bool, datetime | None]:
     """Return (retryable, not_before) for a visit's result.
 
     A first attempt that is PARTIAL because the renderer crashed, a connection broke or an image could
-    not be captured is repeated once; the second result is stored as it is.
+    not be captured is repeated once; the second result is stored as it is. A host that does not exist is visited
+    again only with `waits_for_host`.
     """
     # A check for robots may let the next visitor pass, or the same one later.
     is_challenge = seen.classification.kind is PageClass.CHALLENGE
@@ -351,7 +358,7 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
         return True, retry_moment(seen.headers, now=now)
     if first and seen.outcome is VisitOutcome.PARTIAL and seen.reason.startswith(_TRANSIENT_SHORTFALLS):
         return True, None
-    permanent = seen.reason.startswith(_PERMANENT)
+    permanent = seen.reason.startswith(_PERMANENT if waits_for_host else (*_PERMANENT, NO_SUCH_HOST))
     return seen.outcome is VisitOutcome.FAILED and not permanent, None
 
 

@@ -347,13 +347,21 @@ class Frontier(Protocol):
         """
 
     def back_off(
-        self, host: str, reason: str, *, now: datetime, at_least: datetime | None = None, down: bool = False
+        self,
+        host: str,
+        reason: str,
+        *,
+        now: datetime,
+        at_least: datetime | None = None,
+        down: bool = False,
+        blocks: bool = True,
     ) -> datetime:
         """Block a host that failed or refused us as a whole, twice as long each time in a row.
 
         The block lasts until `at_least` (from Retry-After) when that is later. `down`: it could not be
         reached at all. After `politeness.host_failures` failures in a row, of which this is the last, it
         is down for `politeness.host_down_s`: the block is lifted, and its items come with `host_down`.
+        Without `blocks` the failure is counted, and blocks the host only when that makes it "down".
         Returns the end of the block or of "down".
         """
 

@@ -169,7 +169,14 @@ class RedisFrontier(Frontier):
         self._store.ask("block", now_ms, host, until_ms, reason)
 
     def back_off(
-        self, host: str, reason: str, *, now: datetime, at_least: datetime | None = None, down: bool = False
+        self,
+        host: str,
+        reason: str,
+        *,
+        now: datetime,
+        at_least: datetime | None = None,
+        down: bool = False,
+        blocks: bool = True,
     ) -> datetime:
         offset = self._clock.offset(now)
         p = self._politeness
@@ -182,7 +189,7 @@ class RedisFrontier(Frontier):
             reason,
             self._up(at_least, now) or 0,
             down,
-            round(p.host_retry_s * 1e6),
+            round(p.host_retry_s * 1e6) if blocks else 0,
             round(p.host_retry_limit_s * 1e6),
             p.host_failures,
             round(p.host_down_s * 1e6),

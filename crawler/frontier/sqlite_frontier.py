@@ -227,7 +227,14 @@ class SqliteFrontier(Frontier):
                 host_slots.save_back_off(moves.db, slot.id, 0)
 
     def back_off(
-        self, host: str, reason: str, *, now: datetime, at_least: datetime | None = None, down: bool = False
+        self,
+        host: str,
+        reason: str,
+        *,
+        now: datetime,
+        at_least: datetime | None = None,
+        down: bool = False,
+        blocks: bool = True,
     ) -> datetime:
         if at_least is not None:
             at_least = min(at_least, now + longest_back_off(self._politeness))
@@ -237,7 +244,7 @@ class SqliteFrontier(Frontier):
                 until = now + timedelta(seconds=self._politeness.host_down_s)
                 after = slot.downed(unix_milliseconds_ceil(max(until, at_least or until)))
             else:
-                until = host_retry_at(now, slot.refusals + 1, self._politeness)
+                until = host_retry_at(now, slot.refusals + 1, self._politeness) if blocks else now
                 after = slot.refused(unix_milliseconds_ceil(max(until, at_least or until)))
             moves.save(after, slot)
             host_slots.save_block(moves.db, after, reason)

@@ -24,9 +24,9 @@ from core.config.settings import EgressSettings, PolicySettings, Settings
 from core.errors import BadUrlError
 from core.urls import host_of, identity_key
 from crawler.frontier.base import POLICY_ORDER, Frontier, FrontierItem, Lane
-from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
+from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision, waits_for_host
 from net.address_policy import EgressPolicy
-from net.connect_errors import BlockedError
+from net.connect_errors import NO_SUCH_HOST, BlockedError
 
 if TYPE_CHECKING:
     from crawler.policy.policy_entries import BlocklistCache, PolicyEntries, PolicyEntry
@@ -200,7 +200,13 @@ class PolicyEvaluator:
         elif over:
             yield _neutral_opinion("robots.txt", over)
         else:
-            yield await self._robots(item, policy, now=now)
+            opinion = await self._robots(item, policy, now=now)
+            why = opinion.verdict.reason.removeprefix(ROBOTS_UNAVAILABLE).removesuffix(")")
+            if why.startswith(NO_SUCH_HOST) and not waits_for_host(item, settings.frontier):
+                opinion = replace(
+                    opinion, verdict=replace(opinion.verdict, action=RuleAction.FAIL, reason=why, until=None)
+                )
+            yield opinion
 
     def policy_for(self, url: str, policy: PolicySettings, *, now: datetime) -> PolicySettings:
         """Return the settings with the URL's setting entries applied."""

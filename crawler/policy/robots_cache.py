@@ -31,7 +31,7 @@ from crawler.capture.page_capture import retry_moment
 from crawler.capture.proxy_fetcher import FetchedFile, FileFetcher
 from crawler.frontier.base import Frontier
 from crawler.policy.robots import ROBOTS_LIMIT_BYTES, ROBOTS_PATH, Robots, parse_robots, robots_from_facts
-from net.connect_errors import UNREACHABLE
+from net.connect_errors import NO_SUCH_HOST, UNREACHABLE
 
 NO_ROBOTS = "robots.txt cannot be fetched:"  # beginning of the reason of a block
 ROBOTS_NOTE = "robots"
@@ -219,8 +219,11 @@ class OriginRobots:
             )
             if record.holds(now=now) is None:
                 reason = f"{NO_ROBOTS} {answer.why}"[:500]
+                blocks = not answer.why.startswith(NO_SUCH_HOST)
                 blocked_until = await self.ask(
-                    lambda: self.frontier.back_off(host, reason, now=now, at_least=answer.not_before, down=answer.down)
+                    lambda: self.frontier.back_off(
+                        host, reason, now=now, at_least=answer.not_before, down=answer.down, blocks=blocks
+                    )
                 )
                 record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
         self._memory[origin] = record

@@ -31,7 +31,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from core.config.settings import RecrawlSettings, Settings
+from core.config.settings import FrontierSettings, RecrawlSettings, Settings
 from core.errors import BadUrlError
 from core.page_classes import GONE_STATUSES, NOT_THE_PAGE, REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
@@ -39,7 +39,7 @@ from core.timestamps import parse_duration
 from core.urls import host_of
 from crawler.frontier.base import FrontierItem, Lane, NewItem
 from crawler.frontier.host_slots import host_delay
-from net.connect_errors import UNREACHABLE
+from net.connect_errors import NO_SUCH_HOST, UNREACHABLE
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import CaptureResult
@@ -74,6 +74,7 @@ class HostBackOff(NamedTuple):
     reason: str
     at_least: datetime | None = None
     down: bool = False
+    blocks: bool = True
 
 
 @dataclass(slots=True)
@@ -131,6 +132,11 @@ class PolitenessRule(VisitRule):
                 follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a part of a page"))
 
 
+def waits_for_host(item: FrontierItem, settings: FrontierSettings) -> bool:
+    """Return True when the item is tried again though its host does not exist; never while a user waits for it."""
+    return settings.wait_for_sites and item.lane is not Lane.NOW
+
+
 def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBackOff]:
     """Return the back-offs that follow from the page's own response."""
     page = captured.page
@@ -142,7 +148,8 @@ def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBac
     if page.page_class is PageClass.CHALLENGE:
         return [HostBackOff(host, "challenge", captured.not_before)]
     if page.outcome is VisitOutcome.FAILED and page.reason.startswith(UNREACHABLE):
-        return [HostBackOff(host, page.reason, down=True)]
+        # No server has to be spared where there is none.
+        return [HostBackOff(host, page.reason, down=True, blocks=not page.reason.startswith(NO_SUCH_HOST))]
     return []
 
 

@@ -430,6 +430,13 @@ def _size(path: Path) -> int:
     return 0
 
 
+def is_worked_on(layout: Layout | None, frontier: Frontier, *, now: datetime) -> bool:
+    """Return True if a process works on the frontier, which is shared without a layout, as far as is visible from here."""
+    if layout is not None and is_in_use(layout):
+        return True
+    return bool(frontier.notes(WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)
+
+
 def is_in_use(layout: Layout) -> bool:
     """Return True when a process, or a cluster, holds the collection's lock."""
     try:

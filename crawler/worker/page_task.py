@@ -52,7 +52,15 @@ from crawler.frontier.host_slots import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
 from crawler.pools.shared_contexts import ContextKey
-from crawler.rules.visit_rule import FollowUp, HostBackOff, RecrawlRule, RuleAction, RuleDecision, VisitRule
+from crawler.rules.visit_rule import (
+    FollowUp,
+    HostBackOff,
+    RecrawlRule,
+    RuleAction,
+    RuleDecision,
+    VisitRule,
+    waits_for_host,
+)
 from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkAwayError, NetworkMonitor
 from crawler.worker.crawl_events import Event, LinksAdded, PageDeferred, PageDone, PageRetried, PageSkipped
 from net.backoff import StoreRetry
@@ -285,6 +293,7 @@ class PageTask:
             plain,
             login,
             first_attempt=item.attempts <= 1,
+            waits_for_host=waits_for_host(item, settings.frontier),
             stored=stored,
             context=key,
             browser_hosts=own,
@@ -340,8 +349,8 @@ class PageTask:
             return frontier.add(items, now=self._now())
 
         def back_off(options: HostBackOff) -> None:
-            host, reason, at_least, down = options
-            frontier.back_off(host, reason, now=self._now(), at_least=at_least, down=down)
+            host, reason, at_least, down, blocks = options
+            frontier.back_off(host, reason, now=self._now(), at_least=at_least, down=down, blocks=blocks)
 
         await context.network.judge(captured.page)
         for rule in context.rules:

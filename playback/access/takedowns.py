@@ -312,9 +312,11 @@ def lift_takedowns(store: DecisionStore, numbers: Iterable[int], *, actor: str, 
     store.change([(_LIFT, {**values, "number": number}) for number in numbers])
 
 
-def list_takedowns(store: DecisionStore) -> list[Takedown]:
-    """Return all take-downs, lifted ones included, by number."""
-    rows = store.rows("SELECT * FROM takedowns ORDER BY number", {})
+def list_takedowns(store: DecisionStore, *, what: str = "", after: int = 0, limit: int = 1 << 62) -> list[Takedown]:
+    """Return the take-downs, lifted ones included, by number: those of a target, or with numbers above `after`."""
+    named = " AND what = :what" if what else ""
+    query = f"SELECT * FROM takedowns WHERE number > :after{named} ORDER BY number LIMIT :most"  # noqa: S608 constants
+    rows = store.rows(query, {"after": after, "most": limit, **({"what": what} if what else {})})
     return [record_of(Takedown, row) for row in rows]
 
 

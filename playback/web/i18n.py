@@ -138,8 +138,8 @@ def minute(moment: datetime) -> str:
 
 
 def short_moment(moment: datetime) -> str:
-    """Format day, month and time of day, in UTC: ``28 Nov, 16:25``."""
-    return f"{format_skeleton('MMMd', moment, locale=_language())}, {minute(moment)}"
+    """Format day, month, year and time of day, in UTC: ``28 Nov 2026, 16:25``."""
+    return f"{format_skeleton('yMMMd', moment, locale=_language())}, {minute(moment)}"
 
 
 def moment_of(when_: datetime) -> str:

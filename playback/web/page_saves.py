@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from core.errors import BadUrlError, InputError
+from core.errors import BadUrlError, InputError, TransientError
 from core.timestamps import from_unix_milliseconds
 from core.urls import UrlFault, fetch_key
 from links.feedback.replacements import MAX_ADDRESS_LENGTH, RefusedAddressError
@@ -152,7 +152,12 @@ class SavePages:
                 wait_s = 0 if is_internal else self._quota.wait_s(address, self._means.clock.monotonic())
                 if wait_s:
                     return self._refused(request, BusyError(wait_s), entered)
-                self._saves.queue.save(url, again=SAVE_INTERVAL)
+                try:
+                    self._saves.queue.save(url, again=SAVE_INTERVAL)
+                except TransientError:
+                    if not is_internal:
+                        self._quota.charge(address, self._means.clock.monotonic(), -1)  # nothing was queued
+                    raise
         except (BusyError, InputError) as error:
             return self._refused(request, error, entered)
         return _follow(url, now)

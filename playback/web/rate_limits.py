@@ -265,7 +265,7 @@ class RequestThrottle:
             return 0
 
     def charge(self, address: Address, now: float, cost: float) -> None:
-        """Charge additional tokens for an accepted request; the balance may become negative."""
+        """Charge additional tokens for an accepted request, or give some back; the balance may become negative."""
         buckets = self._of(address)
         if self._shared is not None and self._shared.charge(buckets, cost):
             return

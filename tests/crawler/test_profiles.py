@@ -175,8 +175,8 @@ via = { "*" = "socks5://me:secret@a.example:1080" }
     file = written(tmp_path, text)
     output, told = ran("show", file).output, json.loads(ran("show", file, "--json").output)
 
-    assert "+ mobile = true  # profile mobile; default false" in output
-    assert f"  timeout_s = 60.0  # {file}; as by default" in output
+    assert "+ mobile = true  # profile mobile, line 5; default false" in output
+    assert f"  timeout_s = 60.0  # {file}, line 3; as by default" in output
     assert '+ headers = {"DNT" = "1"}' in output
     assert "  min_delay_s = 1.0\n" in output
     assert "secret" not in output + json.dumps(told)
@@ -186,7 +186,7 @@ via = { "*" = "socks5://me:secret@a.example:1080" }
         "key": "mobile",
         "value": True,
         "default": False,
-        "from": "profile mobile",
+        "from": "profile mobile, line 5",
     }
     assert of["scope", "kind"]["from"] == "default"
     assert "settle_s" not in ran("show", file, "--changed").output

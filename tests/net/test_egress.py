@@ -2,16 +2,19 @@
 
 import socket
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 
 from core.config.settings import EgressSettings
 from net.connect_errors import (
+    NO_SUCH_HOST,
     BlockedAddressError,
     BlockedError,
     BlockedHostError,
     BlockedPortError,
     ConnectError,
+    NoSuchHostError,
     UnknownHostError,
 )
 from net.egress import Egress
@@ -178,6 +181,19 @@ def test_a_name_that_does_not_resolve_is_an_unknown_host() -> None:
     """`.invalid` never resolves (RFC 6761)."""
     with pytest.raises(UnknownHostError):
         Egress(EgressSettings(), connect_timeout_s=1).connect("nowhere.invalid", 80)
+
+
+@pytest.mark.parametrize(
+    ("code", "exists"), [(socket.EAI_NONAME, False), (socket.EAI_NODATA, False), (socket.EAI_AGAIN, True)]
+)
+def test_name_servers_that_fail_are_no_answer(monkeypatch: pytest.MonkeyPatch, code: int, exists: bool) -> None:
+    """NXDOMAIN and a name without an address are final; SERVFAIL and time-outs (EAI_AGAIN) are not."""
+    monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=socket.gaierror(code, "x")))
+    with pytest.raises(UnknownHostError) as caught:
+        Egress(EgressSettings(), connect_timeout_s=LOOKS_UP_S).connect("wiki.example", 80)
+
+    assert isinstance(caught.value, NoSuchHostError) is not exists
+    assert f"dns: {caught.value}".startswith(NO_SUCH_HOST) is not exists
 
 
 def test_a_closed_port_is_a_connect_error() -> None:

@@ -16,9 +16,9 @@ from crawler.frontier.base import Frontier
 from net.http_server import ConnectionLimits, HttpServer, open_listener, running
 from tests.support.browser_screen import Screen
 from weboid.cli.init import option_faults
-from weboid.console.accounts import AccountStore, ConsoleRole
+from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole
 from weboid.console.page_frame import ConsoleStores
-from weboid.console.server import COOKIE, create_app, open_stores
+from weboid.console.server import create_app, open_stores
 
 ROLES = [str(role) for role in ConsoleRole]
 NAMES = dict(zip(ROLES, ("Rosa", "Ravi", "Grace", "Olu", "Ada"), strict=True))

@@ -18,7 +18,7 @@ from tests.support.firefox import FIREFOX, open_firefox
 from tests.support.playback_fixtures import UNLIMITED, CollectionBuilder, Served, serving
 from tests.weboid.console.sample_collection import make_collection
 from weboid.app.reader_queue_status import ReaderQueueStatus
-from weboid.console.server import COOKIE
+from weboid.console.accounts import COOKIE
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(FIREFOX is None, reason="Firefox is not installed")]
 URL = "https://cited.example/page"

@@ -121,10 +121,16 @@ class SqliteDatabase:
     asked = _LOOKUP_TABLE
     joined_first = "CROSS JOIN pages ON pages.page_id IN (SELECT page_id FROM pages WHERE {where})"
 
-    def __init__(self, path: Path, connect: Callable[[Path], sqlite3.Connection | None] | None = None) -> None:
-        """Store the path; `connect` opens another kind of file for reading, None: there is none yet."""
+    def __init__(
+        self, path: Path, connect: Callable[[Path], sqlite3.Connection | None] | None = None, name: str = "captures"
+    ) -> None:
+        """Store the path; `connect` opens another kind of file for reading, None: there is none yet.
+
+        `name` is that of the kind in `weboid collection rebuild --only`.
+        """
         self._path = path
         self._connect = connect or _open
+        self._name = name
         self._lock = threading.Lock()
         self._idle: list[tuple[_Identity, sqlite3.Connection]] = []
         self._is_closed = False
@@ -146,7 +152,7 @@ class SqliteDatabase:
             rows = connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             connection.close()
-            raise TransientError(f"The captures index cannot be read: {error}.") from error
+            raise unreadable_index(self._name, error) from error
         except BaseException:
             connection.close()
             raise
@@ -176,6 +182,15 @@ class SqliteDatabase:
         return pooled
 
 
+def unreadable_index(name: str, error: sqlite3.Error) -> TransientError:
+    """Return the error of an index that SQLite cannot read; of a damaged one with the command that writes it again."""
+    if isinstance(error, sqlite3.OperationalError):  # locked, no space, no rights: the file may be sound
+        return TransientError(f"The index of {name} cannot be read: {error}.")
+    return TransientError(
+        f"The index of {name} is damaged ({error}). `weboid collection rebuild --only {name}` writes it again."
+    )
+
+
 def _open(path: Path) -> sqlite3.Connection | None:
     """Open a read-only connection; None when there is no index yet."""
     if not path.exists():
@@ -186,7 +201,7 @@ def _open(path: Path) -> sqlite3.Connection | None:
             read_only_uri(path), uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
     except sqlite3.Error as error:
-        raise TransientError(f"The captures index cannot be opened: {error}.") from error
+        raise unreadable_index("captures", error) from error
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA query_only = ON")
@@ -196,7 +211,7 @@ def _open(path: Path) -> sqlite3.Connection | None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.Error as error:
         connection.close()
-        raise TransientError(f"The captures index cannot be read: {error}.") from error
+        raise unreadable_index("captures", error) from error
     if tables != 2:  # its writer has created the file, not yet the schema
         connection.close()
         _require_new(path)

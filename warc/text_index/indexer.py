@@ -26,7 +26,7 @@ from core.page_classes import GOOD, UNUSABLE, WITHHELD, class_rank
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import parse_warc_date, unix_milliseconds
 from warc.artifact_reader import TEXT_LIMIT, ArtifactReader, RecordPlace, read_manifest
-from warc.index.database import IndexDatabase, open_database
+from warc.index.database import IndexDatabase, open_database, unreadable_index
 from warc.local_storage import remove_database
 from warc.record_reader import decoded_body, open_record
 from warc.text_index.analysis import TEXT_LIMIT_CHARS, detect_language
@@ -291,7 +291,8 @@ class TextIndexThread:
                     self._index(reader, writer)
                 is_done = True
             except (OSError, sqlite3.Error, WeboidError) as error:
-                log.warning("texts.not_indexed error=%s", error)
+                shown = unreadable_index("texts", error) if isinstance(error, sqlite3.Error) else error
+                log.warning("texts.not_indexed error=%s", shown)
                 is_done = self._over.wait(_PAUSE_S)
 
     def _index(self, reader: TextReader, writer: TextIndexWriter) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core.errors import TransientError
 from core.layout import Layout, read_only_uri
-from warc.index.database import IndexDatabase, SqliteDatabase, in_lists
+from warc.index.database import IndexDatabase, SqliteDatabase, in_lists, unreadable_index
 from warc.text_index.analysis import QueryTerm
 from warc.text_index.store import TEXT_VERSION, URL_SHIFT, TextFilter, quoted_lexeme, unpack_text
 
@@ -44,7 +43,7 @@ def _open_file(path: Path) -> sqlite3.Connection | None:
         if connection.execute("PRAGMA user_version").fetchone()[0] == TEXT_VERSION:
             return connection
     except sqlite3.Error as error:
-        raise TransientError(f"The full-text index cannot be read: {error}.") from error
+        raise unreadable_index("texts", error) from error
     connection.close()
     return None
 
@@ -209,7 +208,7 @@ def _postgres_query(terms: Sequence[QueryTerm], facets: TextFilter, languages: S
 def open_text_index(layout: Layout, url: str) -> TextIndex:
     """Return the index at `url`, or the collection's own when empty. No connection is made yet."""
     if not url:
-        return TextIndex(SqliteDatabase(layout.texts_db, _open_file))
+        return TextIndex(SqliteDatabase(layout.texts_db, _open_file, "texts"))
     from core.config.database_urls import parse_index_url
     from warc.index.postgres import PostgresDatabase
 

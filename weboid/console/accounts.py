@@ -8,7 +8,6 @@ import hashlib
 import hmac
 import json
 import os
-import re
 import secrets
 import sqlite3
 import threading
@@ -22,11 +21,13 @@ from typing import Any
 
 from core.clock import Clock
 from core.errors import InputError
+from core.urls import mask_passwords
 from playback.web.i18n import noop
 
 SESSION_AGE = timedelta(days=14)
 SESSION_IDLE = timedelta(hours=12)
 LINK_AGE = timedelta(minutes=30)
+COOKIE = "weboid_console"  # of the session
 PASSWORD_LENGTH = 10  # NIST SP 800-63B asks for 8 at least
 FAILURES, PEER_FAILURES = 5, 20  # failed sign-ins of a name from one address, and of an address, before it has to wait
 FAILURE_WINDOW = timedelta(hours=1)
@@ -36,7 +37,6 @@ TOKENS_LIMIT = 100  # of an account
 KEY_AGE = timedelta(days=1)  # of an idempotency key
 AUDIT_LENGTH = 4_000  # characters of each JSON value of a line of the audit log
 _NAME_LENGTH = 100
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+@")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS users (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT NOT NULL, subject TEXT UNIQUE, added INTEGER NOT NULL);
@@ -156,14 +156,14 @@ class AccountStore(ConsoleDatabase):
             for column in ("before", "after"):  # missing in files of earlier versions
                 self._connection.execute(f"ALTER TABLE audit ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
 
-    def users(self) -> list[AccountRow]:
-        """Return the accounts by name."""
+    def users(self, name: str = "") -> list[AccountRow]:
+        """Return the accounts by name, or the one that is named."""
         with self._rows() as rows:
             return [
                 AccountRow(
                     each["name"], ConsoleRole(each["role"]), each["subject"] is not None, self._moment(each["added"])
                 )
-                for each in rows.execute("SELECT * FROM users ORDER BY name")
+                for each in rows.execute("SELECT * FROM users WHERE ? IN ('', name) ORDER BY name", (name,))
             ]
 
     def _moment(self, seconds: int) -> datetime:
@@ -322,11 +322,12 @@ class AccountStore(ConsoleDatabase):
             )
         return secret
 
-    def tokens(self) -> list[dict[str, Any]]:
-        """Return the API tokens without their secrets, the newest first."""
+    def tokens(self, owner: str = "") -> list[dict[str, Any]]:
+        """Return the API tokens, of all accounts or of one, without their secrets, the newest first."""
+        columns = "id, name, owner, role, scopes, added, expires, used"
         with self._rows() as rows:
-            query = "SELECT id, name, owner, role, scopes, added, expires, used FROM tokens ORDER BY id DESC"
-            return [{**each, "scopes": each["scopes"].split()} for each in map(dict, rows.execute(query))]
+            found = rows.execute(f"SELECT {columns} FROM tokens WHERE ? IN ('', owner) ORDER BY id DESC", (owner,))  # noqa: S608
+            return [{**each, "scopes": each["scopes"].split()} for each in map(dict, found)]
 
     def remove_token(self, number: int, *, owner: str = "") -> None:
         """Remove a token, of that owner if one is named. Raises InputError if it is unknown."""
@@ -426,15 +427,6 @@ def _keep_admin(rows: sqlite3.Connection, name: str) -> None:
     others = rows.execute("SELECT count(*) FROM users WHERE role = 'admin' AND name != ?", (name,)).fetchone()[0]
     if role is not None and role[0] == ConsoleRole.ADMIN and not others:
         raise InputError(f"{name} is the last administrator: make another one first.")
-
-
-def mask_passwords(text: str) -> str:
-    """Return the text without the passwords of addresses.
-
-    >>> mask_passwords("redis://u:secret@host/0")
-    'redis://u:…@host/0'
-    """
-    return _PASSWORD.sub(r"\1…@", text)
 
 
 def bounded_json(value: Any, length: int) -> str:

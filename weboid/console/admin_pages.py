@@ -1,7 +1,5 @@
 """Console pages of rules, settings, health, accounts, API tokens and the audit log."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,61 +7,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from core.config.settings import Settings
 from core.errors import WeboidError
 from core.layout import CONFIG_FILE
 from core.url_patterns import pattern_target
 from crawler.frontier.base import POLICY_ORDER
+from crawler.jobs.crawl_orders import toml_value
 from crawler.policy.policy_entries import SETTINGS, PolicyEntry, PolicyKind, read_entries
-from crawler.profile_check import finding_at, profile_faults, profile_warnings
-from crawler.profiles import SHEETS, ProfileLayer, chain_settings, load_chain
+from crawler.profile_check import profile_faults, profile_warnings, setting_rows
+from crawler.profiles import chain_settings, load_chain
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownSubject, list_takedowns
 from weboid.app.collection_config import read_config_text
 from weboid.app.setup_check import check_setup
-from weboid.console.accounts import mask_passwords
 from weboid.console.collection_operations import settings_faults, text_version
 from weboid.console.page_frame import CONSOLE_PATH, ROLE_NAMES, ConsolePages, console_path
 
 ROWS_SHOWN = 200
 _ENTRIES = 100
 _LONGEST_VALUE = 200
-
-
-@dataclass(frozen=True, slots=True)
-class SettingRow:
-    """Setting in force."""
-
-    group: str
-    key: str
-    value: str  # as in TOML, passwords masked
-    default: str
-    source: str  # file and line, or the preset; empty for a default
-
-    @property
-    def is_default(self) -> bool:
-        """Return True when no file sets it."""
-        return not self.source
-
-
-def setting_rows(settings: Settings, chain: tuple[ProfileLayer, ...]) -> Iterator[SettingRow]:
-    """Yield all settings with their sources, in the order of the reference."""
-    defaults = Settings()
-    for group in fields(Settings):
-        if group.name in SHEETS:
-            continue
-        values, plain = getattr(settings, group.name), getattr(defaults, group.name)
-        for each in fields(values):
-            layer = next((one for one in chain if each.name in one.document.get(group.name, {})), None)
-            source = finding_at(layer, group.name, each.name, "").where if layer is not None else ""
-            shown = [_value_text(getattr(of, each.name)) for of in (values, plain)]
-            yield SettingRow(group.name, each.name, shown[0], shown[1], source)
-
-
-def _value_text(value: Any) -> str:
-    text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
-    text = mask_passwords(text)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 class AdminPages(ConsolePages):
@@ -113,7 +74,7 @@ class AdminPages(ConsolePages):
     def settings(self, request: Request) -> Response:
         """Return the settings in force, each with the file and line that sets it, and faults of these files."""
         path = self._stores.layout.root / CONFIG_FILE
-        rows: list[SettingRow] = []
+        rows: list[dict[str, Any]] = []
         text: str | None = None
         faults, warnings = [], []
         try:
@@ -122,7 +83,9 @@ class AdminPages(ConsolePages):
             chain = load_chain(str(path) if text is not None else "default")
             is_valid = not profile_faults(chain)
             settings = chain_settings(chain) if is_valid else self._stores.settings
-            rows = list(setting_rows(settings, chain))
+            for row in setting_rows(settings, chain):
+                texts = {key: toml_value(row[key])[:_LONGEST_VALUE] for key in ("value", "default")}
+                rows.append({**row, **texts, "source": "" if row["from"] == "default" else row["from"]})
             warnings = [f"{each.where}: {each.text}" for each in profile_warnings(chain, settings) if is_valid]
         except WeboidError as error:
             faults = faults or [str(error)]
@@ -134,7 +97,7 @@ class AdminPages(ConsolePages):
             path=str(path),
             text=text,
             version=text_version(text or ""),
-            rows=[each for each in rows if has_all or not each.is_default],
+            rows=[each for each in rows if has_all or each["source"]],
             total=len(rows),
             has_all=has_all,
             faults=faults,

@@ -19,6 +19,7 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.routing import APIRoute
+from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
@@ -30,8 +31,15 @@ from crawler.status.collection_status import json_value
 from links.feedback.replacements import ProposalTakenError
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
 from weboid.app.setup_check import check_setup
-from weboid.console import bot_operations, collection_operations, crawl_operations, link_operations, task_operations  # noqa: F401 they register themselves
-from weboid.console.accounts import ConsoleRole, SignedInUser
+from weboid.console import (  # noqa: F401 they register themselves
+    admin_operations,
+    bot_operations,
+    collection_operations,
+    crawl_operations,
+    link_operations,
+    task_operations,
+)
+from weboid.console.accounts import COOKIE, ConsoleRole, SignedInUser
 from weboid.console.operations import (
     OPERATIONS,
     RESOURCES,
@@ -51,6 +59,7 @@ NOT_SIGNED_IN = "Sign in, or send a token as `Authorization: Bearer TOKEN`."
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _PROBLEM = "application/problem+json"
 MATCHED_LIMIT = 200  # URLs of a request, each with its ETag in If-Match
+_MEDIA_TYPES = {"send_events": "text/event-stream", "download_task_file": "application/octet-stream"}  # others: JSON
 _UNLOGGED = ("password", "text")  # fields; of texts the log has the changed lines
 _Limit = Annotated[int, Query(ge=1, le=1_000)]
 
@@ -95,21 +104,21 @@ def perform(operation: ConsoleOperation, context: OperationContext, fields: Any)
     """Perform an operation and log it; raises as the operation does."""
     shown = {key: value for key, value in fields.model_dump().items() if key not in _UNLOGGED}
     log = partial(context.stores.accounts.log, context.user.name, operation.name, shown)
-    before = state_of(operation, context, fields)
+    before = state_of(operation.read_logged, context, fields)
     try:
         answer = operation.perform(context, fields)
     except WeboidError as error:
         log(f"refused: {error}")
         raise
-    was, becomes = difference(before, state_of(operation, context, fields))
+    was, becomes = difference(before, state_of(operation.read_logged, context, fields))
     log("done", before=was, after=becomes)
     return answer
 
 
-def state_of(operation: ConsoleOperation, context: OperationContext, fields: Any) -> Any:
-    """Return what an operation changes as its resource's JSON values; None when it has none, or is not there."""
+def state_of(read: Callable[..., Any] | None, context: OperationContext, fields: Any) -> Any:
+    """Return what an operation changes as JSON values; None when nothing reads it, or it is not there."""
     try:
-        return None if operation.read_state is None else jsonable_encoder(operation.read_state(context, fields))
+        return None if read is None else jsonable_encoder(read(context, fields))
     except WeboidError:
         return None
 
@@ -166,17 +175,24 @@ def create_api(stores: ConsoleStores) -> FastAPI:
         title="Weboid console API",
         version="1",
         servers=[{"url": API_PATH}],
+        # Described here, checked by the middleware.
+        dependencies=[
+            Depends(HTTPBearer(scheme_name="token", description="An API token.", auto_error=False)),
+            Depends(APIKeyCookie(name=COOKIE, scheme_name="session", auto_error=False)),
+        ],
         docs_url=None,
         redoc_url=None,
         description="Operations and resources of one archive. Sign in to the console, or send an API token.",
         responses={
             code: {"description": text, "content": {_PROBLEM: {}}}
             for code, text in (
+                (400, "A header or the body cannot be read, or If-Match has no meaning here"),
                 (401, "Not signed in"),
                 (403, "Role or scope is missing"),
                 (404, "Not found"),
                 (409, "The state is another one than the request expects"),
                 (412, "Changed since it was read (If-Match)"),
+                (413, "The request is too large"),
                 (422, "The request is not valid"),
                 (429, "Too many requests; Retry-After"),
                 (503, "A store is not available"),
@@ -230,7 +246,7 @@ def _add_operation(api: FastAPI, operation: ConsoleOperation, stores: ConsoleSto
                 raise HTTPException(400, f"If-Match can be compared with {MATCHED_LIMIT} URLs at most.")
             one_by_one = [fields.model_copy(update={"url": each}) for each in names] if isinstance(names, list) else []
             with changes:
-                states = [state_of(operation, context, each) for each in one_by_one or [fields]]
+                states = [state_of(operation.read_state, context, each) for each in one_by_one or [fields]]
                 if not all(_tag(bytes(JSONResponse(each).body)) in if_match for each in states):
                     raise HTTPException(412, "The resource has changed since you read it. Read it again.")
                 return perform(operation, context, fields)
@@ -287,6 +303,11 @@ class ApiResources:
         router = APIRouter(route_class=TaggedRoute)
 
         def add(path: str, read: Callable[..., Any], role: ConsoleRole, endpoint: Any = None, **more: Any) -> None:
+            media_type = _MEDIA_TYPES.get(read.__name__)
+            if media_type is not None:
+                more |= {"response_class": Response, "responses": {200: {"content": {media_type: {}}}}}
+            elif "methods" not in more:
+                more["responses"] = {304: {"description": "Not changed since the ETag in If-None-Match"}}
             router.add_api_route(
                 path,
                 endpoint or read,

@@ -25,6 +25,7 @@ from weboid.console.operations import (
     Reason,
     StateConflictError,
     UnknownThingError,
+    names_of,
     operation,
     resource,
 )
@@ -35,9 +36,6 @@ from wiki.bot.wiki_bot import BotOptions
 from wiki.settings import replace_settings
 
 RUN_S = 120.0  # a preview or an approved edit at most
-StateName = Literal[
-    "intended", "made", "nothing", "failed", "abandoned", "kept", "reverted", "accepted", "declined", "swept", "gone"
-]
 
 
 def _wiki(context: OperationContext, name: str) -> Wiki:
@@ -228,7 +226,7 @@ class EditsQuery(ListFields):
     """Edits to list."""
 
     wiki: str = Field(default="", max_length=200)
-    state: StateName | None = None
+    state: names_of(EditState) | None = None  # type: ignore[valid-type]
 
 
 @resource("/bot/edits")

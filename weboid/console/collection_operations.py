@@ -1,4 +1,4 @@
-"""The collection in the console's API: wikis and their feeds, presets, logins without secrets, storage."""
+"""The collection in the console's API: texts, wikis and their feeds, presets, logins without secrets, storage."""
 
 import hashlib
 import threading
@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -19,7 +19,9 @@ from crawler.profiles import builtin_profiles, chain_settings, load_chain
 from crawler.status.collection_status import json_value
 from links.registry.farm_queries import count_links, count_pages
 from links.registry.wikis import all_wikis, feeds_of
+from playback.web.text_search import TextSearch, parse_facets, parse_text_cursor
 from warc.local_storage import DiskReserve
+from warc.text_index.store import MEDIA, STATES
 from weboid.app.collection_config import config_faults, file_values, parse_config, read_config_text, write_config
 from weboid.app.wiki.wiki_clients import settings_of_wiki
 from weboid.console.accounts import ConsoleRole
@@ -29,6 +31,7 @@ from weboid.console.operations import (
     OperationFields,
     StateConflictError,
     UnknownThingError,
+    capture_facts,
     operation,
     resource,
 )
@@ -187,3 +190,38 @@ def write_settings(context: OperationContext, fields: SettingsFields) -> dict[st
             raise InputError(f"{changed[0]} names a program or a file: change it in {path} on its machine.")
         write_config(root, text)
     return {"version": text_version(text), "message": f"{path} has been saved."}
+
+
+class TextsQuery(OperationFields):
+    """Words to search in texts, titles and addresses, and facets."""
+
+    q: str = Field(min_length=1, max_length=1_000, description='As in `weboid search`: dark "night sky" archiv* -film.')
+    host: str = Field(default="", max_length=300, description="This host and its subdomains.")
+    year: str = Field(default="", pattern=r"^([0-9]{4})?$")
+    language: str = Field(default="", pattern=r"^([a-z]{2,3})?$")
+    media: Literal["", *MEDIA] = ""  # type: ignore[valid-type]
+    state: Literal["", *STATES] = ""  # type: ignore[valid-type]
+    cursor: str = Field(default="", pattern=r"^([0-9]{1,19}\.[0-9]{1,4})?$", description="`next` of the answer before.")
+    limit: Annotated[int, Field(ge=1, le=300)] = 20
+
+
+@resource("/texts")
+def search_texts(context: OperationContext, query: TextsQuery) -> dict[str, Any]:
+    """Return the newest capture of each URL whose text has all words, with snippets, the best first.
+
+    `total` and `facets` count a window of 300 URLs, and all results when `is_exact`.
+    """
+    search = TextSearch(context.stores.texts, context.stores.pages(context.user))
+    facets = parse_facets(query.model_dump())
+    found = search.find(query.q, facets, at=parse_text_cursor(query.cursor), limit=query.limit)
+    captures = [
+        {
+            **capture_facts(each.page),
+            "language": each.language,
+            "snippet": [{"text": text, "hit": is_hit} for text, is_hit in each.snippet],
+        }
+        for each in found.results
+    ]
+    counts = {name: dict(values) for name, values in found.counts}
+    following = str(found.next) if found.next else None
+    return {"captures": captures, "total": found.total, "is_exact": found.is_exact, "facets": counts, "next": following}

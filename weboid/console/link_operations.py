@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -58,23 +58,11 @@ from weboid.console.operations import (
     UnknownThingError,
     Url,
     UrlFields,
+    names_of,
     operation,
     resource,
 )
 
-StateName = Literal[
-    "unknown",
-    "alive",
-    "dying",
-    "dead",
-    "blocked",
-    "usurped",
-    "deviated",
-    "permalive",
-    "permadead",
-    "invalid",
-    "excluded",
-]
 _UNLIMITED = {each: ActLimit(0, None) for each in LimitedAct}  # of people with an account
 _USES_SHOWN = 100
 _STATE_DAYS_LIMIT = 3_660
@@ -88,7 +76,7 @@ class LinksQuery(ListFields):
     host: str = Field(default="", max_length=300, description="That host alone.")
     pattern: str = Field(default="", max_length=8_000, description="As of `weboid links ls`: *.example.org/path.")
     wiki: str = Field(default="", max_length=200, description="With `pattern`: only links on this wiki's pages.")
-    state: StateName | None = None
+    state: names_of(LinkState) | None = None  # type: ignore[valid-type]
 
 
 @resource("/links")
@@ -237,7 +225,7 @@ class MarkFields(OperationFields):
     """Links, or patterns of links, and their mark."""
 
     url: _Names = Field(description="URLs or patterns, as `weboid links mark` takes them.")
-    kind: Literal["permalive", "permadead", "never", "always", "setting"]
+    kind: MarkKind
     reason: Annotated[str, Field(min_length=1, max_length=500)]
     key: str = Field(default="", max_length=50, description="Of a setting: every_days, method, preset or gap_s.")
     value: str = Field(default="", max_length=100)
@@ -252,7 +240,7 @@ def mark_links(context: OperationContext, fields: MarkFields) -> dict[str, Any]:
         check_mark(
             LinkMark(
                 id=0,
-                kind=MarkKind(fields.kind),
+                kind=fields.kind,
                 pattern=pattern,
                 reason=fields.reason,
                 actor=context.user.name,
@@ -277,7 +265,17 @@ class MarkNamesFields(OperationFields):
     mark: list[Url] | Url = Field(description="Numbers or patterns of marks.")
 
 
-@operation("/links/marks/remove", ConsoleRole.CURATOR, state=lambda context, _: list_marks(context, MarksQuery()))
+def _named(context: OperationContext, fields: Any) -> Any:
+    with context.registry.reading() as rows:
+        return [mark_json(each) for each in named_marks(rows, _names(fields.mark))]
+
+
+@operation(
+    "/links/marks/remove",
+    ConsoleRole.CURATOR,
+    state=lambda context, _: list_marks(context, MarksQuery()),
+    logged=_named,
+)
 def remove_marks(context: OperationContext, fields: MarkNamesFields) -> dict[str, Any]:
     """Remove marks; they stay in the history, and their links are watched again."""
     store = context.registry
@@ -351,7 +349,7 @@ def withdraw_link_reports(context: OperationContext, fields: ReportFields) -> di
 class ReplacementsQuery(ListFields):
     """Replacements to list."""
 
-    stage: Literal["waiting", "works", "failed"] | None = None
+    stage: names_of(ProposalStage) | None = None  # type: ignore[valid-type]
 
 
 @resource("/links/replacements")

@@ -8,17 +8,18 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.config.settings import SCOPE_KINDS, Settings
-from core.errors import InputError, UnavailableError
+from core.errors import InputError
 from core.hosts import host_name
-from core.timestamps import LONGEST_DURATION, parse_duration, parse_timestamp14
+from core.timestamps import LONGEST_DURATION, parse_duration
 from core.urls import fetch_key
-from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.base import STOP_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import (
     ItemSelection,
     item_again,
@@ -29,13 +30,9 @@ from crawler.frontier.frontier_export import (
 )
 from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines, unique_urls
-from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
 from crawler.run.job_run import JobSubmission, submit_job
-from crawler.status.collection_status import is_in_use, json_value
+from crawler.status.collection_status import is_in_use, is_worked_on, json_value
 from links.registry.database import RegistryStore
-from playback.access import takedowns as decided_takedowns
-from playback.access.levels import Level, LevelActor, LevelTarget, target_of
-from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import ConsoleRole, SignedInUser
@@ -47,6 +44,13 @@ _PAST = datetime(1970, 1, 1, tzinfo=UTC)
 Reason = Annotated[str, Field(max_length=500)]
 Url = Annotated[str, Field(min_length=1, max_length=8_000)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
+def names_of(kind: type[IntEnum]) -> Any:
+    """Return the type of the lower-case names of an enumeration's members."""
+    return Literal[tuple(each.name.lower() for each in kind)]
+
+
 LaneName = Literal["now", "high", "standard"]
 
 
@@ -69,9 +73,9 @@ class OperationContext:
 
     @property
     def registry(self) -> RegistryStore:
-        """Return the registry of links; UnavailableError: the collection has none yet."""
+        """Return the registry of links; UnknownThingError: the collection has none yet."""
         if not self.stores.registry.is_there():
-            raise UnavailableError(
+            raise UnknownThingError(
                 "There is no registry of links yet: `weboid wiki add` or `weboid links import` makes one."
             )
         return self.stores.registry.store()
@@ -94,8 +98,10 @@ class ConsoleOperation:
     perform: Callable[..., dict[str, Any]]
     status: int = 200
     method: str = "POST"
-    # The state that it changes, as its resource shows it: for If-Match and the audit log. None: it has no resource.
+    # The state that it changes, as its resource shows it, for If-Match. None: it has no resource.
     read_state: Callable[..., Any] | None = None
+    # What of it the audit log has as it was before and after; a long list is not read for one line of it.
+    read_logged: Callable[..., Any] | None = None
 
 
 OPERATIONS: dict[str, ConsoleOperation] = {}
@@ -103,14 +109,20 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def operation(
-    path: str, role: ConsoleRole, *, status: int = 200, method: str = "POST", state: Callable[..., Any] | None = None
+    path: str,
+    role: ConsoleRole,
+    *,
+    status: int = 200,
+    method: str = "POST",
+    state: Callable[..., Any] | None = None,
+    logged: Callable[..., Any] | None = None,
 ) -> Callable[[_Function], _Function]:
     """Register the function, which takes a context and fields, under its name."""
 
     def register(perform: _Function) -> _Function:
         fields = perform.__annotations__["fields"]
         name = perform.__name__
-        OPERATIONS[name] = ConsoleOperation(name, path, role, fields, perform, status, method, state)
+        OPERATIONS[name] = ConsoleOperation(name, path, role, fields, perform, status, method, state, logged or state)
         return perform
 
     return register
@@ -179,8 +191,7 @@ class SaveFields(OperationFields):
 def save_capture(context: OperationContext, fields: SaveFields) -> dict[str, Any]:
     """Queue a URL before all others, also when it was captured before."""
     url = fetch_key(fields.url)
-    lane = Lane[fields.lane.upper()]
-    added = context.frontier.add([NewItem(url, lane)], now=context.now, again=timedelta(0))
+    added = context.frontier.add([NewItem(url, Lane[fields.lane.upper()])], now=context.now, again=timedelta(0))
     state = "queued" if added.added or added.requeued else "already queued"
     location = f"/api/v1/queue/item?url={quote(url, safe='')}"
     return {"url": url, "state": state, "location": location, "message": f"{url} is {state}."}
@@ -266,6 +277,9 @@ class StopFields(OperationFields):
 @operation("/crawl/stop", ConsoleRole.OPERATOR, state=read_crawl)
 def stop_crawl(context: OperationContext, fields: StopFields) -> dict[str, Any]:
     """Stop the current runs after the pages in progress. Nothing is lost; the next run continues."""
+    is_shared, layout = bool(context.stores.settings.frontier.url), context.stores.layout
+    if not (is_shared or is_worked_on(layout, context.frontier, now=context.now)):
+        raise StateConflictError("No run is active: there is nothing to stop.")
     context.frontier.give_order(STOP_ORDER, "", "now" if fields.at_once else "")
     return _crawl_state(context, "The runs stop after the pages in progress.")
 
@@ -418,252 +432,3 @@ def drop_items(context: OperationContext, fields: DropFields) -> dict[str, Any]:
     """Skip a queued page unvisited; it can be queued again."""
     count = context.frontier.discard([fetch_key(fields.url)], now=context.now, reason=fields.reason)
     return {"skipped": count, "message": f"{count} removed from the queue."}
-
-
-# --------------------------------------------------------------------------------------------------------------- rules
-
-
-@resource("/policy")
-def list_policy(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
-    """Return the archiving rules."""
-    entries = read_entries(context.frontier.orders(POLICY_ORDER))
-    return {"entries": [{"id": key, **entry.facts} for key, entry in entries.by_id.items()]}
-
-
-class PolicyFields(OperationFields):
-    """Archiving rule."""
-
-    pattern: Annotated[str, Field(min_length=1, max_length=2_000)]
-    kind: Literal["blacklist", "whitelist"] = "blacklist"
-    reason: Annotated[str, Field(min_length=1, max_length=500)]
-    duration: str = Field(default="", description="As 30d; without one the rule does not end.")
-
-
-@operation("/policy", ConsoleRole.CURATOR, status=201, state=list_policy)
-def add_policy(context: OperationContext, fields: PolicyFields) -> dict[str, Any]:
-    """Add an archiving rule, which crawls follow within a second."""
-    expires = context.now + parse_duration(fields.duration) if fields.duration else None
-    entry = new_entry(
-        PolicyEntry(
-            kind=PolicyKind(fields.kind),
-            pattern=fields.pattern,
-            reason=fields.reason,
-            actor=context.user.name,
-            made_at=context.now,
-            expires_at=expires,
-            key="",
-            value="",
-        )
-    )
-    context.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
-    return {"id": entry.id, **entry.facts, "message": f"The rule for {fields.pattern} holds."}
-
-
-class PolicyEntryFields(OperationFields):
-    """Stored archiving rule."""
-
-    entry_id: str
-
-
-@operation("/policy/remove", ConsoleRole.CURATOR, state=list_policy)
-def remove_policy(context: OperationContext, fields: PolicyEntryFields) -> dict[str, Any]:
-    """Remove an archiving rule."""
-    if not context.frontier.take_back(POLICY_ORDER, fields.entry_id):
-        raise InputError(f"There is no rule {fields.entry_id[:100]!r}.")
-    return {"id": fields.entry_id, "message": "The rule was removed."}
-
-
-@resource("/takedowns", ConsoleRole.OPERATOR)
-def read_takedowns(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
-    """Return the take-downs with their tickets, lifted ones too."""
-    found = decided_takedowns.list_takedowns(context.stores.decisions)
-    return {"takedowns": [{**json_value(asdict(each)), "holds": each.holds(context.now)} for each in found]}
-
-
-class TakedownFields(OperationFields):
-    """Content that readers are not shown."""
-
-    url: Url
-    kind: Literal["url", "prefix", "host", "capture", "digest"] = "url"
-    timestamp: str = Field(default="", pattern="^([0-9]{14})?$", description="Of a single capture.")
-    effect: Literal["block", "hide"] = "block"
-    reason: Reason = ""
-    ticket: Annotated[str, Field(max_length=200)] = ""
-    duration: str = ""
-
-
-@operation("/takedowns", ConsoleRole.CURATOR, status=201, state=read_takedowns)
-def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str, Any]:
-    """Take down content, from the next request on."""
-    from playback.takedown_coverage import not_in_force, takedown_targets
-
-    kind, now = TakedownKind(fields.kind), context.now
-    if kind is TakedownKind.CAPTURE:
-        parse_timestamp14(fields.timestamp)
-    model = Takedown(
-        number=0,
-        kind=kind,
-        what="",
-        timestamp=fields.timestamp if kind is TakedownKind.CAPTURE else "",
-        effect=TakedownEffect(fields.effect),
-        reason=fields.reason,
-        ticket=fields.ticket,
-        actor=context.user.name,
-        decided_at=now,
-        expires_at=now + parse_duration(fields.duration) if fields.duration else None,
-    )
-    wanted, decisions = takedown_targets(context.stores.database, model, [fields.url]), context.stores.decisions
-    decided_takedowns.add_takedowns(decisions, not_in_force(decisions, wanted, now))
-    what = wanted[0].what
-    return {"kind": fields.kind, "what": what, "effect": fields.effect, "message": f"{what} is not shown any more."}
-
-
-class LiftFields(OperationFields):
-    """Take-down to lift."""
-
-    number: Number
-    reason: Reason = "lifted in the console"
-
-
-@operation("/takedowns/lift", ConsoleRole.CURATOR, state=read_takedowns)
-def lift_takedown(context: OperationContext, fields: LiftFields) -> dict[str, Any]:
-    """Lift a take-down; it stays in the history."""
-    held = [each for each in decided_takedowns.list_takedowns(context.stores.decisions) if each.lifted_at is None]
-    if fields.number not in {each.number for each in held}:
-        raise InputError(f"No take-down in force has the number {fields.number}.")
-    decided_takedowns.lift_takedowns(
-        context.stores.decisions, [fields.number], actor=context.user.name, reason=fields.reason, now=context.now
-    )
-    return {"number": fields.number, "message": f"Take-down {fields.number} was lifted."}
-
-
-class LevelQuery(OperationFields):
-    """A link or a domain."""
-
-    link: str = ""
-    domain: str = ""
-
-    @property
-    def target(self) -> LevelTarget:
-        """Return what is named. Raises InputError."""
-        if bool(self.link) == bool(self.domain):
-            raise InputError("Name a link or a domain.")
-        return target_of(link=self.link) if self.link else target_of(domain=self.domain)
-
-
-@resource("/levels")
-def read_level(context: OperationContext, query: LevelQuery) -> dict[str, Any]:
-    """Return the rule for a link or a domain, and for a link the level that holds."""
-    target = query.target
-    rules = context.stores.levels.now()
-    own = next((str(each.level) for each in rules.rules if each.target == target), None)
-    return {"what": target.what, "rule": own, "level": str(rules.of(query.link)) if query.link else None}
-
-
-class LevelFields(LevelQuery):
-    """Level of a link or a domain; without a level its rule is removed."""
-
-    level: str = Field(default="", description=f"One of {', '.join(Level)}; empty: the more general rules apply again.")
-    reason: Reason = ""
-
-
-@operation("/levels", ConsoleRole.CURATOR, state=read_level)
-def set_level(context: OperationContext, fields: LevelFields) -> dict[str, Any]:
-    """Set how much of a link's or a domain's copies readers are shown."""
-    target = fields.target
-    if fields.level and fields.level not in set(Level):
-        raise InputError(f"The level is one of {', '.join(Level)}.")
-    level = Level(fields.level) if fields.level else None
-    context.stores.levels.decide(
-        [target], level, actor=LevelActor(context.user.name), now=context.now, reason=fields.reason, is_stored=False
-    )
-    return {
-        "what": target.what,
-        "level": level,
-        "message": f"{target.what} is shown at the level {level or 'of its rules'}.",
-    }
-
-
-# ------------------------------------------------------------------------------------------------------------ accounts
-
-
-@resource("/users", ConsoleRole.ADMIN)
-def list_users(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
-    """Return the accounts."""
-    return {"users": [json_value(asdict(each)) for each in context.stores.accounts.users()]}
-
-
-class UserFields(OperationFields):
-    """Account and its role."""
-
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-    role: ConsoleRole
-    password: str | None = Field(
-        default=None, max_length=1_000, description="Without one it signs in by a link or OIDC."
-    )
-
-
-@operation("/users", ConsoleRole.ADMIN, status=201, state=list_users)
-def set_user(context: OperationContext, fields: UserFields) -> dict[str, Any]:
-    """Add an account, or change its role and password; its sessions end."""
-    context.stores.accounts.set_user(fields.name, fields.role, password=fields.password or None)
-    return {"name": fields.name, "role": fields.role, "message": f"{fields.name} is {fields.role}."}
-
-
-class UserNameFields(OperationFields):
-    """An account."""
-
-    name: str
-
-
-@operation("/users/remove", ConsoleRole.ADMIN, state=list_users)
-def remove_user(context: OperationContext, fields: UserNameFields) -> dict[str, Any]:
-    """Remove an account with its sessions and tokens."""
-    context.stores.accounts.remove_user(fields.name)
-    return {"name": fields.name, "message": f"{fields.name} was removed."}
-
-
-@resource("/tokens")
-def list_tokens(context: OperationContext, query: NoFields) -> dict[str, Any]:  # noqa: ARG001
-    """Return the API tokens of your account without their secrets; of all accounts to administrators."""
-    user, found = context.user, context.stores.accounts.tokens()
-    return {"tokens": [each for each in found if user.may(ConsoleRole.ADMIN) or each["owner"] == user.name]}
-
-
-class TokenFields(OperationFields):
-    """API token."""
-
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-    role: ConsoleRole = ConsoleRole.READER
-    scopes: list[str] = Field(
-        default=[], description="Operations that it may call, and `read` for resources; none: all that the role may."
-    )
-    duration: str = Field(default="365d", description="Until it expires.")
-
-
-@operation("/tokens", ConsoleRole.READER, status=201, state=list_tokens)
-def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
-    """Create an API token of your account; the answer has its secret, which is not shown again."""
-    if unknown := sorted(set(fields.scopes) - {*OPERATIONS, "read", "upload_file"}):
-        raise InputError(f"There is no operation {unknown[0]!r}.")
-    if context.user.scopes or ":" in context.user.name:
-        raise InputError("A token cannot make tokens: sign in.")
-    age = parse_duration(fields.duration)
-    secret = context.stores.accounts.add_token(
-        fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age
-    )
-    return {"name": fields.name, "role": fields.role, "token": secret, "message": f"The token {fields.name} was made."}
-
-
-class TokenNumberFields(OperationFields):
-    """An API token."""
-
-    id: Number
-
-
-@operation("/tokens/remove", ConsoleRole.READER, state=list_tokens)
-def remove_token(context: OperationContext, fields: TokenNumberFields) -> dict[str, Any]:
-    """Remove an API token of your account, or as an administrator any."""
-    own = "" if context.user.may(ConsoleRole.ADMIN) else context.user.name
-    context.stores.accounts.remove_token(fields.id, owner=own)
-    return {"id": fields.id, "message": "The token was removed."}

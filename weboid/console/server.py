@@ -53,7 +53,7 @@ from playback.web.registry.registry_service import RegistrySource
 from warc.index.database import open_database
 from warc.text_index.reader import open_text_index
 from weboid.app.collection_config import read_config
-from weboid.console.accounts import AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
+from weboid.console.accounts import COOKIE, AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
 from weboid.console.api import API_PATH, CHALLENGE, NOT_SIGNED_IN, create_api, perform, problem
 from weboid.console.background_tasks import BackgroundTasks
 from weboid.console.oidc import (
@@ -69,7 +69,6 @@ from weboid.console.operations import OPERATIONS, OperationContext
 from weboid.console.page_frame import CONSOLE_PATH, ConsoleFrame, ConsoleStores, console_path, pages_app
 from weboid.console.task_operations import UPLOAD_BYTES, UPLOAD_PATH
 
-COOKIE = "weboid_console"
 BODY_BYTES = 4 << 20
 ACCOUNT_RATE = TokenRate(50, 1_500)  # of each account, and of each of its tokens
 ADDRESS_RATES = ReaderRates(TokenRate(10, 300), TokenRate(30, 900), TokenRate(300, 3_000))  # of who is not signed in

@@ -150,6 +150,22 @@ def test_a_partial_capture_is_tried_once_more_where_the_machine_failed(
     assert retry_decision(partial, now=NOW, first=first) == (again, None)
 
 
+@pytest.mark.parametrize(
+    ("reason", "waits", "again"),
+    [
+        ("dns: no such host: a.test does not exist (NXDOMAIN).", False, False),
+        ("dns: no such host: a.test does not exist (NXDOMAIN).", True, True),
+        ("dns: a.test does not resolve: [Errno -3] Temporary failure in name resolution.", False, True),
+        ("dns: a.test did not resolve within 10 s.", False, True),
+    ],
+)
+def test_a_host_that_does_not_exist_is_visited_once(reason: str, *, waits: bool, again: bool) -> None:
+    """Unless its domain may be renewed; failures of name servers are tried again."""
+    failed = replace(VISIT, outcome=VisitOutcome.FAILED, status=None, reason=reason)
+
+    assert retry_decision(failed, now=NOW, first=True, waits_for_host=waits) == (again, None)
+
+
 def test_a_status_of_the_proxys_own_is_never_the_pages() -> None:
     """A failure has no status: nobody answered."""
     failed = replace(MAIN, kept=RequestOutcome.FAILED, status=None, reason="dns: no", filename="")

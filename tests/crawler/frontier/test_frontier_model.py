@@ -375,8 +375,8 @@ class FrontierMachine(RuleBasedStateMachine):
 
         self.frontier.block_until(host, moment, "x", now=self.now)
 
-    @verb(trouble=True, host=hosts, is_down=st.booleans(), span=maybe_spans)
-    def back_off(self, host: str, is_down: bool, span: timedelta | None) -> None:
+    @verb(trouble=True, host=hosts, is_down=st.booleans(), blocks=st.booleans(), span=maybe_spans)
+    def back_off(self, host: str, is_down: bool, blocks: bool, span: timedelta | None) -> None:
         """A host fails or refuses us as a whole."""
         slot = self.model.slots.setdefault(host, Slot())
         slot.refusals += 1
@@ -386,11 +386,11 @@ class FrontierMachine(RuleBasedStateMachine):
             slot.block = LONG_AGO
             slot.down = expected = max([up(self.now + 7_000 * MS), slot.down, *named])
         else:
-            wait = min(3 * 2 ** (slot.refusals - 1), 10) * 1_000 * MS
+            wait = min(3 * 2 ** (slot.refusals - 1), 10) * 1_000 * MS * blocks
             slot.block = expected = max([up(self.now + wait), slot.block, *named])
             slot.down = LONG_AGO
 
-        until = self.frontier.back_off(host, "x", now=self.now, at_least=at_least, down=is_down)
+        until = self.frontier.back_off(host, "x", now=self.now, at_least=at_least, down=is_down, blocks=blocks)
 
         assert until == expected
 

@@ -8,6 +8,7 @@ import threading
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import given
@@ -15,11 +16,13 @@ from hypothesis import strategies as st
 
 from core.config.settings import PolitenessSettings
 from core.digests import sha256_digest
-from crawler.frontier.base import NewItem
+from crawler.capture.proxy_fetcher import FetchedFile
+from crawler.frontier.base import Lane, NewItem
 from crawler.policy import robots_cache
 from crawler.policy.robots import ROBOTS_LIMIT_BYTES
 from crawler.policy.robots_cache import ROBOTS_NOTE, parse_robots_record
 from crawler.rules.visit_rule import RuleAction
+from net.connect_errors import NO_SUCH_HOST
 from tests.crawler.policy.conftest import SITE, Hosts, World, asked, item
 from tests.support.proxy_fixtures import Origin, ok
 
@@ -143,6 +146,30 @@ async def test_a_host_that_cannot_be_reached_is_given_up_after_a_few_times(obeyi
     report = obeying.frontier.host("refused.example", now=obeying.clock.now() - timedelta(seconds=1))
     assert report is not None
     assert report.down_until is not None
+
+
+@pytest.mark.parametrize(
+    ("lane", "waits", "action"),
+    [
+        (Lane.STANDARD, False, RuleAction.FAIL),
+        (Lane.STANDARD, True, RuleAction.LATER),
+        (Lane.NOW, True, RuleAction.FAIL),
+    ],
+)
+async def test_a_host_that_does_not_exist_ends_its_page(
+    obeying: World, monkeypatch: pytest.MonkeyPatch, lane: Lane, waits: bool, action: RuleAction
+) -> None:
+    """At once, without a block of the host, unless the profile waits for sites and no user waits for the page."""
+    frontier = replace(obeying.settings.frontier, wait_for_sites=waits)
+    obeying.settings = replace(obeying.settings, frontier=frontier)
+    monkeypatch.setattr(obeying.fetcher, "get", AsyncMock(return_value=FetchedFile(0, error=f"{NO_SUCH_HOST}: a.")))
+    verdict = await obeying.before(site="http://unknown.example", lane=lane)
+    wakeup = obeying.frontier.host("unknown.example", now=obeying.clock.now())
+
+    assert verdict.action is action
+    assert verdict.reason.startswith(NO_SUCH_HOST) == (action is RuleAction.FAIL)
+    assert wakeup is not None
+    assert (wakeup.blocked_until, wakeup.down_until) == (None, None)
 
 
 async def test_after_thirty_days_what_was_known_holds_or_nothing_is_forbidden(obeying: World, origin: Origin) -> None:

@@ -23,6 +23,7 @@ from crawler.rules.visit_rule import (
     next_recrawl_state,
     parse_recrawl_state,
 )
+from net.connect_errors import NO_SUCH_HOST
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 POLITENESS = PolitenessSettings(delay_factor=2, min_delay_s=3, max_delay_s=30)
@@ -115,7 +116,10 @@ async def test_a_host_that_cannot_be_reached_counts_as_down() -> None:
     failed = page(outcome=VisitOutcome.FAILED, status=None, reason="dns: a.test does not resolve.")
     reset = page(outcome=VisitOutcome.FAILED, status=None, reason="net::ERR_EMPTY_RESPONSE")
 
+    unknown = replace(failed, reason=f"{NO_SUCH_HOST}: a.test does not exist (NXDOMAIN).")
+
     assert (await after(failed)).back_offs == [HostBackOff("www.a.test", failed.reason, down=True)]
+    assert (await after(unknown)).back_offs == [HostBackOff("www.a.test", unknown.reason, down=True, blocks=False)]
     assert (await after(reset)).back_offs == []
 
 

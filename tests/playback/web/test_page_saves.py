@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import httpx
 import pytest
 
 from core.config.settings import Settings
+from core.errors import TransientError
 from core.timestamps import timestamp14
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
 from crawler.frontier.sqlite_frontier import open_frontier
@@ -186,6 +188,16 @@ def test_quotas_end_at_an_address_and_at_all_readers(saving: SaveFront) -> None:
     assert int(everybody.headers["retry-after"]) == 86_400 // 5
     assert "Too many pages" in everybody.text
     assert len(saving.queued()) == 7
+
+
+def test_no_quota_is_spent_when_the_queue_fails(saving: SaveFront, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503, and as many pages as before may be saved."""
+    with monkeypatch.context() as patch:
+        patch.setattr(ReaderQueueStatus, "save", Mock(side_effect=TransientError("The queue is away.")))
+        failed = [saving.save(f"{URL}/{n}").status_code for n in range(3)]
+
+    assert failed == [503] * 3
+    assert [saving.save(f"{URL}/{n}").status_code for n in range(3)] == [303, 303, 429]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from classify.page_excerpt import visible_text
+from core.errors import TransientError
 from core.layout import Layout
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
@@ -73,6 +74,20 @@ def test_each_sort_of_page_is_read(filled: CollectionBuilder) -> None:
         "texts.example": 5,
     }  # fmt: skip
     assert {words: count(filled.layout, words) for words in found} == found
+
+
+def test_a_damaged_index_names_the_command_that_writes_it_again(filled: CollectionBuilder) -> None:
+    """Of another format, or with pages of random bytes; rebuilding it is enough."""
+    path = filled.layout.texts_db
+    rebuild_texts(filled.layout, "", visible_text)
+    for damaged in (b"garbage", path.read_bytes()[:4096] + b"\xa5" * 40_960):
+        path.write_bytes(damaged)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        with pytest.raises(TransientError, match=r"texts is damaged .* `weboid collection rebuild --only texts`"):
+            count(filled.layout, "apples")
+        rebuild_texts(filled.layout, "", visible_text)
+        assert count(filled.layout, "apples") == 1
 
 
 def test_completing_adds_and_removes_only_the_difference(filled: CollectionBuilder) -> None:

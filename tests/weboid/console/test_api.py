@@ -13,13 +13,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from core.clock import SystemClock
 from core.config.settings import Settings
-from core.errors import UnavailableError
 from core.layout import Layout
 from tests.support.examples import examples
 from tests.weboid.console.test_server import URL, Served, console, whole  # noqa: F401 fixtures
-from weboid.console.accounts import ConsoleRole, SignedInUser
-from weboid.console.operations import OPERATIONS, RESOURCES, OperationContext
-from weboid.console.server import COOKIE, open_stores
+from weboid.console.accounts import COOKIE, ConsoleRole, SignedInUser
+from weboid.console.operations import OPERATIONS, RESOURCES, OperationContext, UnknownThingError
+from weboid.console.server import open_stores
 
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -97,7 +96,7 @@ def test_operations_on_links_name_what_is_missing(tmp_path: Path) -> None:
     layout.databases.mkdir()
     with open_stores(layout, Settings(), clock=SystemClock()) as stores:
         context = OperationContext(stores, SignedInUser("ada", ConsoleRole.ADMIN))
-        with pytest.raises(UnavailableError, match="weboid wiki add"):
+        with pytest.raises(UnknownThingError, match="weboid wiki add"):
             RESOURCES["list_links"].read(context, RESOURCES["list_links"].query())
 
 

@@ -21,8 +21,8 @@ from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.playback_fixtures import serving as serving_front
 from tests.support.registry_shelf import WIKI, Shelf
 from tests.support.wiki_writer import BOT_SECRET, Writer
-from weboid.console.accounts import ConsoleRole
-from weboid.console.server import COOKIE, create_app, open_stores
+from weboid.console.accounts import COOKIE, ConsoleRole
+from weboid.console.server import create_app, open_stores
 
 GONE = "https://gone.example.org/b"
 PAGE = f"A fact.<ref>{{{{cite web|url={GONE}|title=A|access-date=2025-03-11}}}}</ref>\n\nMore."

@@ -10,7 +10,7 @@ from core.layout import CONFIG_FILE
 from crawler.capture.site_logins import make_key_file, write_login
 from render.sign_in import Login, SiteSession
 from tests.support.console_server import Console
-from weboid.console.server import COOKIE
+from weboid.console.accounts import COOKIE
 
 
 @pytest.fixture
@@ -19,6 +19,18 @@ def client(console: Console) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=f"{console.address}/api/v1", headers={"Origin": console.address}, timeout=120) as it:
         it.cookies.set(COOKIE, console.sessions["operator"])
         yield it
+
+
+def test_texts_are_found_in_parts(client: httpx.Client) -> None:
+    """With snippets and facets, one after another by the cursor; what is no facet is refused."""
+    query = {"q": "all", "limit": "2", "host": "museum.example"}
+    first = client.get("/texts", params=query).json()
+    rest = client.get("/texts", params={**query, "cursor": first["next"]}).json()
+
+    assert [len(first["captures"]), len(rest["captures"]), first["total"], rest["next"]] == [2, 1, 3, None]
+    assert first["facets"]["host"] == {"museum.example": 3}
+    assert {"text": "All", "hit": True} in first["captures"][0]["snippet"]
+    assert client.get("/texts", params={"q": "all", "media": "html"}).status_code == 422
 
 
 def test_wikis_are_listed_with_their_feeds(client: httpx.Client) -> None:

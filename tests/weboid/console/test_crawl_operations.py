@@ -9,7 +9,7 @@ from core.config.settings import Settings
 from crawler.frontier.base import Lane
 from crawler.jobs.job_settings import JobSettings
 from tests.support.console_server import Console
-from weboid.console.server import COOKIE
+from weboid.console.accounts import COOKIE
 
 
 @pytest.fixture

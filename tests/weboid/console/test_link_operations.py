@@ -10,7 +10,7 @@ from links.states import LinkState
 from tests.support.console_server import Console
 from tests.support.registry_shelf import WIKI, Shelf
 from tests.weboid.console.sample_collection import DAYS_COUNTED
-from weboid.console.server import COOKIE
+from weboid.console.accounts import COOKIE
 
 URL = "https://viaduct.org/arches"
 OTHER = "https://www.viaduct.org/"

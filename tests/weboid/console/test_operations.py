@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,20 @@ from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError
 from core.layout import Layout
-from crawler.frontier.base import NewItem
-from playback.access.takedowns import list_takedowns
+from crawler.frontier.base import STOP_ORDER, NewItem
+from playback.access.takedowns import TakedownKind, list_takedowns
 from weboid.console import operations
 from weboid.console.accounts import ConsoleRole, SignedInUser
-from weboid.console.operations import HostPauseFields, OperationContext, RetryFields, TakedownFields
+from weboid.console.admin_operations import LiftFields, TakedownFields, add_takedown, read_takedowns
+from weboid.console.operations import (
+    OPERATIONS,
+    HostPauseFields,
+    ListFields,
+    OperationContext,
+    RetryFields,
+    StateConflictError,
+    StopFields,
+)
 from weboid.console.server import open_stores
 
 DONE, DEAD = "https://site.example/done", "https://site.example/dead"
@@ -55,7 +65,28 @@ def test_a_host_is_paused_under_the_name_that_the_queue_has(context: OperationCo
 def test_content_is_taken_down_once(context: OperationContext) -> None:
     """A take-down that holds for as long is not repeated, a longer one is added."""
     for duration in ("1d", "1h", "", "30d"):
-        operations.add_takedown(context, TakedownFields(url="site.example", kind="host", duration=duration))
+        add_takedown(context, TakedownFields(url="site.example", kind=TakedownKind.HOST, duration=duration))
     assert [each.expires_at is None for each in list_takedowns(context.stores.decisions)] == [False, True]
     with pytest.raises(InputError):
-        operations.add_takedown(context, TakedownFields(url=DONE, kind="capture", timestamp="20261399000000"))
+        add_takedown(context, TakedownFields(url=DONE, kind=TakedownKind.CAPTURE, timestamp="20261399000000"))
+
+
+def test_the_log_of_a_takedown_reads_no_other(context: OperationContext) -> None:
+    """Of many take-downs those of the target, or the one that is lifted; the list has an end and a version."""
+    for number in range(3):
+        add_takedown(context, TakedownFields(url=f"https://site.example/{number}"))
+    part = read_takedowns(context, ListFields(limit=2))
+    rest = read_takedowns(context, ListFields(limit=2, cursor=part["next"]))
+    logged: Any = OPERATIONS["lift_takedown"].read_logged
+
+    for fields in (LiftFields(number=2), TakedownFields(url="https://site.example/1")):
+        assert [each["number"] for each in logged(context, fields)] == [2]
+    assert [each["number"] for each in (*part["takedowns"], *rest["takedowns"])] == [1, 2, 3]
+    assert (part["version"], rest["next"]) == (rest["version"], None)
+
+
+def test_nothing_is_stopped_where_nothing_runs(context: OperationContext) -> None:
+    """An order would end the next run instead."""
+    with pytest.raises(StateConflictError, match="nothing to stop"):
+        operations.stop_crawl(context, StopFields())
+    assert not context.frontier.orders(STOP_ORDER)

@@ -5,15 +5,20 @@ With ``WEBOID_PICTURES=docs/pictures`` it also makes the pictures of the documen
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.errors import TransientError
+from core.layout import CONFIG_FILE
 from tests.support.browser_screen import Screen
 from tests.support.console_server import ROLES, Console
 from tests.support.documentation_pictures import save_sheet
 from tests.support.registry_shelf import DEAD, WIKI
 from tests.weboid.console.sample_collection import STORY
+from weboid.console.accounts import ConsoleRole, SignedInUser
+from weboid.console.api import perform
+from weboid.console.operations import OPERATIONS, OperationContext
 from weboid.console.page_frame import next_step
 
 pytestmark = pytest.mark.browser
@@ -40,6 +45,19 @@ PAGES = {
     "users": "/users",
     "audit": "/audit",
 }
+
+CHANGES: dict[str, dict[str, Any]] = {  # that pictures show
+    "add_policy": {"pattern": "*.ads.example", "reason": "advertisements", "duration": "365d"},
+    "add_takedown": {"url": "museum.example/visit-us", "reason": "asked by its author", "ticket": "#4711"},
+    "set_level": {"domain": "council.example", "level": "text", "reason": "pictures of private persons"},
+    "pause_host": {"host": "council.example", "reason": "asked by mail"},
+    "add_token": {"name": "statistics", "scopes": ["read"]},
+}
+HIDDEN_PATHS = """
+for (const each of document.querySelectorAll('.url, td, td *'))
+    for (const text of each.childNodes)
+        if (text.nodeType === 3) text.data = text.data.replace(/(^|\\s)\\/(?!usr)\\S*\\/(?=\\w)/g, '$1/srv/')
+"""
 
 
 def addresses(console: Console) -> dict[str, str]:
@@ -75,11 +93,15 @@ async def test_axe_finds_nothing_on_any_page(
 async def test_pictures_of_the_documentation(console: Console, screen: Screen) -> None:
     """Each page in both themes and sizes, side by side."""
     console.role = "admin"
-    for name, path in addresses(console).items():
+    context = OperationContext(console.stores, SignedInUser("Grace", ConsoleRole.ADMIN))
+    for name, fields in CHANGES.items():
+        perform(OPERATIONS[name], context, OPERATIONS[name].fields(**fields))
+    (console.layout.root / CONFIG_FILE).write_text("# Example Library\n[visit]\ntimeout_s = 90\n[serve]\nsave = true\n")
+    for name, path in {**addresses(console), "health": "/health?run=1"}.items():
 
         async def show(size: tuple[int, int], dark: bool, path: str = path) -> None:
             await console.show(screen, path, size=size, dark=dark)
-            await screen.value("for (const e of document.querySelectorAll('.hint .url')) e.textContent = 'weboid.toml'")
+            await screen.value(HIDDEN_PATHS)
 
         await save_sheet(Path(os.environ["WEBOID_PICTURES"], f"console-{name}.png"), screen, show)
 

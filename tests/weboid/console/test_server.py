@@ -18,9 +18,17 @@ from core.layout import Layout
 from links.registry.database import open_registry_store
 from playback.web.rate_limits import TokenRate
 from tests.support.console_server import serving
-from weboid.console.accounts import TOKENS_LIMIT, AccountStore, ConsoleRole, SignedInUser, SignInDelayError, SignInError
+from weboid.console.accounts import (
+    COOKIE,
+    TOKENS_LIMIT,
+    AccountStore,
+    ConsoleRole,
+    SignedInUser,
+    SignInDelayError,
+    SignInError,
+)
 from weboid.console.operations import OPERATIONS
-from weboid.console.server import COOKIE, create_app, open_stores
+from weboid.console.server import create_app, open_stores
 
 PASSWORD = "correct horse battery"
 URL = "https://saved.example/"

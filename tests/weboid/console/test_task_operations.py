@@ -19,8 +19,8 @@ from qa.check_table import CheckedPage
 from tests.support.console_server import Console, serve_console
 from tests.support.playback_fixtures import CollectionBuilder
 from tests.support.polling import wait_until
+from weboid.console.accounts import COOKIE
 from weboid.console.background_tasks import QUEUED_LIMIT
-from weboid.console.server import COOKIE
 
 pytestmark = pytest.mark.slow  # tasks are commands, each a process
 URL = "https://library.org/opening-hours"

@@ -17,10 +17,10 @@ from core.hosts import host_name
 from core.layout import Layout
 from core.regexes import compile_pattern
 from crawler.collection import read_collection
-from crawler.frontier.base import WORKER_SERVICE, Frontier
+from crawler.frontier.base import Frontier
 from crawler.frontier.frontier_export import ItemSelection
 from crawler.frontier.sqlite_frontier import open_frontier
-from crawler.status.collection_status import is_in_use
+from crawler.status.collection_status import is_worked_on
 from proxy.control.handshake import ClusterSecret
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import made_by, option
@@ -76,9 +76,7 @@ class CommandTarget:
 
     def is_worked_on(self, frontier: Frontier, *, now: datetime) -> bool:
         """Return True if a process works on the frontier, as far as is visible from here."""
-        if not self.is_shared and is_in_use(self.layout):
-            return True
-        return bool(frontier.notes(WORKER_SERVICE, now=now)) or bool(frontier.stats(now).claimed)
+        return is_worked_on(None if self.is_shared else self.layout, frontier, now=now)
 
 
 def _target_option(default_profile: Any, *, unattended: bool) -> Any:

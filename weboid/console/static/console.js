@@ -18,3 +18,7 @@ document.addEventListener("change", (event) => {
   if (!all) return;
   for (const box of document.querySelectorAll(`input[name="${all.dataset.all}"]`)) box.checked = all.checked;
 });
+
+// On a phone the navigation is wider than the window.
+const here = document.querySelector(".side [aria-current]");
+if (here) here.closest(".side").scrollLeft = here.offsetLeft - innerWidth / 3;
