@@ -7,8 +7,8 @@ The browser of a login has a fresh folder, runs without a proxy, and is queried 
 storage of the tabs' origins: it is the person's own session, and nothing of it is archived. It is polled once a
 second, so that closing the last window, which ends a browser, loses nothing.
 
-That of a recorded session reaches the web by the recorder only. Each page that a tab shows is noted, with a
-picture of it as it was last seen.
+That of a recorded session reaches the web by the recorder only. Each page that a tab shows is noted, with its text and
+a picture as it was last seen.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from urllib.parse import urldefrag, urlsplit
 from core.clock import Clock
 from core.errors import BadUrlError, BrowserUnavailableError, ConfigError
 from core.hosts import HostPatterns, ProxyEndpoint, canonical_host
+from render.artifacts import TEXT_LIMIT_CHARS
 from render.browser import BrowserContext
 from render.browser_process import NOBODY, BrowserHome, BrowserProcess, privilege_prefix, shared_memory_suffices
 from render.cdp import CdpConnection, CommandError
@@ -173,9 +174,11 @@ STORAGE_LIMIT_CHARS = 5_000_000  # what browsers give one origin
 LOOK_S = 1.0
 LOOKS_KEPT = 4
 ANSWER_LIMIT_S = 30.0
+PICTURE_LIMIT_S = 5.0
 ORIGINS_LIMIT = 50
 # Display variables; no other environment variable reaches the browser.
 SCREEN_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
+_NO_PROXY = "http://127.0.0.1:9"  # the port "discard", on which nothing listens
 _SWITCHES = (
     "--remote-debugging-pipe",
     "--no-first-run",
@@ -220,6 +223,7 @@ class SignIn:
         # its session cookies: the values just before count.
         self._looks: deque[tuple[Cookie, ...]] = deque(maxlen=LOOKS_KEPT)
         self._tabs: dict[str, str] = {}  # target id -> session id, empty until it is attached
+        self._context: dict[str, str] = {}  # of its tabs, as a parameter of commands; empty: any
         self.over = asyncio.Event()  # set when its last tab is closed, or the browser has ended
         self.cookies: tuple[Cookie, ...] = ()  # all cookies at the last poll
         self.storage: dict[str, dict[str, str]] = {}  # local storage by origin at the last poll
@@ -231,9 +235,9 @@ class SignIn:
         async with asyncio.timeout(ANSWER_LIMIT_S):
             await send("Target.setDiscoverTargets", {"discover": True})
             targets = (await send("Target.getTargets"))["targetInfos"]
-            tabs = [each["targetId"] for each in targets if each["type"] == "page"]
+            tabs = [each["targetId"] for each in targets if self._is_tab(each)]
             if not tabs:
-                tabs = [(await send("Target.createTarget", {"url": "about:blank"}))["targetId"]]
+                tabs = [(await send("Target.createTarget", {"url": "about:blank", **self._context}))["targetId"]]
             session = await self._attach(tabs[0])
             await send("Page.navigate", {"url": self._url}, session)
 
@@ -291,8 +295,11 @@ class SignIn:
             self._tabs[tab] = attached["sessionId"]
         return self._tabs[tab]
 
+    def _is_tab(self, target: Mapping[str, Any]) -> bool:
+        return target["type"] == "page" and self._context.items() <= target.items()
+
     def _handle_event(self, method: str, params: dict[str, Any]) -> None:
-        if method == "Target.targetCreated" and params["targetInfo"]["type"] == "page":
+        if method == "Target.targetCreated" and self._is_tab(params["targetInfo"]):
             self._tabs.setdefault(params["targetInfo"]["targetId"], "")
         elif method == "Target.targetDestroyed" and params["targetId"] in self._tabs:
             del self._tabs[params["targetId"]]
@@ -308,32 +315,64 @@ class ShownPage:
     started_at: datetime
     title: str = ""
     picture: bytes = b""  # PNG of the viewport; empty when none could be made
+    text: str = ""  # its visible text, without that of frames of other sites
+    address: str = ""  # where its scripts have gone since; empty: nowhere
 
 
 class RecordedWindow(SignIn):
-    """Open browser of a recorded session, created by `open_recorded_window`."""
+    """Open browser of a recorded session, created by `open_recorded_window`.
 
-    def __init__(self, connection: CdpConnection, url: str, proxy: ProxyEndpoint, clock: Clock) -> None:
+    Its tabs are in a context of their own, which alone uses the recorder: what the browser itself sends, such as
+    suggestions for what is typed, is refused and reaches no archive.
+    """
+
+    def __init__(
+        self, connection: CdpConnection, url: str, proxy: ProxyEndpoint, clock: Clock, *, downloads: Path
+    ) -> None:
         super().__init__(connection, url)
-        self._proxy = proxy
+        self._proxy, self._downloads = proxy, downloads
         self._clock = clock
         self._attaching = asyncio.Lock()  # a tab is attached once
         self._work: set[asyncio.Task[None]] = set()
         self._current: dict[str, ShownPage] = {}  # by target id
+        self._script = (
+            "(limit) => ({url: location.href, title: document.title, hidden: document.hidden,"
+            f" parts: ({load_script('text')})(limit)}})"
+        )
         self.pages: list[ShownPage] = []  # in the order of their beginning
 
+    async def start(self) -> None:
+        """Open the URL in a context whose proxy is the recorder."""
+        proxied = {"proxyServer": self._proxy.server, "proxyBypassList": "<-loopback>"}
+        async with asyncio.timeout(ANSWER_LIMIT_S):
+            made = await self._connection.send("Target.createBrowserContext", proxied)
+            self._context = {"browserContextId": made["browserContextId"]}
+            # Without a dialog for each; the files go with the browser's home, as they are in the archive.
+            saving = {"behavior": "allow", "downloadPath": str(self._downloads), **self._context}
+            await self._connection.send("Browser.setDownloadBehavior", saving)
+        await super().start()
+
     async def look(self) -> None:
-        """Update the title and picture of each tab's page; closed tabs keep their last."""
-        for tab, page in list(self._current.items()):
-            with suppress(BrowserUnavailableError, CommandError, TimeoutError, KeyError):
-                async with asyncio.timeout(ANSWER_LIMIT_S):
-                    session = self._tabs[tab]
-                    history = await self._connection.send("Page.getNavigationHistory", None, session)
-                    entry = history["entries"][history["currentIndex"]]
-                    if urldefrag(entry["url"]).url == page.url:
-                        answer = await self._connection.send("Page.captureScreenshot", {"format": "png"}, session)
-                        if self._current.get(tab) is page:  # no other page came meanwhile
-                            page.title, page.picture = str(entry["title"])[:1000], b64decode(answer["data"])
+        """Update title, text and picture of each tab's page; closed and hidden tabs keep their last."""
+        await asyncio.gather(*(self._look_at(tab, page) for tab, page in list(self._current.items())))
+
+    async def _look_at(self, tab: str, page: ShownPage) -> None:
+        with suppress(BrowserUnavailableError, CommandError, TimeoutError, KeyError):
+            async with asyncio.timeout(PICTURE_LIMIT_S):  # a tab that is left meanwhile does not answer
+                session = self._tabs[tab]
+                world = {"frameId": tab, "worldName": WORLD}
+                made = await self._connection.send("Page.createIsolatedWorld", world, session)
+                call = {"functionDeclaration": self._script, "returnByValue": True, "silent": True}
+                call |= {"executionContextId": made["executionContextId"], "arguments": [{"value": TEXT_LIMIT_CHARS}]}
+                seen = (await self._connection.send("Runtime.callFunctionOn", call, session))["result"]["value"]
+                if self._current.get(tab) is not page or urldefrag(seen["url"]).url != (page.address or page.url):
+                    return  # another page came meanwhile
+                page.title = str(seen["title"])[:1000]
+                page.text = "".join(each for each in seen["parts"] if isinstance(each, str))
+                if not seen["hidden"]:
+                    answer = await self._connection.send("Page.captureScreenshot", {"format": "png"}, session)
+                    if self._current.get(tab) is page:
+                        page.picture = b64decode(answer["data"])
 
     async def _attach(self, tab: str) -> str:
         async with self._attaching:
@@ -348,11 +387,15 @@ class RecordedWindow(SignIn):
             await self._connection.send("Page.enable", None, session)
             requests = {"handleAuthRequests": True, "patterns": [{"urlPattern": "*"}]}
             await self._connection.send("Fetch.enable", requests, session)
+            if tab not in self._current:  # a window that a page opened may show its document already
+                tree = await self._connection.send("Page.getFrameTree", None, session)
+                if tab not in self._current:
+                    self._note_page(tab, tree["frameTree"]["frame"])
             return session
 
     def _handle_event(self, method: str, params: dict[str, Any]) -> None:
         super()._handle_event(method, params)
-        if method == "Target.targetCreated" and params["targetInfo"]["type"] == "page":
+        if method == "Target.targetCreated" and self._is_tab(params["targetInfo"]):
             work = asyncio.create_task(self._attach_new(params["targetInfo"]["targetId"]))
             self._work.add(work)
             work.add_done_callback(self._work.discard)
@@ -375,10 +418,15 @@ class RecordedWindow(SignIn):
             wanted = {"requestId": params["requestId"], "authChallengeResponse": answer}
             self._connection.post("Fetch.continueWithAuth", wanted, session)
         elif method == "Page.frameNavigated" and "parentId" not in params["frame"]:
-            url = urldefrag(params["frame"]["url"]).url
-            if urlsplit(url).scheme in ("http", "https") and "unreachableUrl" not in params["frame"]:
-                self._current[tab] = ShownPage(url, self._clock.now())
-                self.pages.append(self._current[tab])
+            self._note_page(tab, params["frame"])
+        elif method == "Page.navigatedWithinDocument" and params["frameId"] == tab and tab in self._current:
+            self._current[tab].address = urldefrag(params["url"]).url
+
+    def _note_page(self, tab: str, frame: Mapping[str, Any]) -> None:
+        url = urldefrag(frame["url"]).url
+        if urlsplit(url).scheme in ("http", "https") and "unreachableUrl" not in frame:
+            self._current[tab] = ShownPage(url, self._clock.now())
+            self.pages.append(self._current[tab])
 
 
 @asynccontextmanager
@@ -393,15 +441,16 @@ async def open_recorded_window(
 ) -> AsyncIterator[RecordedWindow]:
     """Open a browser at the URL whose only way is the proxy; as `open_sign_in`. `spki`: of the proxy's authority."""
     switches = (
-        f"--proxy-server={proxy.server}",
+        "--no-startup-window",
+        f"--proxy-server={_NO_PROXY}",
         "--proxy-bypass-list=<-loopback>",
         f"--ignore-certificate-errors-spki-list={spki}",
         "--disable-quic",
         "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
         "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     )
-    async with _open_browser(executable, screen, switches) as (connection, process):
-        opened = RecordedWindow(connection, url, proxy, clock)
+    async with _open_browser(executable, screen, switches) as (connection, process, home):
+        opened = RecordedWindow(connection, url, proxy, clock, downloads=home)
         await _start(opened, process)
         yield opened
 
@@ -416,7 +465,7 @@ async def open_sign_in(
 
     Raises BrowserUnavailableError: it does not start, or has no window.
     """
-    async with _open_browser(executable, screen, ()) as (connection, process):
+    async with _open_browser(executable, screen, ()) as (connection, process, _):
         opened = SignIn(connection, url)
         await _start(opened, process)
         yield opened
@@ -434,7 +483,8 @@ async def _start(opened: SignIn, process: BrowserProcess) -> None:
 @asynccontextmanager
 async def _open_browser(
     executable: BrowserExecutable, screen: Mapping[str, str] | None, switches: Sequence[str]
-) -> AsyncIterator[tuple[CdpConnection, BrowserProcess]]:
+) -> AsyncIterator[tuple[CdpConnection, BrowserProcess, Path]]:
+    """Yield the browser's connection, process and home folder."""
     if screen is not None and executable.kind is BrowserKind.HEADLESS_SHELL:
         raise BrowserUnavailableError(
             "This needs a browser with windows, and only the headless shell is here: "
@@ -449,12 +499,13 @@ async def _open_browser(
             line.append("--headless=new")
         if not shared_memory_suffices():
             line.append("--disable-dev-shm-usage")
-        line.append("about:blank")
+        if "--no-startup-window" not in switches:
+            line.append("about:blank")
         more = _with_ticket(screen or {}, home, owner=NOBODY if root else None)
         process = BrowserProcess([*prefix, *line], home=home.inside, more=more)
         connection = CdpConnection(process.read_fd, process.write_fd)
         try:
-            yield connection, process
+            yield connection, process, home.inside
         finally:
             connection.close()
             await asyncio.shield(process.close())

@@ -229,17 +229,21 @@ def session_visits(
     starts: list[tuple[int, ShownPage]] = []  # place of the document in the ledger
     for page in shown:
         since = starts[-1][0] + 1 if starts else 0
-        places = [
-            n for n, each in enumerate(ledger) if n >= since and each.url == page.url and each.method != "OPTIONS"
-        ]
+        places = [n for n, each in enumerate(ledger) if n >= since and _is_document(each, page)]
         if places:  # else it came from the browser's cache, and is archived with the page before
             starts.append((places[0], page))
     visits = []
     for number, (start, page) in enumerate(starts):
         end = starts[number + 1][0] if number + 1 < len(starts) else len(ledger)
         entries = list(ledger[start if number else 0 : end])
-        visits.append((_visit_of(ledger[start], page, now=now), entries))
+        # A server may ask for a password first, and no tab shows that answer.
+        answers = (each for each in ledger[start:end] if _is_document(each, page) and each.status not in {401, None})
+        visits.append((_visit_of(next(answers, ledger[start]), page, now=now), entries))
     return visits
+
+
+def _is_document(entry: RequestLogEntry, page: ShownPage) -> bool:
+    return entry.url == page.url and entry.method != "OPTIONS"
 
 
 def _visit_of(main: RequestLogEntry, page: ShownPage | None, *, now: datetime) -> Visit:
@@ -257,6 +261,9 @@ def _visit_of(main: RequestLogEntry, page: ShownPage | None, *, now: datetime) -
             PagePicture(str(ArtifactKind.VIEW), width, height),
             PagePicture(str(ArtifactKind.THUMBNAIL), small_width, small_height),
         )
+    if page is not None and page.text:
+        text = page.text.encode("utf-8", "replace")
+        artifacts += (PageArtifact(ArtifactKind.TEXT, "text/plain; charset=utf-8", text),)
     started = from_unix_milliseconds(main.started_ms)
     return Visit(
         url=main.url,

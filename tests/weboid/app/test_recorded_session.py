@@ -2,24 +2,29 @@
 
 import asyncio
 import json
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from bench.certificate import write_certificate
 from core.clock import SystemClock
 from core.config.settings import EgressSettings, ProxySettings, Settings
+from core.errors import BrowserUnavailableError
 from core.layout import Layout
 from core.page_manifest import VisitOutcome
 from proxy.request_log import RequestLogEntry
-from render.chromium import find_browser
+from render.chromium import find_browser, find_window_browser
 from render.sign_in import ShownPage, open_recorded_window
 from tests.support.commands import Weboid
+from tests.support.polling import wait_until
 from tests.support.proxy_fixtures import Origin, check, ok, records
 from weboid.app.recorded_session import (
     SessionAccess,
@@ -159,11 +164,57 @@ async def test_each_page_that_a_window_shows_has_its_manifest_and_picture(
         ("http://site.example/", "First", VisitOutcome.COMPLETE),
         ("http://site.example/second", "Second", VisitOutcome.COMPLETE),
     ]
-    assert first.artifacts == second.artifacts == ("view", "thumbnail")
+    assert first.artifacts == second.artifacts == ("view", "thumbnail", "text")
     assert "http://site.example/red.svg" in {each.url for each in first.resources}
     assert {each["page_id"] for each in manifests} == {first.page_id, second.page_id}
     pictures = [each for each in written if each.url.startswith("urn:view:")]
     assert [each.headers["WARC-Page-ID"] for each in pictures] == [first.page_id, second.page_id]
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(not all(map(shutil.which, ("Xvfb", "xdotool"))), reason="needs Xvfb and xdotool")
+def test_a_window_on_a_screen_is_recorded(
+    sites: tuple[Origin, Origin, Settings], weboid: Weboid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person types addresses and opens tabs; what the browser itself sends is not archived, and its crash loses nothing."""
+    try:
+        find_window_browser()
+    except BrowserUnavailableError as error:
+        pytest.skip(str(error))
+    origin = sites[0]
+    origin.requests.clear()
+    with subprocess.Popen(["Xvfb", "-displayfd", "1", "-nolisten", "tcp"], stdout=subprocess.PIPE, text=True) as screen:
+        assert screen.stdout is not None
+        monkeypatch.setenv("DISPLAY", f":{screen.stdout.readline().strip()}")
+        process = weboid.start("record", "--json", "--profile", str(weboid.profile), "http://site.example/")
+        wait_until(lambda: b"/red.svg" in b"".join(origin.requests))
+        # The address bar asks search engines about what is typed, and stores nothing here.
+        for words in ("key ctrl+t", "type site.example/second", "key Return"):
+            subprocess.run(["xdotool", *words.split()], check=True)
+        wait_until(lambda: b"GET /second" in b"".join(origin.requests))
+        title = ["xdotool", "search", "--sync", "--onlyvisible", "--name", "^Second"]
+        subprocess.run(title, check=True, stdout=subprocess.DEVNULL, timeout=weboid.limit_s)
+        (browser,) = (
+            each
+            for each in psutil.Process(process.pid).children(recursive=True)
+            if "--no-startup-window" in each.cmdline() and not any("--type=" in word for word in each.cmdline())
+        )
+        browser.kill()
+        out, errors = process.communicate(timeout=weboid.limit_s)
+        screen.terminate()
+    facts = json.loads(out.splitlines()[-1])
+    found = weboid.call("search", "second")
+
+    assert (process.returncode, facts["failed"]) == (0, 0), errors
+    assert [(each["url"], each["outcome"]) for each in facts["pages"]] == [
+        ("http://site.example/", "complete"),
+        ("http://site.example/second", "complete"),
+    ]
+    assert {urlsplit(each.url).hostname for each in records(Layout(weboid.collection)) if each.kind == "response"} == {
+        "site.example"
+    }
+    assert "http://site.example/second" in found.out
 
 
 async def test_the_environment_has_one_session_only(sites: tuple[Origin, Origin, Settings], tmp_path: Path) -> None:
@@ -244,6 +295,15 @@ def test_requests_belong_to_the_page_shown_at_their_time() -> None:
         ("http://a/1", ["http://a/login", "http://a/1", "http://a/x.js"]),
         ("http://a/2", ["http://a/2"]),
     ]
+
+
+def test_the_answer_that_asks_for_a_password_is_not_the_page() -> None:
+    """The tab shows what follows it; a 401 that it shows is a page of its own."""
+    entries = [entry("http://a/1", status=401), entry("http://a/1")]
+    once, twice = ([ShownPage("http://a/1", CLOCK.now())] * times for times in (1, 2))
+
+    assert [seen.status for seen, _ in session_visits(once, entries, now=CLOCK.now())] == [200]
+    assert [seen.status for seen, _ in session_visits(twice, entries, now=CLOCK.now())] == [401, 200]
 
 
 def test_without_a_window_the_way_to_the_recorder_is_printed(weboid: Weboid) -> None:
