@@ -128,7 +128,7 @@ class PolitenessRule(VisitRule):
         for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
             follow_up.wish_rest(host, rest)
             if refused:
-                follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a part of a page"))
+                follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a resource of a page"))
 
 
 def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBackOff]:

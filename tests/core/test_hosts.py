@@ -80,7 +80,7 @@ def test_what_is_no_host_is_refused(text: str) -> None:
 
 @given(st.text(max_size=40))
 def test_a_canonical_host_is_its_own_canonical_host(text: str) -> None:
-    """Any text either has a spelling that stays, or is no host."""
+    """Any text either has a spelling that stays, or is not a host."""
     try:
         host = canonical_host(text)
     except BadUrlError:

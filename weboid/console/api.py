@@ -64,7 +64,7 @@ def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONRespo
 def problem_of(error: WeboidError) -> JSONResponse:
     """Return the problem details of an error of ours."""
     if isinstance(error, ProposalTakenError | StateConflictError | CollectionInUseError):
-        return problem(409, "The state is another one", str(error))
+        return problem(409, "The state has changed", str(error))
     if isinstance(error, OverloadedError):
         answer = problem(429, "Too many requests", str(error))
         answer.headers["Retry-After"] = str(error.retry_after_s)
@@ -107,7 +107,7 @@ def perform(operation: ConsoleOperation, context: OperationContext, fields: Any)
 
 
 def state_of(operation: ConsoleOperation, context: OperationContext, fields: Any) -> Any:
-    """Return what an operation changes as its resource's JSON values; None when it has none, or is not there."""
+    """Return what an operation changes as its resource's JSON values; None when it has none, or does not exist."""
     try:
         return None if operation.read_state is None else jsonable_encoder(operation.read_state(context, fields))
     except WeboidError:
@@ -175,7 +175,7 @@ def create_api(stores: ConsoleStores) -> FastAPI:
                 (401, "Not signed in"),
                 (403, "Role or scope is missing"),
                 (404, "Not found"),
-                (409, "The state is another one than the request expects"),
+                (409, "The state is not the one that the request expects"),
                 (412, "Changed since it was read (If-Match)"),
                 (422, "The request is not valid"),
                 (429, "Too many requests; Retry-After"),

@@ -150,14 +150,14 @@ def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Fu
 class ListFields(OperationFields):
     """Part of a list that is read."""
 
-    cursor: str = Field(default="", max_length=4_000, description="`next` of the answer before.")
+    cursor: str = Field(default="", max_length=4_000, description="`next` of the previous answer.")
     limit: Annotated[int, Field(ge=1, le=1_000)] = 100
 
     @property
     def after(self) -> int:
         """Return the number that the cursor is; 0 without one. Raises InputError."""
         if self.cursor and not (self.cursor.isascii() and self.cursor.isdecimal() and len(self.cursor) < 19):
-            raise InputError("That is no cursor: take `next` from the answer before.")
+            raise InputError("That is not a cursor: take `next` from the previous answer.")
         return int(self.cursor or 0)
 
 
@@ -221,7 +221,7 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
     if fields.dry_run:
         return facts
     done = submit(context, job)
-    return {**facts, "added": done.added.added, "message": f"The crawl {name} has begun with {len(urls)} seeds."}
+    return {**facts, "added": done.added.added, "message": f"The crawl {name} was started with {len(urls)} seeds."}
 
 
 @resource("/crawl")
@@ -254,7 +254,7 @@ def resume_crawl(context: OperationContext, fields: NoFields) -> dict[str, Any]:
     """Resume a paused crawl, and cancel a stop order."""
     context.frontier.resume()
     context.frontier.take_back(STOP_ORDER, "")
-    return _crawl_state(context, "The crawl goes on.")
+    return _crawl_state(context, "The crawl is resumed.")
 
 
 class StopFields(OperationFields):
@@ -303,7 +303,7 @@ def read_host(context: OperationContext, query: HostFields) -> dict[str, Any]:
 class HostPauseFields(HostFields):
     """Pause of a host."""
 
-    duration: str = Field(default="", description="As 2h or 30d; until it is resumed without one.")
+    duration: str = Field(default="", description="Duration such as 2h or 30d; by default until resumed.")
     reason: Reason = "paused in the console"
 
 
@@ -374,7 +374,7 @@ def read_item(context: OperationContext, query: UrlFields) -> dict[str, Any]:
     record = context.frontier.find(fetch_key(query.url))
     captures = context.stores.pages(context.user).captures(query.url, limit=1)
     if record is None and not captures:
-        raise UnknownThingError("Neither the queue nor the archive has that URL.")
+        raise UnknownThingError("That URL is neither in the queue nor in the archive.")
     newest = capture_facts(captures[0]) if captures else None
     return {"item": None if record is None else record_facts(record), "capture": newest}
 
@@ -436,7 +436,7 @@ class PolicyFields(OperationFields):
     pattern: Annotated[str, Field(min_length=1, max_length=2_000)]
     kind: Literal["blacklist", "whitelist"] = "blacklist"
     reason: Annotated[str, Field(min_length=1, max_length=500)]
-    duration: str = Field(default="", description="As 30d; without one the rule does not end.")
+    duration: str = Field(default="", description="Duration such as 30d; by default the rule does not end.")
 
 
 @operation("/policy", ConsoleRole.CURATOR, status=201, state=list_policy)
@@ -456,7 +456,7 @@ def add_policy(context: OperationContext, fields: PolicyFields) -> dict[str, Any
         )
     )
     context.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
-    return {"id": entry.id, **entry.facts, "message": f"The rule for {fields.pattern} holds."}
+    return {"id": entry.id, **entry.facts, "message": f"The rule for {fields.pattern} is in force."}
 
 
 class PolicyEntryFields(OperationFields):
@@ -515,7 +515,7 @@ def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str,
     wanted, decisions = takedown_targets(context.stores.database, model, [fields.url]), context.stores.decisions
     decided_takedowns.add_takedowns(decisions, not_in_force(decisions, wanted, now))
     what = wanted[0].what
-    return {"kind": fields.kind, "what": what, "effect": fields.effect, "message": f"{what} is not shown any more."}
+    return {"kind": fields.kind, "what": what, "effect": fields.effect, "message": f"{what} is no longer shown."}
 
 
 class LiftFields(OperationFields):
@@ -599,7 +599,7 @@ class UserFields(OperationFields):
     name: Annotated[str, Field(min_length=1, max_length=100)]
     role: ConsoleRole
     password: str | None = Field(
-        default=None, max_length=1_000, description="Without one it signs in by a link or OIDC."
+        default=None, max_length=1_000, description="Without a password it signs in by link or OIDC."
     )
 
 
@@ -636,7 +636,8 @@ class TokenFields(OperationFields):
     name: Annotated[str, Field(min_length=1, max_length=100)]
     role: ConsoleRole = ConsoleRole.READER
     scopes: list[str] = Field(
-        default=[], description="Operations that it may call, and `read` for resources; none: all that the role may."
+        default=[],
+        description="Operations that it may call, and `read` for resources; none: everything the role allows.",
     )
     duration: str = Field(default="365d", description="Until it expires.")
 
@@ -647,12 +648,17 @@ def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
     if unknown := sorted(set(fields.scopes) - {*OPERATIONS, "read", "upload_file"}):
         raise InputError(f"There is no operation {unknown[0]!r}.")
     if context.user.scopes or ":" in context.user.name:
-        raise InputError("A token cannot make tokens: sign in.")
+        raise InputError("A token cannot create tokens: sign in.")
     age = parse_duration(fields.duration)
     secret = context.stores.accounts.add_token(
         fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age
     )
-    return {"name": fields.name, "role": fields.role, "token": secret, "message": f"The token {fields.name} was made."}
+    return {
+        "name": fields.name,
+        "role": fields.role,
+        "token": secret,
+        "message": f"The token {fields.name} was created.",
+    }
 
 
 class TokenNumberFields(OperationFields):

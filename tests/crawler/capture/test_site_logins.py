@@ -93,7 +93,7 @@ def test_another_passphrase_opens_nothing_and_the_next_step_is_said(tmp_path: Pa
     write_login(tmp_path, LOGIN, right)
 
     assert opened(tmp_path, "wiki", key=right).of("https://wiki.example.org/a") is not None
-    with pytest.raises(InputError, match="wiki does not open: the passphrase is another one"):
+    with pytest.raises(InputError, match="wiki cannot be decrypted: the passphrase differs"):
         opened(tmp_path, "wiki", key=passphrase_key("battery staple"))
     with pytest.raises(InputError, match="made with a passphrase"):
         unseal_login(read_login(tmp_path, "wiki"), KEY)
@@ -149,7 +149,7 @@ def test_expired_cookies_are_left_out_and_told(tmp_path: Path) -> None:
     said: list[str] = []
     logins = opened(tmp_path, "some", "none", key=passphrase_key("correct horse"), said=said)
 
-    assert said[0] == "Of the login some 1 cookies have expired, 1 are left."
+    assert said[0] == "1 cookies of the login some have expired, 1 are left."
     assert "make it again with weboid login URL --name none" in said[1]
     first = logins.of("https://wiki.example.org/")
     assert first is not None

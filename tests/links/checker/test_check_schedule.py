@@ -158,7 +158,7 @@ def test_looks_that_come_late_although_the_pass_fits_are_told() -> None:
     outlook = forecast_checks({3: 1_000_000, 7: 9_000_000}, 10.0)
     assert outlook.fits
     assert outlook.load > 1
-    assert "times as many fall due" in outlook.sentence
+    assert "times as many links are due" in outlook.sentence
 
 
 def test_nothing_to_do_and_nobody_to_do_it() -> None:

@@ -54,7 +54,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_next_step(own: Weboid
         assert ran.code == 3
         assert f"{place}" in ran.err
         assert "cannot be written: Not a directory." in ran.err
-        assert "Name a folder that you may write with --collection." in ran.err
+        assert "Give --collection a writable folder." in ran.err
 
 
 def test_every_example_in_the_file_is_valid(own: Weboid, config: Path) -> None:

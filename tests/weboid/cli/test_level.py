@@ -58,7 +58,7 @@ def test_show_explains_which_rule_decides(level: Level) -> None:
     assert "is shown to readers of w at the level full" in told
     assert "root set link" in told
     assert "shock images" in told
-    assert "No rule speaks of it" not in told
+    assert "No rule applies" not in told
 
 
 def test_without_rules_everything_is_shown_with_images(level: Level) -> None:
@@ -128,7 +128,7 @@ def test_lowered_rights_show_in_what_counts(level: Level) -> None:
     told = facts(level("show", LINK, "--wiki", "w", "--json"))
 
     assert (told["level"], told["is_capped"], told["rule"]["level"]) == ("limited", True, "full")
-    assert "more than editors" in level("show", LINK, "--wiki", "w")[1]
+    assert "may not allow that much" in level("show", LINK, "--wiki", "w")[1]
     assert level("rights", "--remove", "--wiki", "w")[0] == ExitCode.OK
     assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "images"
     assert len(facts(level("rights", "--history", "--json"))["rights"]) == 3

@@ -157,7 +157,7 @@ def test_entries_are_added_listed_and_removed(obeying: Weboid) -> None:
     [
         (("add", "re:(?=x)", "--reason", "r"), "look-ahead"),
         (("add", "two words", "--reason", "r"), "no pattern"),
-        (("add", "a.example", "--reason", "r", "--expires", "2001-01-01"), "over already"),
+        (("add", "a.example", "--reason", "r", "--expires", "2001-01-01"), "in the past"),
         (("add", "a.example", "--reason", "r", "--expires", "soon"), "no moment"),
         (("add", "a.example", "--reason", "r", "--set", "robots"), "KEY=VALUE"),
         (("add", "a.example", "--reason", "r", "--set", "robots=no"), "obey, ignore"),

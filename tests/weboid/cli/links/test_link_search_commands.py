@@ -106,13 +106,13 @@ def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Link
         (("ls", "--namespace", "0"), "needs PATTERN"),
         (("ls", "far.org", "--after", "x"), "take `after`"),
         (("ls", "far.org", "--wiki", "nowiki"), "knows no wiki nowiki@WMF"),
-        (("exclude", "a.org/x*", "--wiki", "dewiki"), "leave it out"),
+        (("exclude", "a.org/x*", "--wiki", "dewiki"), "omit it"),
         (("exclude", "a.org/x", "--as", "domain", "--wiki", "dewiki"), "no path"),
         (("exclude", "--remove", "a.org", "--wiki", "dewiki"), "has no pattern 'a.org'"),
         (("spam", "add", __file__), "--farm NAME, or --wiki"),
         (("spam", "add", __file__, "--farm", "none"), "the registry knows"),
         (("spam", "rm", "x", "--wiki", "dewiki"), "There is no list"),
-        (("spam", "show", "--wiki", "dewiki", "--after", "1-x"), "no place to go on at"),
+        (("spam", "show", "--wiki", "dewiki", "--after", "1-x"), "not a position"),
     ],
 )
 def test_what_cannot_be_done_is_said(links: Links, arguments: tuple[str, ...], said: str) -> None:
@@ -231,6 +231,6 @@ def test_interwiki_links_become_urls_that_are_imported(store: RegistryStore, lin
     links("import", str(both), "--wiki", "dewiki")
     found = facts(links("ls", "*.org", "--wiki", "dewiki", "--json"))["links"]
 
-    assert (code, err) == (ExitCode.SOME_FAILED, "Line 4 is no page id, prefix and title between tabs.\n")
+    assert (code, err) == (ExitCode.SOME_FAILED, "Line 4 is not a page ID, prefix and title separated by tabs.\n")
     assert out == '{"page_id": 7, "url": "https://dx.doi.org/10.1000/a_b"}\n'
     assert [link["url"] for link in found] == ["https://dx.doi.org/10.1000/a_b", "http://far.org/"]

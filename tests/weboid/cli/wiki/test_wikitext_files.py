@@ -42,7 +42,7 @@ def test_citations_are_shown_with_their_lines(read: Read) -> None:
     assert "seen: 2020-03-05" in out
     assert "marked by: dead link" in out
     assert "line 3: http://b.test/  (brackets)" in out
-    assert "the archive's address is in place of the original" in out
+    assert "the archive's address replaces the original" in out
 
 
 def test_machines_get_places_that_hold_in_the_text(read: Read) -> None:
