@@ -153,7 +153,7 @@ def test_an_endpoint_is_an_address_with_or_without_a_port(text: str, endpoint: t
 @pytest.mark.parametrize("text", ["", "example.org", "192.0.2.7:", "192.0.2.7:x", "[::1", "1.2.3"])
 def test_an_endpoint_is_never_a_name(text: str) -> None:
     """A name would be looked up, and could then mean anything."""
-    with pytest.raises(ConfigError, match="no address"):
+    with pytest.raises(ConfigError, match="not an address"):
         parse_endpoint(text)
 
 

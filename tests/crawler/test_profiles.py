@@ -70,7 +70,7 @@ def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
         ('extends = "./mine.toml"', "not itself"),
         ('extends = "nonesuch"', "There is no profile 'nonesuch'"),
         ("extends = 5", "must be a profile's name"),
-        ("[visit", "no TOML"),
+        ("[visit", "not TOML"),
         ("[visit]\ntimout_s = 5", "Did you mean timeout_s"),
         ('[visit]\ntimezone = "Europe/Berln"', "such as Europe/Berlin"),
         ('[behaviours]\nrun = ["scrol"]', "scrol|no behaviour"),
@@ -80,7 +80,7 @@ def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
         ('[visit]\ncontact = "whoever"', "contact must"),
         ('[visit]\nlocale = "de DE"', "locale must"),
         ('[visit]\ncolour_scheme = "pink"', "colour_scheme must"),
-        ('[login]\nnames = ["../../etc"]', "no name for a login"),
+        ('[login]\nnames = ["../../etc"]', "not a name for a login"),
     ],
 )
 def test_what_no_part_could_work_with_is_refused_and_the_next_step_is_said(

@@ -120,11 +120,11 @@ def test_a_pattern_excludes_what_it_finds(entry: str, url: str, out: bool) -> No
         (EntryForm.DOMAIN, ".example.com", "write example.com"),
         (EntryForm.DOMAIN, "https://example.com", "no scheme"),
         (EntryForm.DOMAIN, "a@example.com", "no user name"),
-        (EntryForm.DOMAIN, "exam ple.com", "no host"),
+        (EntryForm.DOMAIN, "exam ple.com", "not a host"),
         (EntryForm.PATTERN, "*", "must name a host"),
         (EntryForm.PATTERN, "example.*.com", "only at the beginning"),
         (EntryForm.PATTERN, "example.org/a*", "omit it"),
-        (EntryForm.PATTERN, "ftp://example.org", "no ftp"),
+        (EntryForm.PATTERN, "ftp://example.org", "not ftp"),
         (EntryForm.PATTERN, "x" * 3_000, "characters at most"),
     ],
 )

@@ -146,7 +146,7 @@ def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Pa
         ("[watsh]\n", "line 1: There is no table 'watsh'. Did you mean [watch]?"),
         ('\nextends = "nope"\n', "line 2: There is no profile 'nope'"),
         ('[operator]\ncontcat = "x"\n', "line 2: [operator] has no key 'contcat'."),
-        ('[visit]\ntimeout_s = "30x"\n', "line 2: [visit] timeout_s: '30x' is no duration"),
+        ('[visit]\ntimeout_s = "30x"\n', "line 2: [visit] timeout_s: '30x' is not a duration"),
         ("[visit]\ntimeout_s = 1\ntimeout_s = 2\n", "(at line 3,"),
     ],
 )

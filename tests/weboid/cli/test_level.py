@@ -100,11 +100,11 @@ def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -
     assert level("rights", "--wiki", "w", "--most", "html")[0] == ExitCode.OK
     assert level("set", "html", *ask)[0] == ExitCode.OK
     for arguments, reason in (
-        (("set", "images", *ask), "html at most"),
+        (("set", "images", *ask), "at most html"),
         (("set", "text", "--domain", "a.example", "--wiki", "w", "--actor", "Ann Lee@w"), "links"),
         (("set", "text", "--wiki", "w", "--actor", "Ann Lee@w"), "links"),
         (("set", "text", "--link", LINK, "--actor", "Ann Lee@w"), "their own wiki"),
-        (("rights", "--wiki", "w", "--most", "full", "--actor", "Ann@w"), "an operator"),
+        (("rights", "--wiki", "w", "--most", "full", "--actor", "Ann@w"), "only operators"),
     ):
         code, _, told = level(*arguments)
         assert (code, reason in told) == (ExitCode.INPUT, True), told
@@ -156,12 +156,12 @@ def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> 
         (("set", "text"), "Name the subject"),
         (("set", "most", "--default"), "most"),
         (("set", "text", "--default", "--wiki", "w"), "--default"),
-        (("set", "text", "--wiki", "../w"), "no name for a wiki"),
+        (("set", "text", "--wiki", "../w"), "not a name for a wiki"),
         (("set", "text", "--domain", "http://a.example/"), "without scheme"),
-        (("set", "text", "--link", "javascript:alert(1)"), "no URL"),
-        (("set", "text", "--default", "--actor", "a@b@c"), "no name for a wiki"),
+        (("set", "text", "--link", "javascript:alert(1)"), "not a URL"),
+        (("set", "text", "--default", "--actor", "a@b@c"), "not a name for a wiki"),
         (("rm", "--default"), "no rule"),
-        (("show", "javascript:alert(1)"), "no URL"),
+        (("show", "javascript:alert(1)"), "not a URL"),
         (("rights", "--remove", "--wiki", "w"), "no right"),
         (("rights", "--most", "html"), "Name the wiki"),
         (("rights", "--wiki", "w", "--domains"), "need --most"),

@@ -50,7 +50,7 @@ def test_a_whole_provider_signs_in() -> None:
             identity = provider.complete(query, cookie)
 
             assert (identity.subject, identity.name, identity.role) == (f"{issuer} ada", "Ada", "curator")
-            with pytest.raises(ProviderRefusalError, match="not begun"):  # a second time
+            with pytest.raises(ProviderRefusalError, match="not started"):  # a second time
                 provider.complete(query, cookie)
 
 

@@ -168,8 +168,8 @@ async def test_secrets_do_not_follow_a_redirect_to_another_server(
     [
         ("https://portal.example/login", "another site"),
         ("/login?next=x", "instead of answering"),
-        ("", "no address"),
-        ("file:///etc/passwd", "no address"),
+        ("", "invalid address"),
+        ("file:///etc/passwd", "invalid address"),
         ("http://127.0.0.1:22/api.php", "not used for the web"),
         ("/api.php", "on and on"),
     ],

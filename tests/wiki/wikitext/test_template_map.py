@@ -78,7 +78,7 @@ def test_a_map_may_extend_another_language() -> None:
     [
         ({"citations": []}, "There is no templates.citations; known: .*citation"),
         ({"citation": {}}, "templates.citation must be a list of tables"),
-        ({"citation": [{}]}, r"templates.citation\[1\] names no template"),
+        ({"citation": [{}]}, r"templates.citation\[1\] has no template name"),
         ({"citation": [{"names": "Cite"}]}, r"templates.citation\[1\].names must be a list of texts"),
         ({"citation": [{"names": ["X"], "parameters": {"uri": []}}]}, "no .*parameters.uri; known: "),
         ({"write": {"dates": "french"}}, "templates.write.dates must be one of dmy"),

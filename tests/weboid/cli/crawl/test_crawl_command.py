@@ -212,8 +212,8 @@ def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(start: Start, r
     [
         (("http://a.example/", "--exclude", "("), "cannot be run"),
         (("http://a.example/", "--include", "(?=x)"), "look-ahead"),
-        (("http://a.example/", "--job", "no name"), "no name for a crawl"),
-        (("http://a.example/", "--size-limit", "much"), "no size"),
+        (("http://a.example/", "--job", "no name"), "not a name for a crawl"),
+        (("http://a.example/", "--size-limit", "much"), "not a size"),
         (("not a url",), "nothing to crawl"),
         ((), "Name what to crawl"),
     ],

@@ -161,8 +161,8 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("crawl", "pause", "a b"), "no host"),
-        (("crawl", "pause", "a.example", "--for", "soon"), "no duration"),
+        (("crawl", "pause", "a b"), "not a host"),
+        (("crawl", "pause", "a.example", "--for", "soon"), "not a duration"),
         (("crawl", "pause", "a.example", "--until", "2001-01-01"), "is over"),
         (("crawl", "pause", "a.example", "--for", "1h", "--until", "2099-01-01"), "not both"),
         (("crawl", "pause", "--for", "1h"), "apply to one host"),

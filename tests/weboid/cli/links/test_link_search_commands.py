@@ -105,7 +105,7 @@ def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Link
         (("ls", "far.org", "--host", "far.org"), "leave out --host"),
         (("ls", "--namespace", "0"), "needs PATTERN"),
         (("ls", "far.org", "--after", "x"), "take `after`"),
-        (("ls", "far.org", "--wiki", "nowiki"), "knows no wiki nowiki@WMF"),
+        (("ls", "far.org", "--wiki", "nowiki"), "has no wiki nowiki@WMF"),
         (("exclude", "a.org/x*", "--wiki", "dewiki"), "omit it"),
         (("exclude", "a.org/x", "--as", "domain", "--wiki", "dewiki"), "no path"),
         (("exclude", "--remove", "a.org", "--wiki", "dewiki"), "has no pattern 'a.org'"),
@@ -141,7 +141,7 @@ def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Li
     tried = facts(links(*add, "--dry-run", "--json"))
     assert (tried["entries"][0]["known_links"], stale(store)) == (2, [])
     assert links("exclude", "--wiki", "dewiki")[1] == "Nothing is excluded.\n"
-    assert "links to it that are known now: 2" in links(*add)[1]
+    assert "known links to it: 2" in links(*add)[1]
     assert stale(store) == [1, 2, 3, 4, 5]
 
     feed(store, {number: [CC, f"{CC}/deed"] for number in range(1, 6)}, day=TODAY + 1)

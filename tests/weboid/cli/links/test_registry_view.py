@@ -66,7 +66,7 @@ def test_import_names_bad_lines_and_writes_the_rest(links: Links, tmp_path: Path
     code, out, err = links("import", str(file))
 
     assert code == ExitCode.SOME_FAILED
-    assert "Line 4 is skipped: 'x' is no number" in err
+    assert "Line 4 is skipped: 'x' is not the number" in err
     assert "Wrote 2 pages with 3 links." in out
 
 

@@ -159,7 +159,7 @@ def test_what_cannot_work_is_said_before_anything_is_switched_on(desk: Desk) -> 
     assert "chmod 600" in desk.run("on", *account, code=2)
     wrong.chmod(0o600)
     assert "does not accept the account" in desk.run("on", *account, code=2)
-    assert "no origin" in desk.run("on", *account, "--front", "ftp://x", code=2)
+    assert "not an origin" in desk.run("on", *account, "--front", "ftp://x", code=2)
     assert desk.told("show")[0]["enabled"] is False
 
 

@@ -90,7 +90,7 @@ def test_each_reason_has_words(reason: NoRepairReason) -> None:
 @pytest.mark.parametrize(
     ("remedies", "words"),
     [
-        ("no json", "is no JSON"),
+        ("no json", "is not JSON"),
         ([], "must be an object"),
         ({A: {"condition": "gone"}}, "is one of dead, usurped, alive"),
         ({A: {"condition": "dead", "copies": []}}, "must be an object with"),
