@@ -30,7 +30,7 @@ def main() -> None:
     for part in asked.part or PARTS:
         name = f"bench.links_{part}"
         if find_spec(name) is None:
-            print(f"{name} is not there.")
+            print(f"{name} does not exist.")
             continue
         figures: dict[str, float] = import_module(name).figures(quick=asked.quick)
         found |= figures

@@ -31,15 +31,15 @@ _STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 99
 # Of each guard: a header, its value, what it tells of a page (empty: nothing), and the statuses with
 # which it alone is proof for the link checker.
 _HEADERS = (
-    ("cloudflare", "cf-mitigated", "challenge", "Cloudflare says that it sent a challenge", _STATUSES),
-    ("aws-waf", "x-amzn-waf-action", "challenge|captcha", "AWS WAF says that it sent a challenge", _STATUSES),
+    ("cloudflare", "cf-mitigated", "challenge", "Cloudflare reports that it sent a challenge", _STATUSES),
+    ("aws-waf", "x-amzn-waf-action", "challenge|captcha", "AWS WAF reports that it sent a challenge", _STATUSES),
     ("datadome", "x-datadome", ".+", "", {403, 405}),
-    ("datadome", "x-dd-b", ".+", "DataDome says that it refused", {403, 405}),
+    ("datadome", "x-dd-b", ".+", "DataDome reports that it refused", {403, 405}),
     ("perimeterx", "x-px-block", ".+", "", _STATUSES - {200}),
-    ("sucuri", "x-sucuri-block", ".+", "Sucuri's firewall says that it refused", {403}),
+    ("sucuri", "x-sucuri-block", ".+", "Sucuri's firewall reports that it refused", {403}),
     ("incapsula", "x-iinfo", ".+", "", {403}),
     ("incapsula", "x-cdn", "incapsula|imperva", "", {403}),
-    ("vercel", "x-vercel-mitigated", "challenge|deny", "Vercel's firewall says that it stepped in", _STATUSES),
+    ("vercel", "x-vercel-mitigated", "challenge|deny", "Vercel's firewall reports that it stepped in", _STATUSES),
     ("vercel", "x-vercel-challenge-token", ".+", "Vercel's checkpoint sent a challenge", ()),
     ("ddos-guard", "server", "ddos-guard", "", {403}),
     ("kasada", "x-kpsdk-ct", ".+", "Kasada sent a challenge", ()),
@@ -83,7 +83,7 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
     if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
         # A field in addition to the button is a form for readers.
         weight = 0.75 if boxes and page.seen.fields <= 1 else 0.45
-        case.add(weight, "There is a captcha, and nearly nothing else.")
+        case.add(weight, "There is a captcha, and almost nothing else.")
     if case.score and page.status in _REFUSALS:
         case.add(0.4, f"The document came with status {page.status}.")
     return case
@@ -111,7 +111,7 @@ def _judge_scripts(page: PageEvidence, case: ClassFindings) -> None:
 def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
     for weight, titles in _TITLES:
         if called := page.called(titles):
-            case.add(weight, f"It is called “{called}”, as such pages are.")
+            case.add(weight, f"Its title is “{called}”, as of challenge pages.")
             break
     if page.volume > _WALL_TEXT_CHARS or page.seen.links > 15:
         return
@@ -124,7 +124,7 @@ def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
         case.add(0.5, f"It says “{phrase[:100]}”.")
     length = sum(map(len, phrases))
     if length >= 30 and 2 * length >= len(page.words):
-        case.add(0.45, "It says little else.")
+        case.add(0.45, "It contains little else.")
     if case.score and (match := _SIGNATURE.search(page.words)):
         case.add(0.3, f"It is signed “{match[0]}”.")
     # A firewall answered in the site's place.
@@ -133,7 +133,7 @@ def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
         if name in server and page.status in _REFUSALS:
             case.add(0.5, f"A firewall answered (server {name}).")
     if page.headers.get("x-datadome") and page.status in _REFUSALS:
-        case.add(0.6, "DataDome answered in the site's place (header x-datadome).")
+        case.add(0.6, "DataDome answered instead of the site (header x-datadome).")
 
 
 LOOKED_AT = 16_384  # characters of the page

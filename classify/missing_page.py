@@ -164,7 +164,7 @@ def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
     if match and page.seen.links < 40:
         case.add(0.45, f"It says “{match[0][:100]}”.")
         if page.volume < 600:
-            case.add(0.35, "It says little else.")
+            case.add(0.35, "It contains little else.")
     if case.score and _RELATED.search(page.words):
         case.add(0.4, "It is a list of advertisements.")
     own = (page.final.hostname or "").removeprefix("www.")
@@ -183,4 +183,4 @@ def _judge_default_page(page: PageEvidence, case: ClassFindings) -> None:
     if below:
         case.add(0.6, f"It says “{below[0][:100]}”.")
     elif page.volume < 200:
-        case.add(0.5, "It says little else.")
+        case.add(0.5, "It contains little else.")

@@ -52,7 +52,7 @@ class Digest:
         if len(self.value) != 2 * size or not _HEX.issuperset(self.value.lower()):
             raise InputError(f"{self.value!r} is no {self.algorithm} digest in hexadecimal.")
         if self.value != self.value.lower():
-            raise InputError("A digest's value is kept in lower case; use Digest.parse.")
+            raise InputError("A digest's value is in lower case; use Digest.parse.")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -64,7 +64,7 @@ class Digest:
         for algorithm in ("sha1", "sha256"):
             if len(spelled.rstrip("=")) in _lengths(algorithm):
                 return cls(algorithm, _hexadecimal(spelled, algorithm))
-        raise InputError(f"{text[:200]!r} is no digest.")
+        raise InputError(f"{text[:200]!r} is not a digest.")
 
     @property
     def base32(self) -> str:
@@ -94,7 +94,7 @@ def sha256_digest(payload: bytes | bytearray | memoryview | HashObject) -> str:
     if isinstance(payload, bytes | bytearray | memoryview):
         payload = hashlib.sha256(payload)
     if payload.name != "sha256":
-        raise InputError(f"A SHA-256 digest was asked for, not {payload.name}.")
+        raise InputError(f"A SHA-256 digest is expected, not {payload.name}.")
     return f"sha256:{payload.hexdigest()}"
 
 
@@ -113,7 +113,7 @@ def _hexadecimal(spelled: str, algorithm: str) -> str:
     if len(unpadded) != base32:
         return spelled
     if not _BASE32.fullmatch(unpadded):
-        raise InputError(f"{spelled!r} is no base32.")
+        raise InputError(f"{spelled!r} is not base32.")
     # Five bits a character; what is left over at the end is padding. Several times faster than base64.b32decode.
     number = int(unpadded.translate(BASE32_TO_DIGITS), 32) >> (5 * base32 - 4 * hexadecimal)
     return f"{number:0{hexadecimal}x}"

@@ -25,7 +25,7 @@ def split_host_port(text: str) -> tuple[str, int]:
     """
     match = _FORM.fullmatch(text)
     if match is None or int(match[3]) > 65_535:
-        raise ConfigError(f"{text!r} is no host and port: write 192.0.2.7:8000 or [::1]:8000.")
+        raise ConfigError(f"{text!r} is not a host and port: write 192.0.2.7:8000 or [::1]:8000.")
     return match[1] or match[2], int(match[3])
 
 
@@ -127,7 +127,7 @@ def parse_endpoint(text: str) -> tuple[str, int | None]:
     try:
         return str(ipaddress.ip_address(address)), port
     except ValueError as error:
-        raise ConfigError(f"{text!r} is no address: write 192.0.2.7:8080 or [::1]:80.") from error
+        raise ConfigError(f"{text!r} is not an address: write 192.0.2.7:8080 or [::1]:80.") from error
 
 
 def resolve_key(name: str) -> str:
@@ -143,7 +143,7 @@ def resolve_key(name: str) -> str:
             return canonical_host(name)
         return f"{canonical_host(host)}:{int(port)}"
     except (BadUrlError, ValueError) as error:
-        raise ConfigError(f"{name!r} is no host: write example.org or example.org:80.") from error
+        raise ConfigError(f"{name!r} is not a host: write example.org or example.org:80.") from error
 
 
 def _pattern_host(pattern: str, host: str) -> str:
@@ -152,11 +152,11 @@ def _pattern_host(pattern: str, host: str) -> str:
             return canonical_host(host)
     except BadUrlError:
         pass
-    raise ConfigError(f"{pattern!r} is no host pattern: write example.org, *.example.org for all in it, or *.")
+    raise ConfigError(f"{pattern!r} is not a host pattern: write example.org, *.example.org for its subdomains, or *.")
 
 
 def _no_host(host: str) -> BadUrlError:
-    return BadUrlError(f"{host[:200]!r} is no host.", reason=UrlFault.LABEL.value)
+    return BadUrlError(f"{host[:200]!r} is not a host.", reason=UrlFault.LABEL.value)
 
 
 DIRECT = "direct"
@@ -193,13 +193,13 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
         parts = urlsplit(text)
         scheme, host, port = UpstreamProxyScheme(parts.scheme), parts.hostname or "", parts.port
         if parts.path.strip("/") or parts.query or parts.fragment or not host or not port:
-            raise ConfigError(f"[egress] via: host and port and nothing more: {_REMEDY}")
+            raise ConfigError(f"[egress] via: only host and port are allowed: {_REMEDY}")
         via = UpstreamProxy(
             scheme, canonical_host(host), port, unquote(parts.username or ""), unquote(parts.password or "")
         )
     except (ValueError, BadUrlError):
         # No cause is kept: its text could show the password.
-        raise ConfigError(f"[egress] via: that is no proxy: {_REMEDY}") from None
+        raise ConfigError(f"[egress] via: that is not a proxy: {_REMEDY}") from None
     if not via.username and via.password:
         raise ConfigError("[egress] via: a password needs a user name.")
     if max(len(via.username.encode()), len(via.password.encode())) > 255:  # RFC 1929
@@ -262,4 +262,4 @@ def host_name(text: str) -> str:
     try:
         return host_of(text if "://" in text else f"http://{text}/")
     except BadUrlError as error:
-        raise InputError(f"{text[:80]!r} is no host: {error}") from error
+        raise InputError(f"{text[:80]!r} is not a host: {error}") from error

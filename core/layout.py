@@ -14,7 +14,7 @@ def check_name(name: str, *, of: str, limit: int) -> str:
     """Return the name if it is valid in a path; InputError names what it is `of`: ``a crawl``."""
     if len(name) > limit or not _NAME.fullmatch(name):
         raise InputError(
-            f"{name[:limit]!r} is no name for {of}: letters, digits, dots, hyphens and underscores, at most {limit}."
+            f"{name[:limit]!r} is not a name for {of}: use letters, digits, dots, hyphens and underscores, at most {limit}."
         )
     return name
 

@@ -158,7 +158,7 @@ def check_from_json(values: Mapping[str, Any]) -> PlaybackCheck:
     texts: tuple[object, ...] = tuple(getattr(check, name) for name in _TEXTS)
     is_scored = all(each is None or (isinstance(each, int | float) and 0 <= each <= 1) for each in scores)
     if not is_scored or not all(isinstance(each, str) for each in texts):
-        raise InputError("Not a check of a page: a value is of the wrong kind.")
+        raise InputError("Not a check of a page: a value has the wrong type.")
     return check
 
 
@@ -169,7 +169,7 @@ def validate_check_ids(page_id: str, level: str) -> None:
     """Raise InputError unless a path made of page id and level stays in its folder."""
     is_plain = (page_id + level).isascii() and page_id.replace("-", "").isalnum() and level.isalpha()
     if not is_plain or max(len(page_id), len(level)) > LONGEST_ID:
-        raise InputError(f"No page's id: {page_id[:100]!r}.")
+        raise InputError(f"Not a page ID: {page_id[:100]!r}.")
 
 
 PICTURES = ("seen", "shown", "heat")
@@ -183,5 +183,5 @@ def picture_name(page_id: str, level: str, kind: str) -> str:
     """
     validate_check_ids(page_id, level)
     if kind not in PICTURES:
-        raise InputError(f"No picture of a check: {kind!r}.")
+        raise InputError(f"Not a picture of a check: {kind!r}.")
     return f"{page_id[:2]}/{page_id}.{level}.{kind}.webp"

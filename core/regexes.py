@@ -91,7 +91,7 @@ def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
     except re2.error as error:
         raise _bad(
             expression,
-            f"RE2 cannot run it ({re2_error_text(error)[:200]}); it knows no look-ahead and no back references",
+            f"RE2 cannot run it ({re2_error_text(error)[:200]}); it has no look-ahead and no back references",
         ) from error
     return whole
 
@@ -152,4 +152,4 @@ class _RegexSet(NamedTuple):
 
 def _bad(expression: str, why: str) -> InputError:
     shown = expression if len(expression) <= 200 else expression[:200] + "…"
-    return InputError(f"{shown!r} is no regular expression: {why}.")
+    return InputError(f"{shown!r} is not a regular expression: {why}.")

@@ -92,7 +92,7 @@ def parse_timestamp14(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError as error:
-        raise InputError(f"The timestamp {text!r} names no moment: {error}.") from error
+        raise InputError(f"The timestamp {text!r} is not a date: {error}.") from error
 
 
 def warc_date(when: datetime) -> str:
@@ -111,12 +111,12 @@ def parse_warc_date(text: str) -> datetime:
     try:
         return datetime(*map(int, whole), microsecond, tzinfo=UTC)  # type: ignore[misc,arg-type]
     except ValueError as error:
-        raise InputError(f"The WARC-Date {text!r} names no moment: {error}.") from error
+        raise InputError(f"The WARC-Date {text!r} is not a date: {error}.") from error
 
 
 def _utc(when: datetime) -> datetime:
     if when.tzinfo is None:
-        raise InputError("A moment needs a time zone; this datetime is naive.")
+        raise InputError("A time zone is needed; this datetime is naive.")
     return when if when.tzinfo is UTC else when.astimezone(UTC)
 
 
@@ -131,10 +131,10 @@ def parse_duration(text: str) -> timedelta:
     """Parse ``45``, ``90s``, ``15m``, ``1h30m``, ``30d`` or ``4w``, up to a century, or InputError."""
     compact = "".join(text.split()).lower()
     if not _DURATION.fullmatch(compact):
-        raise InputError(f"{text[:40]!r} is no duration: write 90s, 15m, 2h, 30d or 4w.")
+        raise InputError(f"{text[:40]!r} is not a duration: write 90s, 15m, 2h, 30d or 4w.")
     seconds = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(compact))
     if seconds > LONGEST_DURATION.total_seconds():
-        raise InputError(f"{text[:40]!r} is too long: a century is the most.")
+        raise InputError(f"{text[:40]!r} is too long: the limit is a century.")
     return timedelta(seconds=seconds)
 
 
@@ -144,7 +144,7 @@ def parse_moment(text: str) -> datetime:
         moment = datetime.fromisoformat(text.strip())
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InputError(f"{text[:40]!r} is no moment: write 2026-12-31 or 2026-12-31T18:00 (UTC).") from error
+        raise InputError(f"{text[:40]!r} is not a date: write 2026-12-31 or 2026-12-31T18:00 (UTC).") from error
 
 
 def format_duration(seconds: float) -> str:

@@ -127,7 +127,7 @@ def _plain(text: str) -> UrlPattern:
     if "," in authority or authority.endswith(")"):
         match = _SURT.fullmatch(text)
         if match is None:
-            raise _bad(text, "a SURT prefix reads org,example)/path")
+            raise _bad(text, "a SURT prefix looks like org,example)/path")
         scheme, labels, port, closed, path = match.groups()
         host = ".".join(reversed(labels.split(",")))
         if not closed:
@@ -176,7 +176,7 @@ def _fetch(text: str) -> str:
 
 def _bad(text: str, why: str) -> InputError:
     shown = text if len(text) <= 200 else text[:200] + "…"
-    return InputError(f"{shown!r} is no pattern: {why}.")
+    return InputError(f"{shown!r} is not a pattern: {why}.")
 
 
 T = TypeVar("T")

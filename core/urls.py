@@ -101,7 +101,7 @@ def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
     authority = match[2].rpartition("@")[2]
     # The parser skips any number of slashes; two people mean a host, three a host left out (W48).
     if len(match[1]) > 2 or not authority:
-        raise _bad(repaired, UrlFault.NO_HOST, "it names no host")
+        raise _bad(repaired, UrlFault.NO_HOST, "it has no host")
     if "%" in authority:
         _refuse_invisible(unquote_to_bytes(authority).decode(errors="replace"), repaired)
     raw_authority = authority
@@ -110,7 +110,7 @@ def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
     except BadUrlError as error:
         port = raw_authority.rpartition(":")[2] if ":" in raw_authority else ""
         if port and "]" not in port and not (port.isascii() and port.isdigit()):
-            raise _bad(text, UrlFault.PORT, "its port is no number") from error
+            raise _bad(text, UrlFault.PORT, "its port is not a number") from error
         if port.isdigit() and int(port[:6]) > 65_535:
             raise _bad(text, UrlFault.PORT, "its port is above 65535") from error
         raise
@@ -139,7 +139,7 @@ def repair(text: str) -> str:
     if text.startswith("://"):
         return "http" + text
     if text[0] in "/\\?#.":
-        raise _bad(text, UrlFault.NO_HOST, "it names no host")
+        raise _bad(text, UrlFault.NO_HOST, "it has no host")
     scheme = _SCHEME.match(text)
     if scheme is not None and _HOST_AND_PORT.match(text) is None:
         if scheme[1].lower() not in ("http", "https"):
@@ -258,7 +258,7 @@ def _unquote_once(text: str) -> str:
 def _refuse_invisible(checked: str, text: str) -> None:
     match = _INVISIBLE.search(checked)
     if match is not None:
-        raise _bad(text, UrlFault.INVISIBLE, f"it holds the character U+{ord(match[0]):04X}")
+        raise _bad(text, UrlFault.INVISIBLE, f"it contains the character U+{ord(match[0]):04X}")
 
 
 def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
@@ -270,7 +270,7 @@ def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
         raise _bad(text, UrlFault.DOUBLED_SCHEME, "it begins with two schemes")
     labels = host.split(".")
     if len(host) > _MAX_HOST_LENGTH or not all(map(_LABEL.fullmatch, labels)):
-        raise _bad(text, UrlFault.LABEL, "its host breaks the rules of host names (RFC 1123)")
+        raise _bad(text, UrlFault.LABEL, "its host is not a valid host name (RFC 1123)")
     if len(labels) == 1:
         if not allow_single_label:
             raise _bad(text, UrlFault.SINGLE_LABEL, "its host has no dot")
@@ -280,7 +280,7 @@ def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:
 
 def _bad(text: str, fault: UrlFault, why: str) -> BadUrlError:
     shown = text if len(text) <= 200 else text[:200] + "…"
-    return BadUrlError(f"{shown!r} is no URL to fetch: {why}.", reason=fault.value)
+    return BadUrlError(f"{shown!r} is not a URL that can be fetched: {why}.", reason=fault.value)
 
 
 def mask_passwords(text: str) -> str:

@@ -36,8 +36,8 @@ def check_trial_clock(root: Path) -> None:
     """Raise ConfigError when the collection, with which a moved clock would be used, is no trial's."""
     if not is_trial(root):
         raise ConfigError(
-            f"The clock is moved, and {root} is no copy for a trial: make one with `weboid wiki trial "
-            "--keep DIR`, or leave out --clock-offset and WEBOID_CLOCK_OFFSET."
+            f"The clock is moved, and {root} is not a copy for a trial: create one with `weboid wiki trial "
+            "--keep DIR`, or omit --clock-offset and WEBOID_CLOCK_OFFSET."
         )
 
 
@@ -52,8 +52,8 @@ def check_trial_stores(settings: Settings) -> None:
     for name, url in named.items():
         if url:
             raise ConfigError(
-                f"The clock is moved, and {name} names a store that is no copy: leave it out, or leave "
-                "out --clock-offset and WEBOID_CLOCK_OFFSET."
+                f"The clock is moved, and {name} is a store outside the trial copy: omit it, or omit "
+                "--clock-offset and WEBOID_CLOCK_OFFSET."
             )
 
 
@@ -88,7 +88,9 @@ def read_collection(root: Path) -> Layout:
     """
     layout = Layout(root)
     if not layout.marker.exists():
-        raise UnavailableError(f"There is no collection at {root}; `weboid archive` makes one, --collection names one.")
+        raise UnavailableError(
+            f"There is no collection at {root}; `weboid archive` creates one, --collection selects one."
+        )
     _check_version(layout)
     return layout
 
@@ -110,7 +112,7 @@ async def open_collection(root: Path, *, clock: Clock, shared: bool = False) -> 
         if error.errno == 28:  # ENOSPC
             raise DiskFullError(f"The disk that holds {root} is full: free some space.") from error
         raise UnavailableError(
-            f"{root} cannot be written: {error.strerror or error}. Name a folder that you may write with --collection."
+            f"{root} cannot be written: {error.strerror or error}. Give --collection a writable folder."
         ) from error
     try:
         deadline = clock.monotonic() + LOCK_WAIT_S
@@ -135,9 +137,11 @@ def _used_by(lock_fd: int, layout: Layout) -> str:
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return f"Another process writes {layout.root}: wait for it, stop it, or name another folder with --collection."
+        return (
+            f"Another process is writing {layout.root}: wait for it, stop it, or name another folder with --collection."
+        )
     return (
-        f"The proxies of a cluster write {layout.root}: add URLs to its frontier with --frontier, "
+        f"The proxies of a cluster are writing {layout.root}: add URLs to its frontier with --frontier, "
         "stop the proxies (`weboid proxy`), or name another folder with --collection."
     )
 
@@ -151,8 +155,7 @@ def make_collection(layout: Layout, clock: Clock) -> None:
         foreign = layout.root.exists() and any(map(_is_foreign, layout.root.iterdir()))
         if foreign and not layout.marker.exists():  # another proxy may have made it meanwhile
             raise UnavailableError(
-                f"{layout.root} holds other things and no collection.toml: "
-                "name an empty or new folder with --collection."
+                f"{layout.root} has other files and no collection.toml: give --collection an empty or new folder."
             )
         layout.root.mkdir(parents=True, exist_ok=True)
         with suppress(PermissionError):  # another's folder that we may write
@@ -190,8 +193,8 @@ def _check_version(layout: Layout) -> None:
     version = marker.get("version")
     if version != COLLECTION_VERSION:
         raise CollectionVersionError(
-            f"{layout.root} is a collection of version {version!r}; this program writes version "
-            f"{COLLECTION_VERSION}. Use the program that made it, or another folder."
+            f"{layout.root} is a collection of version {version!r}; this release writes version "
+            f"{COLLECTION_VERSION}. Use the release that made it, or another folder."
         )
 
 

@@ -51,7 +51,7 @@ def layer_faults(layer: ProfileLayer) -> Iterator[ProfileFinding]:
             names = sorted((*known, "sheet", *own))
             near = get_close_matches(group, names, n=1)
             hint = f" Did you mean [{near[0]}]?" if near else ""
-            text = f"There is no table {group!r}.{hint} Tables are: {', '.join(names)}."
+            text = f"There is no table {group!r}.{hint} Tables: {', '.join(names)}."
             yield finding_at(layer, group, "", text)
             continue
         if group not in known or not isinstance(table, dict):
@@ -122,27 +122,31 @@ def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
     is_anonymous = bool(visit.user_agent and not visit.contact)
     pixels = f"pictures have {visit.device_scale**2:.0f} times as many pixels."
     for is_so, name, text in (
-        (visit.timeout_s == 0, "visit.timeout_s", "no page is ever loaded in no time."),
-        (visit.timeout_s > _LONG_VISIT_S, "visit.timeout_s", "one page may keep a browser for more than ten minutes."),
+        (visit.timeout_s == 0, "visit.timeout_s", "no page loads within this time."),
+        (
+            visit.timeout_s > _LONG_VISIT_S,
+            "visit.timeout_s",
+            "one page may occupy a browser for more than ten minutes.",
+        ),
         (
             visit.settle_limit_s >= visit.timeout_s,
             "visit.settle_limit_s",
-            "waiting for quiet leaves no time for behaviours and pictures.",
+            "waiting for network idle leaves no time for behaviours and pictures.",
         ),
         (
             settings.behaviours.limit_s >= visit.timeout_s,
             "behaviours.limit_s",
             "behaviours leave no time for pictures and text.",
         ),
-        (not visit.dom, "visit.dom", "playback without scripts is made of the DOM, and will have none."),
+        (not visit.dom, "visit.dom", "playback without scripts uses the DOM, which will be missing."),
         (visit.rendered_share > 1, "visit.rendered_share", "a share is at most 1."),
         (visit.device_scale > 1 and visit.full_page, "visit.device_scale", pixels),
         (
             visit.mobile and visit.viewport_width > _WIDE_PHONE_PX,
             "visit.mobile",
-            "no phone is so wide; viewport_width = 412 is usual.",
+            "no phone is this wide; 412 is usual.",
         ),
-        (is_anonymous, "visit.user_agent", "sites cannot ask whose it is; say contact, too."),
+        (is_anonymous, "visit.user_agent", "sites cannot contact the operator; set contact, too."),
         (
             bool(visit.locale) and first not in ("", "*", locale),
             "visit.locale",
@@ -156,24 +160,20 @@ def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
         (
             polite.min_delay_s < _GENTLE_S,
             "politeness.min_delay_s",
-            "sites may take so many visits for an attack; 1.0 is usual.",
+            "sites may mistake so many visits for an attack; 1.0 is usual.",
         ),
         (
             polite.visits_per_host > _MANY_AT_ONCE,
             "politeness.visits_per_host",
-            "more than browsers of one reader ever are.",
+            "more connections than one reader's browser ever opens.",
         ),
         (
             settings.proxy.disk_reserve_bytes == 0,
             "proxy.disk_reserve_bytes",
-            "a full disk will break WARCs off; keep some free.",
+            "a full disk truncates WARCs; reserve some space.",
         ),
-        (
-            bool(settings.egress.allow),
-            "egress.allow",
-            "pages of these networks can be reached by whatever a page loads.",
-        ),
-        (bool(login.key_file and not login.names), "login.key_file", "no login is named, so it opens nothing."),
+        (bool(settings.egress.allow), "egress.allow", "archived pages can load anything from these networks."),
+        (bool(login.key_file and not login.names), "login.key_file", "no login is named, so the key is unused."),
     ):
         if is_so:
             group, _, key = name.partition(".")

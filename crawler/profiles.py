@@ -78,7 +78,7 @@ def check_environment(settings: Settings, source: str) -> None:
     zone = settings.visit.timezone
     known = _timezones()
     if zone and known and zone not in known:
-        raise ConfigError(f"{source} [visit] timezone: {zone!r} is none; write one such as Europe/Berlin.")
+        raise ConfigError(f"{source} [visit] timezone: {zone!r} is unknown; write one such as Europe/Berlin.")
 
 
 def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
@@ -97,7 +97,7 @@ def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{source} is no TOML: {error}.") from error
+            raise ConfigError(f"{source} is not TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
         if path.name == CONFIG_FILE:
             document = {key: each for key, each in document.items() if key not in CONFIG_TABLES}
@@ -120,7 +120,7 @@ def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
             raise ConfigError(f"{source} {EXTENDS} must be a profile's name or the path of a file.")
         if len(chain) >= CHAIN_LIMIT:
             raise ConfigError(
-                f"{source} {EXTENDS} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, and none itself."
+                f"{source} {EXTENDS} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, and not itself."
             )
         named = next((line for table, key, line in lines_of(text) if (table, key) == ("", EXTENDS)), 0)
         named_at = f"{source}, line {named}: " if named and not preset else ""
@@ -129,7 +129,7 @@ def load_chain(name: str, first: str = "") -> tuple[ProfileLayer, ...]:
 
 
 def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
-    """Merge the chain into one document. Raises ConfigError if a group is no table."""
+    """Merge the chain into one document. Raises ConfigError if a group is not a table."""
     whole: dict[str, Any] = {}
     sheets: list[Any] = []
     for layer in reversed(chain):

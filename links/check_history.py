@@ -61,7 +61,7 @@ def add_check(history: History, code: int, day: int) -> History:
     (HistoryRun(code=1, first=10, last=17), HistoryRun(code=18, first=24, last=24))
     """
     if not (0 <= code <= 0xFF and 0 <= day <= LAST_DAY):
-        raise InvariantError(f"No history can hold code {code} on day {day}.")
+        raise InvariantError(f"A history cannot store code {code} on day {day}.")
     if not history:
         return (HistoryRun(code, day, day),)
     newest = history[-1]
@@ -77,7 +77,7 @@ def add_check(history: History, code: int, day: int) -> History:
 def pack_history(history: History) -> bytes:
     """Encode the history in at most 25 bytes; InvariantError when it is longer or out of order."""
     if not _is_sound(history):
-        raise InvariantError(f"This is no history: {history!r}.")
+        raise InvariantError(f"This is not a history: {history!r}.")
     return b"".join(_RUN.pack(*run) for run in history)
 
 
@@ -86,10 +86,10 @@ def unpack_history(packed: bytes | None) -> History:
     if packed is None:
         return ()
     if len(packed) % RUN_BYTES:
-        raise InvariantError(f"This is no history: {packed.hex()}.")
+        raise InvariantError(f"This is not a history: {packed.hex()}.")
     history = tuple(HistoryRun(*run) for run in _RUN.iter_unpack(packed))
     if not _is_sound(history):
-        raise InvariantError(f"This is no history: {packed.hex()}.")
+        raise InvariantError(f"This is not a history: {packed.hex()}.")
     return history
 
 

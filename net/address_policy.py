@@ -99,9 +99,9 @@ class EgressPolicy:
     def check_target(self, host: str, port: int | None) -> None:
         """Raise BlockedHostError or BlockedPortError for a canonical host or a port that is refused."""
         if self._block.of(host):
-            raise BlockedHostError(f"[egress] block names {host}.")
+            raise BlockedHostError(f"[egress] block contains {host}.")
         if port in BAD_PORTS:
-            raise BlockedPortError(f"{host}:{port} is refused, as browsers refuse it.")
+            raise BlockedPortError(f"{host}:{port} is refused, as in browsers.")
 
     def known_addresses(self, host: str, port: int) -> tuple[Addresses, int] | None:
         """Return addresses and port that need no look-up: given, literal, or by RFC 6761."""
@@ -122,16 +122,14 @@ class EgressPolicy:
         ends = destinations(address)
         for end in (unmap_ipv4(address), *ends):
             if _within(end, self._refuse):
-                return f"{host} is at {end}, which [egress] refuse names."
+                return f"{host} is at {end}, which [egress] refuse contains."
         for end in ends:
             if _within(end, self._allow):
                 continue
             if not _is_public_itself(end):
-                return (
-                    f"{host} is at {address}, which is not public; allow its network in [egress] allow if you mean it."
-                )
+                return f"{host} is at {address}, which is not public; if that is intended, add its network to [egress] allow."
             if self._is_own(end):
-                return f"{host} is at {address}, an address of this machine; allow it in [egress] allow if you mean it."
+                return f"{host} is at {address}, an address of this machine; if that is intended, add it to [egress] allow."
         return ""
 
     def check(self, host: str, address: Address) -> Address:

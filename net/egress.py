@@ -139,7 +139,7 @@ class Resolver:
 
     def _resolve(self, pending: _PendingLookup) -> Addresses | UnknownHostError:
         if self._monotonic() > pending.due:
-            return UnknownHostError(f"{pending.host} was not looked up: too many names at once.")
+            return UnknownHostError(f"{pending.host} was not resolved: too many names at once.")
         try:
             texts = dict.fromkeys(self._lookup(pending.host, pending.port))
             # A zone id ("%eth0") belongs to link-local addresses, which are not on the web.
@@ -365,8 +365,8 @@ class Egress:
             except UnknownHostError as error:
                 if not self._via_unknown_names:
                     raise UnknownHostError(
-                        f"{host} has no address here, so whether it is public is unknown."
-                        f" [egress] via_unknown_names leaves such names to {via}."
+                        f"{host} has no address here, so it may not be public. [egress] via_unknown_names passes such "
+                        f"names on to {via}."
                     ) from error
                 addresses = ()
         if not tunnel and self._via_absolute_form:
@@ -384,7 +384,7 @@ class Egress:
                     raise
                 raise TunnelRefusedError(
                     f"{error} Allow CONNECT to port {port} at that proxy, or set [egress] "
-                    "via_absolute_form = true, which leaves it to the proxy where a name leads."
+                    "via_absolute_form = true, which lets the proxy resolve names."
                 ) from error
             except ConnectError as error:
                 failure = error

@@ -120,16 +120,16 @@ def parse_request_head(raw: bytes) -> RequestHead:
     first, rest = _lines(raw)
     line = _REQUEST_LINE.fullmatch(first)
     if line is None:
-        raise MalformedMessageError(f"No HTTP/1 request line: {first[:80]!r}.")
+        raise MalformedMessageError(f"Not an HTTP/1 request line: {first[:80]!r}.")
     headers = _headers(rest)
     if b"\x00" in rest or b"\r" in rest:
-        raise MalformedMessageError("A header of the request holds NUL or a bare CR.")
+        raise MalformedMessageError("A header of the request contains NUL or a bare CR.")
     if (b" :" in rest or b"\t:" in rest) and any(
         line.partition(b":")[0][-1:] in (b" ", b"\t") for line in rest.split(b"\n")
     ):
         raise MalformedMessageError("White space before a colon (RFC 9112, 5.1).")
     if rest and len(headers) != rest.count(b"\n") + 1:
-        raise MalformedMessageError("A line of the request's head is no header.")
+        raise MalformedMessageError("A line of the request's head is not a header.")
     names = [key for key, _, _ in headers]
     if len(set(names)) != len(names):
         twice = {name for name in names if names.count(name) > 1} & _ONLY_ONCE
@@ -146,7 +146,7 @@ def parse_response_head(raw: bytes) -> ResponseHead:
         first = first.translate(_TO_BLANKS)
     line = _STATUS_LINE.fullmatch(first)
     if line is None:
-        raise MalformedMessageError(f"No HTTP/1 status line: {first[:80]!r}.")
+        raise MalformedMessageError(f"Not an HTTP/1 status line: {first[:80]!r}.")
     if b"\r" in rest or b"\x00" in rest:
         rest = rest.translate(_TO_BLANKS)
     return ResponseHead(raw, line[1].upper(), int(line[2]), line[3].rstrip(b" \t"), _headers(rest))
@@ -191,7 +191,7 @@ def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
     if length is None:
         return BodyFraming.NONE, 0
     if not length.isdigit() or len(length) > _LENGTH_DIGITS:
-        raise MalformedMessageError("The request's length is no number.")
+        raise MalformedMessageError("The request's length is not a number.")
     return BodyFraming.LENGTH, int(length)
 
 

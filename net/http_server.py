@@ -94,7 +94,7 @@ async def running(server: HttpServer, listener: socket.socket) -> AsyncIterator[
         await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()
-            raise InvariantError("The HTTP server ended during its start.")
+            raise InvariantError("The HTTP server exited during start-up.")
         yield
     finally:
         ready.cancel()
@@ -112,8 +112,8 @@ def open_listener(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         raise UnavailableError(
-            f"Nothing can listen on {host or 'every address'}, port {port}: {reason}. "
-            "Stop the process that uses the port, or name another one."
+            f"Cannot listen on {host or 'every address'}, port {port}: {reason}. Stop the process that uses the port, "
+            "or choose another one."
         ) from error
     # Its connections inherit it. Without it a kept-alive one waits 40 ms for each answer, for asyncio
     # sets it only where a socket names its protocol.

@@ -134,7 +134,7 @@ class PostgresConnection:
         if self._connection is not None and not self._connection.closed:
             return self._connection
         if self._within:
-            words = "the connection was lost in the midst of a transaction"
+            words = "the connection was lost during a transaction"
             raise IndexUnavailableError(f"{self._place} does not answer: {words}. {_REMEDY}")
         try:
             connection = psycopg.connect(make_conninfo(**self._address.parameters, **_OPTIONS), autocommit=True)
@@ -159,7 +159,7 @@ class PostgresConnection:
         if row is None or not row[0]:
             connection.close()
             raise IndexUnavailableError(
-                f"{self._place} is being rebuilt: wait until `weboid collection rebuild` has ended."
+                f"{self._place} is being rebuilt: wait for `weboid collection rebuild` to finish."
             )
 
     def _drop(self) -> None:
@@ -183,11 +183,11 @@ class PostgresConnection:
     def _as_ours(self, error: Exception) -> WeboidError:
         words = error_words(error, self._address.password)
         if isinstance(error, _DATA_ERRORS):
-            return InputError(f"{self._place} cannot hold this: {words}.")
+            return InputError(f"{self._place} cannot store this: {words}.")
         if not self._within or isinstance(error, psycopg.OperationalError | OSError):
             self._drop()
         if "FATAL" in words and "starting up" not in words:
-            text = f"refuses us: {words}. Correct [index] url, or what the server allows."
+            text = f"refuses the login: {words}. Correct [index] url, or the server's permissions."
         elif isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
             text = f"does not answer: {words}. {_REMEDY}"
         else:

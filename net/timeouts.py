@@ -50,7 +50,7 @@ class CancelSignal:
         """Call `wake` at `set` during the block; WaitCancelledError if that was before or meanwhile."""
         with self._lock:
             if self.is_set:
-                raise WaitCancelledError("It was cancelled before it began.")
+                raise WaitCancelledError("It was cancelled before it started.")
             self._wakers.append(wake)
         try:
             yield

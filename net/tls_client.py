@@ -273,7 +273,7 @@ def for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
 
 def _check_authority(_: verification.Policy, __: x509.Certificate, limits: x509.BasicConstraints) -> None:
     if not limits.ca:
-        raise ValueError("It is no authority's certificate.")
+        raise ValueError("It is not the certificate of an authority.")
 
 
 class CertificateVerifier:

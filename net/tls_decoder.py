@@ -119,7 +119,7 @@ class _RecordProtection:
         try:
             content = self._aead.decrypt(nonce, data, bound)
         except (InvalidTag, ValueError) as error:
-            raise TlsDecodeError("A TLS record does not decrypt.") from error
+            raise TlsDecodeError("A TLS record cannot be decrypted.") from error
         if not self._modern:
             return header[0], content
         content = content.rstrip(b"\0")  # padding
@@ -142,7 +142,7 @@ class _CbcProtection:
         if self._encrypts_first:
             data, tag = data[:-_MAC_BYTES], data[-_MAC_BYTES:]
         if len(data) < 32 or len(data) % 16:
-            raise TlsDecodeError("A TLS record does not decrypt.")
+            raise TlsDecodeError("A TLS record cannot be decrypted.")
         decryptor = Cipher(self._cipher, modes.CBC(data[:16])).decryptor()
         content = decryptor.update(data[16:]) + decryptor.finalize()
         content = content[: max(len(content) - 1 - content[-1], 0)]  # padding
@@ -152,7 +152,7 @@ class _CbcProtection:
             authenticated = content
         bound += struct.pack(">H", len(authenticated))
         if not hmac.compare_digest(tag, hmac.digest(self._mac_key, bound + authenticated, "sha1")):
-            raise TlsDecodeError("A TLS record does not decrypt.")
+            raise TlsDecodeError("A TLS record cannot be decrypted.")
         return header[0], content
 
 
@@ -280,7 +280,7 @@ class TlsDecoder:
             try:
                 self._read_message(side, kind, body)
             except (IndexError, struct.error) as error:
-                raise TlsDecodeError("A handshake message is cut short.") from error
+                raise TlsDecodeError("A handshake message is truncated.") from error
 
     def _read_message(self, side: _TlsDirection, kind: int, body: bytes) -> None:
         is_modern = self.version == "TLSv1.3"
@@ -296,7 +296,7 @@ class TlsDecoder:
                 try:
                     self._read_certificate(packed.process(body[8:], output_buffer_limit=CERTIFICATE_LIMIT_BYTES))
                 except brotlicffi.error as error:
-                    raise TlsDecodeError("A compressed certificate is none.") from error
+                    raise TlsDecodeError("A compressed certificate is not valid.") from error
         elif kind == _FINISHED and is_modern and not side.has_finished:
             side.has_finished = True
             side.secret, side.protection = b"", None

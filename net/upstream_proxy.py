@@ -61,7 +61,7 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
         if _exactly(sock, 2, via)[1] != 0:
             raise ConnectError(f"{via} refuses our credentials.")
     elif method != 0:
-        raise ConnectError(f"{via} accepts none of our ways to log in.")
+        raise ConnectError(f"{via} accepts none of our authentication methods.")
     try:
         address = ipaddress.ip_address(host)
         wanted = (b"\x01" if address.version == 4 else b"\x04") + address.packed
@@ -85,7 +85,7 @@ def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: i
     while (end := find_head_end(head)) < 0:
         piece = sock.recv(4096)
         if not piece or len(head) > _HEAD_LIMIT_BYTES:
-            raise ConnectError(f"{via} gives no answer to CONNECT.")
+            raise ConnectError(f"{via} did not answer CONNECT.")
         head += piece
     try:
         answer = parse_response_head(bytes(head[:end]))
@@ -95,7 +95,7 @@ def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: i
         refused = TunnelRefusedError if answer.status in _RULES_STATUSES else ConnectError
         raise refused(f"{via} refuses to connect to {host}:{port}: {_status_line(answer)}.")
     if end != len(head):
-        raise ConnectError(f"{via} speaks before it was spoken to.")
+        raise ConnectError(f"{via} sends data before the request.")
 
 
 def authorization(via: UpstreamProxy) -> bytes:
@@ -123,7 +123,7 @@ def proxy_fault(head: ResponseHead, via: UpstreamProxy) -> str:
     own_name = (head.get(b"server") or b"").lower().startswith(_PROXY_SERVERS)
     marked = head.get(b"x-squid-error") or b"error=" in (head.get(b"proxy-status") or b"")
     if head.status >= 400 and (own_name or marked):  # RFC 9209: Proxy-Status
-        return f"{via} answers in its own name: {_status_line(head)}."
+        return f"{via} answered by itself: {_status_line(head)}."
     return ""
 
 
@@ -132,7 +132,7 @@ def _exactly(sock: socket.socket, size: int, via: UpstreamProxy) -> bytes:
     while len(data) < size:
         piece = sock.recv(size - len(data))
         if not piece:
-            raise ConnectError(f"{via} ended the conversation.")
+            raise ConnectError(f"{via} closed the connection.")
         data += piece
     return data
 

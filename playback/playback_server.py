@@ -66,7 +66,7 @@ class _ReplayProcess:
             json.loads(line)["ready"]
         except (TimeoutError, ValueError, KeyError) as error:
             await self.stop()
-            raise UnavailableError("Replay did not start. See its messages on stderr for the reason.") from error
+            raise UnavailableError("Replay did not start. See its messages on stderr.") from error
 
     async def stop(self) -> None:
         process = self._process
@@ -207,15 +207,15 @@ def _check(host: str, origins: "ServerOrigins | None", full: str, *, with_replay
         raise ConfigError("Front and replay need different origins; these are the same.")
     if origins is not None and full == LOCAL:
         raise ConfigError(
-            "Readers elsewhere need a domain for copies with scripts: give --full-origin"
+            "Readers on other machines need a domain for copies with scripts: use --full-origin"
             " 'https://*.copies.example' in place of --full."
         )
     if not with_replay and origins is None:
         raise ConfigError("The origin of the copies is required when no replay is started.")
     if not with_replay and full and FULL_SECRET not in os.environ:
         raise ConfigError(
-            f"A replay that is not started here must know the same {FULL_SECRET}: set it for both,"
-            " e.g. to what `openssl rand -hex 32` prints."
+            f"A replay that is not started here must use the same {FULL_SECRET}: set it for both, e.g. to the output "
+            "of `openssl rand -hex 32`."
         )
 
 

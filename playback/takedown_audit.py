@@ -258,7 +258,7 @@ class TakedownAuditor:
                 else:  # with the same ETag, the reader's cache holds what is sent now
                     status, headers, body = self._ask(replace(each, headers=()))
                     held = ("If-None-Match", headers.get("etag")) in each.headers
-                    stale = "" if held else "It says that what the reader holds is still good."
+                    stale = "" if held else "It confirms that the reader's cached copy is still valid."
                     leak = stale or _leak(each, status, headers, body, traces, hidden)
                 proof.findings.append(AuditFinding(each, status, leak))
                 if "etag" in headers:
@@ -346,9 +346,9 @@ def _leak(
     if hidden.search(probe.target.encode()) is None:
         mark = hidden.search(body) or hidden.search(header_lines)
         if mark is not None:
-            return f"It tells of what is hidden: {mark[0].decode(errors='replace')}."
+            return f"It reveals what is hidden: {mark[0].decode(errors='replace')}."
     elif status == HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS:
-        return "It tells that something is hidden."
+        return "It reveals that something is hidden."
     return ""
 
 

@@ -257,8 +257,8 @@ class FullOrigins:
         match = _ORIGIN.fullmatch(self.pattern)
         if match is None:
             raise ConfigError(
-                "The origins of full copies look like https://*.copies.example,"
-                f" a star for the first label; not {self.pattern!r}."
+                "The origins of full copies must look like https://*.copies.example, with a star as first label; "
+                f"not {self.pattern!r}."
             )
         is_local = match["suffix"].partition(":")[0] == "localhost"
         if match["scheme"] == "http" and not is_local:
@@ -316,7 +316,7 @@ def full_pattern(host: str, port: int) -> str:
     """Return the pattern for local use, with replay at `port`; ConfigError unless `host` is local."""
     if host not in {"127.0.0.1", "localhost"}:
         raise ConfigError(
-            "Away from this machine full copies need a domain of their own: --full-origin 'https://*.copies.example'."
+            "For readers on other machines full copies need their own domain: --full-origin 'https://*.copies.example'."
         )
     return f"http://*.localhost:{port}"
 

@@ -27,8 +27,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="proxy", description=__doc__)
     parser.add_argument("--collection", type=Path, required=True)
     parser.add_argument("--control", type=Path, required=True)
-    parser.add_argument("--tally", type=Path, help="where the proxies of a run count together")
-    parser.add_argument("--slot", type=int, default=0, help="this one's place in the tally")
+    parser.add_argument("--tally", type=Path, help="file in which the proxies of a run count together")
+    parser.add_argument("--slot", type=int, default=0, help="position of this proxy in that file")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="proxy %(levelname)s %(name)s %(message)s")
     # A signal to the process group (a terminal's Ctrl-C, systemd's KillMode=control-group) is for the

@@ -136,7 +136,7 @@ def _authority(path: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey
         text = path.read_bytes()
         key = serialization.load_pem_private_key(text, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ConfigError(f"{path} holds no P-256 key: move it away, and the next start makes a new authority.")
+            raise ConfigError(f"{path} has no P-256 key: move it away, and the next start creates a new authority.")
         return x509.load_pem_x509_certificate(text), key
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Weboid archiving proxy")])
@@ -204,7 +204,7 @@ class RecorderServer(socketserver.TCPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         """Accept the next connection when a thread is free."""
         if not self._free.acquire(timeout=ACCEPT_WAIT_S):
-            raise OSError(errno.EAGAIN, "All threads are taken.")  # the server looks whether it is to end
+            raise OSError(errno.EAGAIN, "All threads are in use.")  # the server looks whether it is to end
         try:
             return super().get_request()
         except BaseException:

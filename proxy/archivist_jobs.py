@@ -134,8 +134,8 @@ class PostponedJobs:
     def too_late(self) -> TransientError:
         """Return the error for an overdue job."""
         return TransientError(
-            f"Another machine has been writing the same payload for over {self._limit_s:.0f} s:"
-            " see whether its disk answers. The page is tried again."
+            f"Another machine has been writing the same payload for over {self._limit_s:.0f} s: check whether its "
+            "disk responds. The page is tried again."
         )
 
 

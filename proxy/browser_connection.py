@@ -61,15 +61,15 @@ def parse_authority(text: str, default_port: int) -> tuple[str, int]:
     """
     match = _AUTHORITY.fullmatch(text)
     if match is None or len(match[1]) > _MAX_HOST_LENGTH:
-        raise MalformedMessageError(f"No host to ask: {text[:80]!r}.")
+        raise MalformedMessageError(f"Not a valid host: {text[:80]!r}.")
     host, port = match[1].lower(), int(match[2] or default_port)
     if not 0 < port < 65_536:
-        raise MalformedMessageError(f"No port to ask: {text[:80]!r}.")
+        raise MalformedMessageError(f"Not a valid port: {text[:80]!r}.")
     if host.startswith("["):
         try:
             host = f"[{ipaddress.IPv6Address(host[1:-1]).compressed}]"
         except ValueError as error:
-            raise MalformedMessageError(f"No IPv6 address: {text[:80]!r}.") from error
+            raise MalformedMessageError(f"Not an IPv6 address: {text[:80]!r}.") from error
     return host, port
 
 
@@ -109,7 +109,7 @@ class BrowserConnection:
         try:
             first = bytes(self._unread[:1]) or self.sock.recv(1, socket.MSG_PEEK)
         except OSError as error:
-            raise ConnectionLostError(f"The peer went away: {error}.") from error
+            raise ConnectionLostError(f"The peer disconnected: {error}.") from error
         return first == b"\x16"  # RFC 8446, 5.1: the content type of a handshake
 
     @property
@@ -151,10 +151,10 @@ class BrowserConnection:
         try:
             self.sock.sendall(data)
         except (OSError, ValueError) as error:
-            raise ConnectionLostError(f"The peer went away: {error}.") from error
+            raise ConnectionLostError(f"The peer disconnected: {error}.") from error
 
     def _receive(self) -> bytes:
         try:
             return self.sock.recv(self._piece_bytes)
         except (OSError, ValueError) as error:
-            raise ConnectionLostError(f"The peer went away: {error}.") from error
+            raise ConnectionLostError(f"The peer disconnected: {error}.") from error

@@ -384,7 +384,7 @@ class Exchange:
                     return head, bytes(buffer)
                 interim += 1  # RFC 9110 15.2: interim responses come before the one
                 if head.status == 101 or interim > MAX_INTERIM:
-                    raise MalformedMessageError("It switches protocols, or never gets to the point.")
+                    raise MalformedMessageError("It switches protocols, or sends only interim responses.")
                 continue
             searched = len(buffer)
             if searched > HEAD_LIMIT:

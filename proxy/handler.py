@@ -280,7 +280,7 @@ class ArchivingHandler(socketserver.BaseRequestHandler):
         while not body.done:
             piece = self.wire.read_piece()
             if not piece or body.malformed:
-                raise ConnectionLostError("The browser left in the midst of a body.")
+                raise ConnectionLostError("The browser disconnected within a body.")
             taken, payload = body.feed(piece)
             self.wire.unread(piece[taken:])
             pieces.append(payload)

@@ -197,9 +197,9 @@ def join_collection(
             now = _read_beat(path)
             if now is not None and now.get("beat") != before.get("beat"):
                 raise UnavailableError(
-                    f"A proxy on {before.get('host')} writes this collection, and its locks are not"
-                    " seen here: the shared folder must be on a file system that carries flock"
-                    " between machines (NFS without nolock and local_lock; docs/how-to/cluster.md)."
+                    f"A proxy on {before.get('host')} writes this collection, but its locks are not visible here: the "
+                    "shared folder must be on a file system that shares flock between "
+                    "machines (NFS without nolock and local_lock; docs/how-to/cluster.md)."
                 )
             path.unlink(missing_ok=True)
         on_error.pop_all()

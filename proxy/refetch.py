@@ -116,7 +116,7 @@ def _build_request(visit: VisitSession, repeat: RefetchRequest) -> tuple[Origin,
     """Build a request as this visit's browser would have made it, or raise MalformedMessageError."""
     url = repeat.url
     if not _SPELLED.fullmatch(url):
-        raise MalformedMessageError("A browser writes URLs in ASCII without blanks.")
+        raise MalformedMessageError("A browser sends URLs in ASCII without blanks.")
     if url[:8].lower() != "https://":
         origin, target, _ = parse_absolute(url)
     else:

@@ -154,7 +154,7 @@ class StoredResponses:
             date = unix_milliseconds(parse_warc_date(record.warc.get("warc-date")))
             is_own = original.url == record.warc.get("warc-target-uri")
             if record.http is None or not is_own or date < since_ms:
-                raise PermanentError("The whole response is another URL's, or too old.")
+                raise PermanentError("The whole response is of another URL, or too old.")
             return parse_response_head(record.http.raw)
 
 

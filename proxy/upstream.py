@@ -223,7 +223,7 @@ class ConnectionPool:
             self._hosts[origin].waiters.remove(waiter)
         host, port, _ = origin
         raise ConnectError(
-            f"{host}:{port} has its {self._limit} connections, and none came free in time "
+            f"{host}:{port} is at its limit of {self._limit} connections, and none was freed in time "
             "([egress] connections_per_host)."
         )
 

@@ -185,7 +185,7 @@ class VisitSession:
                 exchange.cut("time")
             self._change.wait_for(lambda: not self._in_flight, timeout=30.0)
             if self._in_flight:
-                raise InvariantError("Requests of the visit did not end although they were cut.")
+                raise InvariantError("Requests of the visit did not end although they were aborted.")
 
     def records_of(self, url: str) -> list[str]:
         """Return the ids of the records written for the URL so far."""

@@ -119,7 +119,7 @@ class SocketRelay:
         while not reason:
             now = self._monotonic()
             if now - active_at > self._idle_s:
-                return "silence: neither side says a word"
+                return "silence: neither side sends anything"
             if self._wait(min(self._idle_s - (now - active_at), 1.0)):
                 active_at = now
             from_browser = self._browser.read(self._origin)

@@ -75,7 +75,7 @@ class BaselineFolder:
     def create(self, header: BaselineHeader) -> None:
         """Create the baseline; raises InputError: a baseline of that name exists."""
         if (self.folder / _HEADER).exists():
-            raise InputError(f"There is a baseline {header.name!r} already: take another name, or remove it.")
+            raise InputError(f"There is a baseline {header.name!r} already: choose another name, or remove it.")
         pages = [(asdict(page) | {"captured_at": warc_date(page.captured_at)}) for page in header.pages]
         facts = {"version": VERSION, **asdict(header), "pages": pages}
         write_atomically(self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode())
@@ -100,10 +100,10 @@ class BaselineFolder:
             return BaselineHeader(**values, pages=tuple(pages))
         except FileNotFoundError:
             raise UnavailableError(
-                f"There is no baseline {self.folder.name!r}: `weboid qa baseline save` makes one."
+                f"There is no baseline {self.folder.name!r}: `weboid qa baseline save` creates one."
             ) from None
         except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{path} is no baseline: {error}.") from error
+            raise InputError(f"{path} is not a baseline: {error}.") from error
 
     def begin_after(self, engine: str, *, again: bool) -> None:
         """Start the views after the upgrade, or resume those of the same engine unless `again`."""

@@ -279,7 +279,7 @@ async def record_checks(store: RegistryStore, lend: LendProxy, *, bucket: str) -
 
 
 _CLOCK = SystemClock()
-_LEFT = "what was found is in the registry, and is written into WARCs by the next `weboid qa`"
+_LEFT = "the results are in the registry, and the next `weboid qa` writes them into WARCs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +302,9 @@ async def write_checks(
         async with _proxies(layout, settings, secret) as lend:
             await record_checks(store, lend, bucket=settings.proxy.dedup_bucket)
     except CollectionInUseError:
-        text = f"Another process writes the collection: {_LEFT}."
+        text = f"Another process is writing the collection: {_LEFT}."
         if settings.frontier.url and secret is None:
-            text = f"The proxies of a cluster write the collection: {_LEFT} with --secret-file."
+            text = f"The proxies of a cluster are writing the collection: {_LEFT} with --secret-file."
         return RecordsSummary("in use", text)
     except WeboidError as error:
         return RecordsSummary(str(error), f"Not written into WARCs: {error}", error)

@@ -144,10 +144,10 @@ def parse_position(text: str) -> CheckPosition:
         standing, score, page_id, level = parts
         place = CheckPosition(int(standing), float(score), page_id, level)
     except ValueError as error:
-        raise InputError(f"No place in a list of checks: {text[:100]!r}.") from error
+        raise InputError(f"Not a position in a list of checks: {text[:100]!r}.") from error
     validate_check_ids(page_id, level)
     if place.standing not in range(len(VERDICT_ORDER)) or not -1 <= place.score <= 1:
-        raise InputError(f"No place in a list of checks: {text[:100]!r}.")
+        raise InputError(f"Not a position in a list of checks: {text[:100]!r}.")
     return place
 
 
@@ -168,7 +168,7 @@ def row_values(row: CheckedPage) -> dict[str, Any]:
     """Return the columns of a check by machine."""
     check = row.check
     if check.judge is not VerdictSource.MACHINE:
-        raise InvariantError("A person's review is no check by a machine: store it with `record_review`.")
+        raise InvariantError("A person's review is not a check by a machine: store it with `record_review`.")
     validate_check_ids(check.page_id, check.level)
     lost = [
         [storable_text(each.url, _LONGEST_URL), storable_text(each.reason, MOST_CHARACTERS)]

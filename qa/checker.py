@@ -115,7 +115,7 @@ class PlaybackChecker:
             return self._withheld(page, f"There is no copy: the visit {page.outcome}.")
         stored = await self._in_pool(self._playback.page, page.page_id)
         if stored is None:
-            return self._withheld(page, "Taken down: nothing of it is shown.")
+            return self._withheld(page, "Taken down: it is not shown.")
         if stored.withheld:
             return self._withheld(page, stored.withheld)
         evidence = await self._in_pool(self._read, stored, page.url)
@@ -184,7 +184,7 @@ class PlaybackChecker:
             if view.status is None and not await self._playback.answers():
                 raise UnavailableError("Playback does not answer: nothing can be checked.")
             return view
-        return CopyView(reason=f"No browser survived the copy: {failure}")
+        return CopyView(reason=f"The copy crashed every browser: {failure}")
 
     def _compare(
         self, page: SampleCandidate, evidence: _CaptureEvidence, view: CopyView

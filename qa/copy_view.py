@@ -254,11 +254,11 @@ class _CopyVisit:
             raise BrowserUnavailableError("The browser hung; the copy is not to blame.")
         status, failure = self._status(), self._arrival.error if self._arrival else ""
         if not reason and (status is None or failure):
-            reason = f"No copy came: {failure or 'no answer'}."
+            reason = f"No copy was served: {failure or 'no answer'}."
         elif not reason and status != HTTPStatus.OK:
             reason = f"Playback answered with status {status}."
         elif not reason and self._picture is None and self._text is None:
-            reason = "The copy could be neither pictured nor read."
+            reason = "Neither a picture nor the text of the copy could be taken."
         return CopyView(
             status,
             reason,

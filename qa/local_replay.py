@@ -231,16 +231,16 @@ class CollectionReplay:
 
     def _withheld(self, page: CapturedPage) -> str:
         if page.taken_down is not None:
-            return "Taken down: nothing of it is shown."
+            return "Taken down: it is not shown."
         if self._store.threatened([page]):
             return "Held back: a scanner found a threat in it."
         most = self._levels.now().of_page((page.url, page.final_url), "")
         if not most.covers(Level(self.level)):
-            return f"The level rules show no more of it than {most}."
+            return f"The level rules allow at most {most}."
         if self.level == Level.FULL and page.mime not in HTML_TYPES:
-            return "In full only HTML is shown."
+            return "Only HTML is shown at level full."
         if not page.has_copy and page.is_showable and self.level != DEFAULT_LEVEL:
-            return f"Of a page of the class {page.page_class} no copy is offered at this level."
+            return f"Pages of the class {page.page_class} have no copy at this level."
         return ""
 
 

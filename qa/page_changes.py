@@ -205,7 +205,7 @@ def _page_drift(
     if before is not CheckVerdict.OK and after is CheckVerdict.OK:
         return PageDrift.UNKNOWN, f"The older capture is not the page: {_status(then)}."
     if words.usurper:
-        return PageDrift.OTHER_OWNER, f"It speaks of {', '.join(words.usurper[:5])}."
+        return PageDrift.OTHER_OWNER, f"It mentions {', '.join(words.usurper[:5])}."
     if words.text is not None:
         drift = _drift_by_words(words, text, picture)
     elif picture is not None and not picture.seen_blank:
@@ -215,7 +215,7 @@ def _page_drift(
     else:
         drift = PageDrift.UNKNOWN, "Neither words nor pictures can be compared."
     if drift[0] is PageDrift.UNCHANGED and then.title != now.title and words.title != 1.0:
-        return PageDrift.LITTLE, "The title is another."
+        return PageDrift.LITTLE, "The title is different."
     return drift
 
 
@@ -230,11 +230,11 @@ def _drift_by_words(
         if (words.title or 0.0) >= SAME_TITLE:
             reason = f"The title is the same; {still_there}."
         elif text is not None and text.score >= SAME_WORDS:
-            reason = f"The words stand in another order; {still_there} in their places."
+            reason = f"The words are in another order; {still_there} in their places."
         elif looks is not None and looks >= SAME_LOOK:
-            reason = f"It looks as it did; {still_there}."
+            reason = f"It looks the same; {still_there}."
         else:
-            drift, reason = PageDrift.OTHER_PAGE, f"The title is another; {still_there}."
+            drift, reason = PageDrift.OTHER_PAGE, f"The title is different; {still_there}."
         return drift, reason
     if share < MOST_WORDS:
         return PageDrift.REWRITTEN, f"{still_there}."
@@ -243,7 +243,7 @@ def _drift_by_words(
     if looks is None or looks >= SAME_PICTURE:
         return PageDrift.UNCHANGED, ""
     if looks < LITTLE_PICTURE:
-        return PageDrift.REWRITTEN, "The words are the same, the picture is another."
+        return PageDrift.REWRITTEN, "The words are the same, the picture is different."
     return PageDrift.LITTLE, f"The words are the same; {_look(looks)}."
 
 
@@ -255,7 +255,7 @@ def _drift_by_picture(words: PageLikeness, text: TextComparison | None, looks: f
     few = f"Too few words to compare; {_look(looks)}"
     if looks >= LITTLE_PICTURE or (words.title or 0.0) >= SAME_TITLE:
         return PageDrift.REWRITTEN, f"{few}."
-    return PageDrift.OTHER_PAGE, f"{few}, and the title is another."
+    return PageDrift.OTHER_PAGE, f"{few}, and the title is different."
 
 
 def _look(score: float) -> str:
@@ -343,7 +343,7 @@ def compare_playback(before: BaselineView, after: BaselineView, *, heat: bool = 
         elif _is_shown(was):
             is_worse = PlaybackFault.NOT_SHOWN in is_.faults
             course = RegressionKind.WORSE if is_worse else RegressionKind.GONE
-            reason = f"It is not shown any more: {is_.reason}"
+            reason = f"It is no longer shown: {is_.reason}"
         return PlaybackRegression(course, reason, was, is_)
     content = _compare_content((before.text, after.text), (before.picture, after.picture), heat=heat)
     unjudged = PlaybackRegression(RegressionKind.UNCHANGED, "", was, is_, text=content.text, picture=content.picture)
@@ -386,7 +386,7 @@ def _is_shown(check: PlaybackCheck) -> bool:
 def _regression_kind(pages: PlaybackRegression) -> tuple[RegressionKind, str]:
     step = pages.step or 0.0
     was, is_ = pages.before, pages.after
-    against = f"Its likeness to the capture went from {was.score or 0.0:.3f} to {is_.score or 0.0:.3f}."
+    against = f"Its similarity to the capture changed from {was.score or 0.0:.3f} to {is_.score or 0.0:.3f}."
     fell = _RANKS.get(is_.verdict, 0) - _RANKS.get(was.verdict, 0)
     if step <= -STEP or (fell < 0 and step < 0):
         return RegressionKind.WORSE, f"{against} {is_.reason}".strip()
@@ -396,9 +396,9 @@ def _regression_kind(pages: PlaybackRegression) -> tuple[RegressionKind, str]:
         return RegressionKind.UNCHANGED, ""
     picture, text = pages.picture, pages.text
     if picture is not None and (picture.verdict is QaVerdict.BROKEN or picture.lost > LOST_SHARE):
-        share, what = picture.lost, "what was drawn is not drawn"
+        share, what = picture.lost, "what was drawn is missing"
     elif text is not None and text.kept < 1 - LOST_SHARE:
-        share, what = 1 - text.kept, "the words are not there"
+        share, what = 1 - text.kept, "the words are missing"
     else:
-        return RegressionKind.CHANGED, f"Both looks are alike by {100 * pages.likeness:.1f} %."
+        return RegressionKind.CHANGED, f"Both pictures are similar by {100 * pages.likeness:.1f} %."
     return RegressionKind.WORSE, f"{100 * share:.1f} % of {what} any more."

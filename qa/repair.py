@@ -118,14 +118,14 @@ def choose_capture(old: CaptureSide, new: CaptureSide, became: PageChanges | Non
     if came != was:
         return better(f"{copy}.") if came < was else stays(f": {copy}. The old capture stays.")
     if new.check.verdict is not QaVerdict.BROKEN:
-        message = f"Captured again: {copy}, as the one before."
+        message = f"Captured again: {copy}, like the previous capture."
         return RepairOutcome(RepairState.DONE_NOT_BETTER, message)
     gain = (new.check.score or 0.0) - (old.check.score or 0.0)
     if gain >= MARGIN:
         return better(f"{gain:.0%} more of it is shown.{still}")
     same = (set(old.check.faults) & set(new.check.faults)) - _NOT_PLAYBACK
     if same and PlaybackFault.DAMAGED not in new.check.faults:
-        return stays(f": a fault of playback ({', '.join(sorted(map(str, same)))}).")
+        return stays(f": a playback fault ({', '.join(sorted(map(str, same)))}).")
     return stays(".")
 
 
@@ -246,7 +246,7 @@ class RepairManager:
             url = fetch_key(row.check.url, allow_single_label=True)
             record = context.frontier.find(url)
         except BadUrlError:
-            self._end(row, RepairOutcome(RepairState.FAILED, "No URL that could be visited."))
+            self._end(row, RepairOutcome(RepairState.FAILED, "It has no URL that can be visited."))
             return None
         if await asyncio.to_thread(context.is_withheld, page_id):
             taken_down = "Taken down: it is not captured again."
@@ -323,12 +323,12 @@ class RepairManager:
                 return None
             if record.state in _WAITING:
                 return None
-            reason = f"No new capture came about: {record.outcome.rstrip('.')}."
+            reason = f"There is no new capture: {record.outcome.rstrip('.')}."
             if record.state is ItemState.DONE:
                 reason = "The manifest of the new capture cannot be read."
             return RepairOutcome(RepairState.FAILED, reason)
         if page.outcome not in _STORED:
-            return RepairOutcome(RepairState.FAILED, f"No new capture came about: {page.reason}.")
+            return RepairOutcome(RepairState.FAILED, f"There is no new capture: {page.reason}.")
         new = await context.check(page, row.check.level)
         old_page = await asyncio.to_thread(context.manifest_of, row.check.page_id)
         status = old_page.status if old_page is not None else None

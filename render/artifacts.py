@@ -293,7 +293,7 @@ async def _gather_words(page: BrowserPage, settings: VisitSettings, steps: Visit
     if links is not None and len(links) > LINK_LIMIT:
         result.notes.append(f"links: {LINK_LIMIT} of {len(links)} are listed with their position.")
     if documents.silent:
-        result.notes.append(f"frames: {documents.silent} did not answer and are left out.")
+        result.notes.append(f"frames: {documents.silent} did not answer and are omitted.")
 
 
 async def _gather_full_page(

@@ -224,7 +224,7 @@ class Browser:
                 made = await self.connection.send("Target.createBrowserContext", params)
         except TimeoutError as error:
             self._ill = "stuck"
-            raise BrowserUnavailableError("The browser does not answer any more.") from error
+            raise BrowserUnavailableError("The browser no longer answers.") from error
         context = BrowserContext(self.connection, made["browserContextId"], opened)
         self._contexts[context.id] = context
         # An empty list without an origin refuses every permission everywhere (C-11).
@@ -312,14 +312,14 @@ class Browser:
         except BrowserUnavailableError as error:
             await self._process.close()
             errors = self._process.errors.strip()
-            reason = f"It said: {errors or 'nothing'}"
+            reason = f"Its output: {errors or 'nothing'}"
             if "No usable sandbox" in errors:
                 reason = (
-                    "This system allows no unprivileged user namespaces, which its sandbox needs. "
+                    "This system does not allow unprivileged user namespaces, which the browser's sandbox needs. "
                     "Allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile), "
                     "or install the package chromium-sandbox."
                 )
-            raise BrowserUnavailableError(f"The browser ended as soon as it was started. {reason}") from error
+            raise BrowserUnavailableError(f"The browser exited during start-up. {reason}") from error
         self.version = answer["product"].rpartition("/")[2]
         self.user_agent = answer["userAgent"]
 

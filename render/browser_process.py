@@ -82,8 +82,8 @@ def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
     if setpriv is None:
         if root:
             raise BrowserUnavailableError(
-                "As root the browser is started through setpriv, which is not there. "
-                "Install it with: apt-get install util-linux, or start as another user."
+                "As root the browser is started through setpriv, which is missing. Install it "
+                "with: apt-get install util-linux, or start as another user."
             )
         return []
     prefix = [setpriv]

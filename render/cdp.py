@@ -65,7 +65,7 @@ class CommandError(TransientError):
     """Command refused by the browser with message `detail`, or target detached before it answered."""
 
     def __init__(self, method: str, detail: str) -> None:
-        super().__init__(f"The browser did not carry out {method}: {detail}")
+        super().__init__(f"The browser command {method} failed: {detail}")
         self.method = method
         self.detail = detail
 
@@ -265,7 +265,7 @@ class CdpConnection:
         try:
             message: dict[str, Any] = parse_json(raw)
         except ValueError:
-            self.close("it sent something that is no JSON")
+            self.close("it sent something that is not JSON")
             return
         if "id" in message:
             waiting = self._pending.get(message["id"])

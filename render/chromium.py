@@ -24,9 +24,7 @@ VERSION_TIMEOUT_S = 20.0
 BROWSER_VARIABLE = "WEBOID_BROWSER"
 # Where `weboid setup browser` puts Playwright's build as root: all users of the machine read it.
 SHARED_BROWSERS = Path("/usr/local/lib/weboid/browsers")
-INSTALL_HINT = (
-    "Run `weboid setup browser`, or name one in the variable WEBOID_BROWSER, or in the profile as [browser] executable."
-)
+INSTALL_HINT = "Run `weboid setup browser`, or set WEBOID_BROWSER, or [browser] executable in the profile, to one."
 _VERSION = re.compile(r"(\d+(?:\.\d+){1,3})")
 _NAMES = (
     "chromium-headless-shell",
@@ -74,7 +72,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
     if setting := setting or os.environ.get(BROWSER_VARIABLE, ""):
         named = shutil.which(setting)
         if named is None:
-            raise BrowserUnavailableError(f"The browser {setting!r} is not there. {INSTALL_HINT}")
+            raise BrowserUnavailableError(f"The browser {setting!r} does not exist. {INSTALL_HINT}")
         executable = _probe(Path(named))
         if isinstance(executable, str):
             raise BrowserUnavailableError(f"The browser {setting!r} does not start: {executable}.")
@@ -87,7 +85,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
         failures.append(f"{path}: {executable}")
     if failures:
         raise BrowserUnavailableError(
-            f"A browser is installed, but does not start ({'; '.join(failures)}). Run it with --version to see why."
+            f"A browser is installed, but does not start ({'; '.join(failures)}). Run it with --version to see the reason."
         )
     raise BrowserUnavailableError(f"No browser was found. {INSTALL_HINT}")
 
@@ -105,7 +103,7 @@ def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
                 return executable
     raise BrowserUnavailableError(
         "No browser with windows was found. Install one with: apt-get install chromium, "
-        "or name one in the profile as [browser] executable."
+        "or set [browser] executable in the profile to one."
     )
 
 

@@ -35,9 +35,9 @@ class PngJoiner:
         header, packed = _read_png(png)
         width, height = struct.unpack(">II", header[:8])
         if header[8] != 8 or header[9] not in _CHANNELS or header[10:] != b"\0\0\0":
-            raise BadPngError("A PNG of a sort that the browser does not write.")
+            raise BadPngError("A PNG of a kind that the browser does not write.")
         if self._header and (width, header[8:]) != (self.width, self._header):
-            raise BadPngError("A part of another width or sort than the first.")
+            raise BadPngError("A part of another width or kind than the first.")
         step = _CHANNELS[header[9]]
         try:
             rows = zlib.decompress(packed)
@@ -61,7 +61,7 @@ class PngJoiner:
             raise BadPngError("A picture without a part.")
         data = b"".join([*self._data, self._packer.flush()])
         if len(data) >= _CHUNK_LIMIT or self.height >= _CHUNK_LIMIT:
-            raise BadPngError("A picture larger than a PNG can be.")
+            raise BadPngError("A picture that is too large for a PNG.")
         header = struct.pack(">II", self.width, self.height) + self._header
         return b"".join((PNG_SIGNATURE, *_chunk(b"IHDR", header), *_chunk(b"IDAT", data), *_chunk(b"IEND", b"")))
 
@@ -98,7 +98,7 @@ def _unfiltered_first(row: bytes, step: int) -> bytes:
     if kind in (0, 2):
         return bytes(data)
     if kind not in (1, 3, 4):
-        raise BadPngError("A row with a filter that there is not.")
+        raise BadPngError("A row with an unknown filter.")
     for at in range(step, len(data)):
         # With nothing above, Paeth always predicts from the left, and Average takes half of it.
         left = data[at - step]

@@ -229,7 +229,7 @@ async def print_pdf(page: BrowserPage) -> bytes:
             parts.append(data)
             size += len(data)
             if size > PDF_LIMIT_BYTES:
-                raise CommandError("Page.printToPDF", "The PDF is larger than we keep.")
+                raise CommandError("Page.printToPDF", "The PDF is larger than the limit.")
             if part["eof"]:
                 return b"".join(parts)
     finally:

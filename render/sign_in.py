@@ -63,7 +63,7 @@ def check_hosts(hosts: Sequence[str]) -> None:
     Raises ConfigError: a pattern is invalid; the text names it.
     """
     if not hosts or "*" in hosts:
-        raise ConfigError("A login is for the hosts that it names, not for all: name example.org or *.example.org.")
+        raise ConfigError("A login is for named hosts, not for all: name example.org or *.example.org.")
     HostPatterns(dict.fromkeys(hosts, True))
 
 
@@ -203,8 +203,8 @@ def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
     screen = {name: environment[name] for name in SCREEN_VARIABLES if environment.get(name)}
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & screen.keys():
         raise BrowserUnavailableError(
-            "This needs a browser window, and there is no screen here (DISPLAY is not set). A login can be "
-            "made on a machine with one, in a collection of its own: copy its file from logins/."
+            "This needs a browser window, but there is no screen (DISPLAY is not set). Create the login on a machine "
+            "with a screen, in another collection, and copy its file from logins/."
         )
     # The browser has another home than its person, so what was left to be found is named.
     ticket = Path(environment.get("HOME", "")) / ".Xauthority"
@@ -476,7 +476,7 @@ async def _start(opened: SignIn, process: BrowserProcess) -> None:
         await opened.start()
     except (TimeoutError, BrowserUnavailableError) as error:
         raise BrowserUnavailableError(
-            f"The browser's window does not open. Its error output: {process.errors or 'none'}"
+            f"The browser window does not open. Its error output: {process.errors or 'none'}"
         ) from error
 
 
@@ -487,8 +487,8 @@ async def _open_browser(
     """Yield the browser's connection, process and home folder."""
     if screen is not None and executable.kind is BrowserKind.HEADLESS_SHELL:
         raise BrowserUnavailableError(
-            "This needs a browser with windows, and only the headless shell is here: "
-            "apt-get install chromium, or name one in the profile as [browser] executable."
+            "This needs a browser with windows, but only the headless shell is installed: "
+            "apt-get install chromium, or set [browser] executable in the profile to one."
         )
     root = os.geteuid() == 0
     prefix = privilege_prefix(root=root, executable=executable.path)

@@ -85,12 +85,12 @@ class ArtifactReader:
         with open_record(self._folder, place.filename, place.offset, place.length) as record:
             target = record.warc.get("warc-target-uri").strip("<>")
             if record.warc.get("warc-type") != RecordType.RESOURCE or target != place.url:
-                raise PermanentError("The index points at another record.")
+                raise PermanentError("The index points to another record.")
             payload = decode_blocks(record.content, "", limit=limit)
         try:
             wanted = Digest.parse(place.digest)
         except InputError as error:
-            raise PermanentError("The index names no digest.") from error
+            raise PermanentError("The index has no digest.") from error
         if hashlib.new(wanted.algorithm, payload).hexdigest() != wanted.value:
-            raise PermanentError("A record is not what it was when it was written.")
+            raise PermanentError("A record has changed since it was written.")
         return payload

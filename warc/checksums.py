@@ -87,12 +87,12 @@ def read_chain(layout: Layout) -> ChecksumChain:
 def chain_problems(chain: ChecksumChain, sums: ChecksumList) -> Iterator[str]:
     """Yield what contradicts the chain, a sentence each. Read the chain before SHA256SUMS, which is written first."""
     if chain.broken_line:
-        yield f"Line {chain.broken_line} does not follow from the lines before it: one of them was changed."
+        yield f"Line {chain.broken_line} does not match the lines before it: one of them was changed."
     for name, sha256 in chain.by_name.items():
         if name not in sums.by_name:
             yield f"SHA256SUMS had a line for {name}, which is gone."
         elif sums.by_name[name] != sha256:
-            yield f"SHA256SUMS had another checksum for {name}: the line was changed."
+            yield f"SHA256SUMS had a different checksum for {name}: the line was changed."
 
 
 def _extend_chain(layout: Layout, sums: Mapping[str, str], *, replaced: bool = False) -> None:

@@ -90,9 +90,9 @@ def erase_records(
             local, still_open = layout.warc(filename)
             path = WarcPath(local)
             if still_open.exists() or not path.is_file():
-                raise UnavailableError(f"{filename} is open, or not here; erase when it is closed.")
+                raise UnavailableError(f"{filename} is open, or not here; erase it when it is closed.")
             if path.suffix != ".gz":
-                raise PermanentError(f"{filename} is not compressed record by record; nothing is erased in it.")
+                raise PermanentError(f"{filename} is not compressed per record; nothing is erased in it.")
             plan = ErasurePlan(filename, 0, "")
             fresh = path.with_name(path.name + _NEW_SUFFIX)
             with path.open("rb") as source, fresh.open("wb") as target:
@@ -136,7 +136,7 @@ def finish_erasure(layout: Layout, *, step: Step = lambda _name: None, with_inde
 def remove_leftovers(layout: Layout) -> None:
     """Remove files that were never planned; UnavailableError if there is a plan."""
     if is_interrupted(layout):
-        raise UnavailableError("An erasing was interrupted: `weboid takedown erase --finish` ends it.")
+        raise UnavailableError("An erasure was interrupted: run `weboid takedown erase --finish`.")
     for path in layout.archive.glob(f"*{_NEW_SUFFIX}"):
         path.unlink()
 
@@ -160,7 +160,7 @@ def _copy(
         while left > 0:
             piece = source.read(min(left, _COPY_BYTES))
             if not piece:
-                raise PermanentError("A WARC ended while it was read.")
+                raise PermanentError("A WARC ended while it was being read.")
             left -= len(piece)
             before.update(piece)
             if tombstone is None:

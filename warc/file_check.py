@@ -28,17 +28,17 @@ _MISINDEXED = ("unknown", "row", "no-row", "payload", "index")
 _REMEDIES = {
     **dict.fromkeys(map(FaultKind, _CHANGED), _RESTORE),
     **dict.fromkeys(map(FaultKind, _MISINDEXED), _REBUILD),
-    FaultKind.UNREADABLE: "Look after the disk and the file's permissions, or restore it from a copy.",
-    FaultKind.MISSING: "Restore the file from a copy; if it is gone for good, take its line out of "
-    "SHA256SUMS and run `weboid collection rebuild`.",
+    FaultKind.UNREADABLE: "Check the disk and the file's permissions, or restore it from a copy.",
+    FaultKind.MISSING: "Restore the file from a copy; if it is lost, remove its line from SHA256SUMS and "
+    "run `weboid collection rebuild`.",
     FaultKind.NO_CHECKSUM: "The next `weboid archive` writes the line, or `weboid collection rebuild`.",
     FaultKind.BAD_LINE: "Restore archive/SHA256SUMS from a copy, or run `weboid collection rebuild`, which "
     "drops such lines.",
-    FaultKind.CHAIN: "Compare archive/SHA256SUMS and SHA256SUMS.chain with copies from before; restore what was changed.",
-    FaultKind.ORIGINAL: "Run `weboid collection rebuild`; if it stays, the payload is lost: restore the WARC "
+    FaultKind.CHAIN: "Compare archive/SHA256SUMS and SHA256SUMS.chain with earlier copies; restore what was changed.",
+    FaultKind.ORIGINAL: "Run `weboid collection rebuild`; if the fault remains, the payload is lost: restore the WARC "
     "that held it from a copy, or archive the page again.",
-    FaultKind.INTERRUPTED: "The next `weboid archive` puts it in order.",
-    FaultKind.SET_ASIDE: "Nothing reads it. Look whether it is of use, or take it away.",
+    FaultKind.INTERRUPTED: "The next `weboid archive` repairs it.",
+    FaultKind.SET_ASIDE: "Nothing reads it. Check whether it is needed, or remove it.",
     FaultKind.ELSEWHERE: "Run `weboid verify` where that file is.",
 }
 
@@ -182,7 +182,7 @@ class _FileCheck:
                 for reference in references:
                     self._refers_wrongly(offset, reference, "no record")
         if whole is not None and whole.finish(path) != task.sha256:
-            report.add(FaultKind.CHECKSUM, None, "Its bytes are not those that it was closed with (SHA256SUMS).")
+            report.add(FaultKind.CHECKSUM, None, "Its content has changed since it was closed (SHA256SUMS).")
 
     def _load(self, index: sqlite3.Connection) -> int:
         """Load the file's index rows in one transaction; return how many bytes the index covers."""
@@ -222,7 +222,7 @@ class _FileCheck:
             wrong = ""
             spelled = member.headers.get("warc-payload-digest", "")
             if member.kind != "response":
-                wrong = f"a {member.kind}, no response"
+                wrong = f"a {member.kind}, not a response"
             elif spelled != reference.spelled:
                 wrong = f"a response with another payload, {spelled or 'of no digest'}"
             elif member.length != reference.length:
@@ -291,7 +291,7 @@ class _FileCheck:
         if count:
             text += f" {count} revisits need it."
         if damage.end > damage.offset:
-            text += f" {damage.end - damage.offset} bytes are no record."
+            text += f" {damage.end - damage.offset} bytes are not a record."
         self._report.add(damage.problem, damage.offset, text)
 
 

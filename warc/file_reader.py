@@ -234,7 +234,7 @@ def _inflated(source: _MemberSource) -> Iterator[bytes]:
         try:
             piece = inflater.decompress(data, _PIECE_BYTES)
         except isal_zlib.IsalError as error:  # type: ignore[misc] # the stub makes it an instance
-            raise _UnreadableError(FaultKind.GZIP, f"No whole gzip member: {error}.") from error
+            raise _UnreadableError(FaultKind.GZIP, f"Not a whole gzip member: {error}.") from error
         if piece:
             yield piece
     source.at -= len(inflater.unused_data)
@@ -439,7 +439,7 @@ class _BlockCheck:
             text = f"Its block is {self._left} bytes shorter than its Content-Length."
             problems.append((FaultKind.LENGTH, text))
         elif self._after != _END and (self._reading is not Reading.FOREIGN or self._after.strip(_END)):
-            text = "Its block is followed by something else than two line ends."
+            text = "Its block is not followed by two line ends."
             problems.append((FaultKind.LENGTH, text))
         for problem, name, wanted, computed in (
             (FaultKind.BLOCK_DIGEST, "block", self._block_digest, self._hash_block),
@@ -449,7 +449,7 @@ class _BlockCheck:
             if problem is FaultKind.PAYLOAD_DIGEST and self._hash_plain is not None:
                 found.append(self._hash_plain.hexdigest())  # most tools hash what a browser would get
             if found and wanted is not None and wanted[1] not in found:
-                text = f"Its {name} does not have its WARC-{name.title()}-Digest."
+                text = f"Its {name} does not match its WARC-{name.title()}-Digest."
                 problems.append((problem, text))
         if self._reading is Reading.FOREIGN:
             # Dedup knows payloads that have the digest which they claim, by one that cannot be forged.

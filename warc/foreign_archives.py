@@ -137,7 +137,7 @@ def open_archives(
     elif beginning.lstrip().startswith(b"{") and len(beginning) < _READ_BYTES:
         yield from _listed_archives(path, beginning, scratch, on_bytes)
     else:
-        raise InputError(f"{source} is no WARC, ARC or WACZ file.")
+        raise InputError(f"{source} is not a WARC, ARC or WACZ file.")
 
 
 def _plain_file(path: Path) -> ForeignFile:
@@ -154,7 +154,7 @@ def _folder_archives(folder: Path, scratch: Path, on_bytes: Callable[[int], None
         for name in sorted(names):
             path = Path(parent, name)
             if not path.resolve().is_relative_to(folder.resolve()):
-                archive.problems.append(f"{path} leads out of the folder; it is left out.")
+                archive.problems.append(f"{path} points outside the folder; it is skipped.")
             elif not path.is_file():
                 continue
             elif _SUFFIX.search(name):
@@ -164,9 +164,9 @@ def _folder_archives(folder: Path, scratch: Path, on_bytes: Callable[[int], None
             elif path.parent.name == "pages" and name.endswith(".jsonl"):
                 archive.page_lists.append(_plain_file(path))
             elif name.endswith(".open"):
-                archive.problems.append(f"{path} is being written; it is left out.")
+                archive.problems.append(f"{path} is being written; it is skipped.")
     if not archive.files and not packages:
-        raise InputError(f"{folder} holds no WARC, ARC or WACZ file.")
+        raise InputError(f"{folder} contains no WARC, ARC or WACZ file.")
     if archive.files:
         yield archive
     for path in packages:
@@ -183,7 +183,7 @@ def _listed_archives(
     package = _json_object(data, str(path))
     names = [str(each.get("path") or each.get("url") or "") for each in _resources(package)]
     if package.get("profile") != "multi-wacz-package" or not names:
-        raise InputError(f"{path} is no WARC, ARC or WACZ file, nor a package of WACZ files.")
+        raise InputError(f"{path} is not a WARC, ARC or WACZ file, nor a package of WACZ files.")
     folder = path.parent.resolve()
     for name in names:
         inner = folder / name
@@ -191,7 +191,7 @@ def _listed_archives(
         if re.match(r"[a-z]+://", name, re.IGNORECASE):
             problem = f"{path} names {name[:200]}: import that address by itself."
         elif not inner.resolve().is_relative_to(folder):
-            problem = f"{path} names {name[:200]!r}, which is outside of its folder; it is left out."
+            problem = f"{path} names {name[:200]!r}, which is outside its folder; it is skipped."
         elif not inner.is_file():
             problem = f"{path} names {name[:200]!r}, which is missing."
         if problem:
@@ -211,7 +211,7 @@ def _wacz_archives(
             unpacked = sum(each.file_size for each in entries)  # overlapping entries count each
             if unpacked > max(_EXPANSION_COUNTS_FROM, _MOST_ZIP_EXPANSION * path.stat().st_size):
                 raise InputError(
-                    f"{source} unpacks to {unpacked:,} bytes from {path.stat().st_size:,}, as a ZIP bomb does."
+                    f"{source} decompresses to {unpacked:,} bytes from {path.stat().st_size:,}, like a ZIP bomb."
                 )
             with path.open("rb") as file:
                 sha256, _ = _copy(file, None, on_bytes)
@@ -222,9 +222,9 @@ def _wacz_archives(
                 problem = "is encrypted" if entry.flag_bits & 1 else ""
                 parts = entry.filename.replace("\\", "/").split("/")  # shown only, but says what the file is
                 if ".." in parts or parts[0] in {"", "~"} or ":" in parts[0]:
-                    problem = "has a path that leaves the file"
+                    problem = "has a path outside the file"
                 if problem:
-                    archive.problems.append(f"{source}: {entry.filename[:200]!r} {problem}; it is left out.")
+                    archive.problems.append(f"{source}: {entry.filename[:200]!r} {problem}; it is skipped.")
                     continue
                 crc = entry.CRC
                 del entry.CRC  # else the last bytes of a damaged entry are not read
@@ -247,7 +247,7 @@ def _wacz_archives(
                 yield archive
             for number, each in enumerate(nested):
                 if depth:
-                    problem = f"{each.source} is nested too deeply; it is left out."
+                    problem = f"{each.source} is nested too deeply; it is skipped."
                     yield ForeignArchive(source, "", problems=[problem])
                     continue
                 inner = scratch / f"{PART_PREFIX}{os.getpid()}-{number}.wacz"
@@ -260,7 +260,7 @@ def _wacz_archives(
                 finally:
                     inner.unlink(missing_ok=True)
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise InputError(f"{source} is no whole ZIP file: {error}.") from error
+        raise InputError(f"{source} is not a complete ZIP file: {error}.") from error
 
 
 def _stated_digests(package: zipfile.ZipFile, archive: ForeignArchive) -> dict[str, str]:
@@ -288,9 +288,9 @@ def _json_object(data: bytes, source: str) -> Mapping[str, Any]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source[:200]} is no valid JSON: {error}.") from error
+        raise InputError(f"{source[:200]} is not valid JSON: {error}.") from error
     if not isinstance(document, dict):
-        raise InputError(f"{source[:200]} is no JSON object.")
+        raise InputError(f"{source[:200]} is not a JSON object.")
     return document
 
 
@@ -352,7 +352,7 @@ class ImportStorage:
             with file.open() as source:
                 kind = sniff(source.read(_READ_BYTES))
             if kind is None or kind is ForeignFormat.ZIP:
-                raise PermanentError(f"{file.source} is no WARC or ARC file.")
+                raise PermanentError(f"{file.source} is not a WARC or ARC file.")
             with file.open() as source:
                 if target is None:
                     return kind, *_copy(source, None, on_bytes)
@@ -378,9 +378,9 @@ class ImportStorage:
             name = f"{IMPORT_PREFIX}{key or sha256[:KEY_DIGITS]}-{sha256[:_NAME_DIGITS]}-{stem}.warc.gz"
             problems: list[str] = []
             if file.sha256 and file.sha256 != sha256:
-                problems.append("Its bytes are not those that the package states (SHA-256).")
+                problems.append("Its content does not match the package's checksum (SHA-256).")
             elif file.crc not in (None, crc):
-                problems.append("Its bytes are not those that the ZIP file states (CRC-32).")
+                problems.append("Its content does not match the ZIP file's checksum (CRC-32).")
             whole = linked or part
             if kind is not ForeignFormat.WARC_GZ or not has_member_per_record(whole):
                 packed = part.with_suffix(".packed")
@@ -393,7 +393,7 @@ class ImportStorage:
                 if not part.exists():
                     with linked.open("rb") as source, part.open("wb") as target:
                         if _copy(source, target, lambda _count: None, self._reserve)[0] != sha256:
-                            raise PermanentError(f"{file.source} was changed while it was read; import it again.")
+                            raise PermanentError(f"{file.source} was changed while it was being read; import it again.")
                 whole = part
             descriptor = os.open(whole, os.O_RDONLY)
             try:
@@ -434,11 +434,11 @@ def _pack_records(
         try:
             data = stream.read(count)
         except errors as error:
-            problems.append(f"It is damaged or cut short, and what follows is missing: {error}.")
+            problems.append(f"It is damaged or truncated, and the rest is missing: {error}.")
             return b""
         limit -= len(data)
         if limit < 0:
-            raise PermanentError(f"It unpacks to more than {_MOST_EXPANSION:,} times its size, as a bomb does.")
+            raise PermanentError(f"It decompresses to more than {_MOST_EXPANSION:,} times its size, like a bomb.")
         if reserve.is_low():
             raise DiskFullError("The disk is nearly full: free some space, then import again; it continues.")
         return bytes(data)
@@ -525,7 +525,7 @@ def _zstd_stream(file: IO[bytes]) -> IO[bytes]:
     if head.startswith(_ZSTD_DICTIONARY):
         size = int.from_bytes(head[4:], "little")
         if size > _DICTIONARY_LIMIT_BYTES:
-            raise PermanentError(f"Its dictionary has {size:,} bytes, at most {_DICTIONARY_LIMIT_BYTES:,} are read.")
+            raise PermanentError(f"Its dictionary has {size:,} bytes; at most {_DICTIONARY_LIMIT_BYTES:,} are read.")
         data = file.read(size)
         if data.startswith(_ZSTD_MAGIC):
             reader = zstandard.ZstdDecompressor().stream_reader(data)
@@ -559,4 +559,4 @@ def _convert_arc(read: Callable[[int], bytes], target: IO[bytes], problems: list
             for piece in compress_pieces(chain([head], block, [RECORD_END])):
                 target.write(piece)
     except (ArchiveLoadFailed, ValueError, IndexError, UnicodeError) as error:
-        problems.append(f"What follows record {done:,} is no ARC record: {error}.")
+        problems.append(f"The data after record {done:,} is not an ARC record: {error}.")

@@ -90,10 +90,10 @@ class ObjectStorage:
             code, status = error.response["Error"].get("Code", ""), error.response["ResponseMetadata"]["HTTPStatusCode"]
             if code in _REFUSALS:
                 raise UnavailableError(
-                    f"The server refuses {place} ({code}): check [storage] and the credentials (environment, ~/.aws)."
+                    f"The server refuses access to {place} ({code}): check [storage] and the credentials (environment, ~/.aws)."
                 ) from error
             if status in (404, 412, 416):
-                raise PermanentError(f"{place} is not there, or was replaced: run `weboid verify`.") from error
+                raise PermanentError(f"{place} does not exist, or was replaced: run `weboid verify`.") from error
             raise TransientError(f"{place}: {error}.") from error
         except (BotoConnectionError, HTTPClientError, OSError) as error:
             raise TransientError(f"The server of {place} does not answer: {error}.") from error
@@ -186,7 +186,7 @@ class ObjectStorage:
             etag = self._upload_parts(path, name, sha256, part_bytes, on_bytes)
         uploaded = self.head(name)
         if uploaded is None or uploaded.size != size or (uploaded.etag != etag and self.sha256_of(uploaded) != sha256):
-            raise TransientError(f"{self.url}/{name} is not what was uploaded: it is uploaded again.")
+            raise TransientError(f"{self.url}/{name} differs from the uploaded file: it is uploaded again.")
         self._purge(name, replaces=replaces)
         return uploaded._replace(sha256=sha256)
 

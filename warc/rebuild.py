@@ -246,7 +246,7 @@ def _recover_interrupted(
             gone.append(filename)
     if gone:
         names = ", ".join(sorted(gone)[:5]) + (", …" if gone[5:] else "")
-        report(f"Not here, and so left out of the index: {len(gone)} WARCs that it knew ({names}).")
+        report(f"Missing, and therefore removed from the index: {len(gone)} WARCs ({names}).")
     for path in open_warcs(layout):
         recovered = recover_file(layout, path, index, lambda _wreck, _start: 0)
         if recovered is not None:
@@ -270,13 +270,13 @@ def _index_whole(  # noqa: PLR0913 a file, an index, and what a profile says of 
     except InputError as error:
         report(str(error))
     except OSError as error:
-        report(f"{filename} was passed over, for it cannot be read: {os_error_text(error)}.")
+        report(f"{filename} was skipped, since it cannot be read: {os_error_text(error)}.")
     else:
         if indexed.damaged:
             places = ", ".join(map(str, [*indexed.faults][:5])) + (", …" if indexed.damaged > 5 else "")
             report(
-                f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
-                " verify` has details; restore the file from a copy, then rebuild again."
+                f"{filename} is damaged at {places}: the damaged parts were skipped. `weboid verify` has "
+                "details; restore the file from a copy, then rebuild again."
             )
         return indexed
     return IndexingResult()

@@ -70,7 +70,7 @@ def open_record(
     The data of a WARC that is in the bucket alone is requested by `run`; TransientError: not available.
     """
     if not is_warc_name(filename):
-        raise PermanentError("The index names a file that is no WARC of ours.")
+        raise PermanentError("The index names a file that is not a WARC of this collection.")
     # As text: paths as objects cost more than opening the file.
     closed = f"{folder}{os.sep}{filename}"
     stored, file = None, -1
@@ -85,7 +85,7 @@ def open_record(
         except OSError as error:
             raise PermanentError(f"A WARC cannot be opened: {error}.") from error
     else:
-        raise PermanentError("A WARC that the index names is not there.")
+        raise PermanentError("A WARC that the index names does not exist.")
     if stored is not None:
         from warc.object_storage import StoredReader
 
@@ -102,7 +102,7 @@ def open_record(
 def read_record(read: Read, offset: int, length: int) -> Record:
     """Read the heads of the record at `offset`, `length` stored bytes long, or PermanentError."""
     if offset < 0 or length <= 0:
-        raise PermanentError("The index names a place that no record has.")
+        raise PermanentError("The index has an offset that is not valid.")
     pieces = _inflated(read, offset, length)
     block = _ByteSource(pieces)
     warc = _fields(block.until_blank_line())
@@ -119,7 +119,7 @@ def read_record(read: Read, offset: int, length: int) -> Record:
             http = _fields(block.until_blank_line())
         size -= block.taken - before
         if size < 0:
-            raise PermanentError("A response's head goes beyond its record.")
+            raise PermanentError("A response's head extends beyond its record.")
     return Record(warc, http, size, block.exactly(size))
 
 
@@ -150,7 +150,7 @@ def _inflated(read: Read, offset: int, length: int) -> Iterator[bytes]:
     except isal_zlib.error as error:  # type: ignore[misc] # the stub makes it an instance
         raise PermanentError(f"A record is damaged: {error}.") from error
     if not inflater.eof:
-        raise PermanentError("A record is cut short.")
+        raise PermanentError("A record is truncated.")
 
 
 class _ByteSource:
@@ -166,7 +166,7 @@ class _ByteSource:
         """Read up to the first blank line, which is dropped."""
         while (end := _HEAD_END.search(self._held, self._at)) is None:
             if len(self._held) - self._at > LONGEST_HEAD:
-                raise PermanentError("A record's head is longer than any.")
+                raise PermanentError("A record's head is too long.")
             piece = next(self._pieces, b"")
             if not piece:
                 raise PermanentError("A record's head does not end.")
@@ -215,7 +215,7 @@ def _fields(raw: bytes) -> HeaderFields:
         elif key in _JOINED:
             values[key] += f", {text}"
         elif key == "content-length" and values[key] != text:
-            raise PermanentError("A head names two lengths.")
+            raise PermanentError("A head has two lengths.")
     return HeaderFields(first.strip(), values, raw)
 
 
@@ -245,7 +245,7 @@ def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
             return
         chunks, taken = chunks + 1, taken + size
         if chunks > _MOST_CHUNKS and taken < chunks * _LEAST_CHUNK:
-            raise PermanentError("A body in more chunks than any server makes.")
+            raise PermanentError("A body with too many chunks.")
         yield from source.take(size)
         source.skip_line_end()
     if chunks == 0:
@@ -345,9 +345,9 @@ def codings_of(text: str) -> list[str]:
     names = [name.strip().lower() for name in text.split(",")]
     names = [name for name in names if name not in {"", "identity"}]
     if len(names) > _MOST_CODINGS:
-        raise PermanentError("A body under more codings than any server uses.")
+        raise PermanentError("A body with too many content codings.")
     if any(name not in _DECODERS for name in names):
-        raise PermanentError("A body in a coding that playback cannot undo.")
+        raise PermanentError("A body in an unsupported content coding.")
     return names
 
 

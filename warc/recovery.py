@@ -64,7 +64,7 @@ class WarcRecovery:
         """Return a description in words."""
         parts = [f"{self.filename} was interrupted: {self._done()}."]
         if self.indexed:
-            parts.append(f"{_count(self.indexed, 'record')} went from it into the index.")
+            parts.append(f"{_count(self.indexed, 'record')} were added from it to the index.")
         if self.lost_bytes or self.lost_records:
             where = f" (at {', '.join(map(str, self.damaged[:5]))})" if self.damaged else ""
             parts.append(
@@ -80,8 +80,8 @@ class WarcRecovery:
         if self.fate is RecoveryOutcome.SET_ASIDE:
             return f"moved to {self.kept_in}, because {self._why()}"
         if self.fate is RecoveryOutcome.LEFT:
-            return f"it stays as it is, because {self._why()}; the next start tries again"
-        cut = f", {_count(self.cut, 'byte')} without a whole record cut off" if self.cut else ""
+            return f"it is unchanged, because {self._why()}; the next start tries again"
+        cut = f", {_count(self.cut, 'byte')} of an incomplete record removed" if self.cut else ""
         kept = f" and kept in {self.kept_in}" if self.kept_in else ""
         why = f"; its last records cannot be indexed: {self._why()}" if self.reason else ""
         return f"closed{cut}{kept}{why}"
@@ -204,9 +204,9 @@ def recover_file(layout: Layout, path: Path, index: CaptureIndex, index_tail: _I
                     return None
                 _judge(wreck)
                 if wreck.keep == 0 and (wreck.size or wreck.covered):
-                    return _set_aside(layout, wreck, index, wreck.why or "there is nothing in it")
+                    return _set_aside(layout, wreck, index, wreck.why or "it is empty")
                 return _close(layout, wreck, file, index, index_tail)
-        reason = "it is no file"
+        reason = "it is not a file"
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -231,7 +231,7 @@ def _judge(wreck: InterruptedWarc) -> None:
         else:
             wreck.damage.append((each.offset, each.offset + each.length))
             wreck.torn = False
-            wreck.why = wreck.why or "Its first record is not whole."
+            wreck.why = wreck.why or "Its first record is incomplete."
     wreck.judged = True
 
 

@@ -165,7 +165,9 @@ class UploadQueue:
             facts = open_storage(self.settings).head(path.name)
             if facts is None or (facts.size, facts.etag) != (stored.size, stored.etag):
                 object_file(path).unlink()  # so that it is uploaded again
-                raise PermanentError(f"{self.settings.url}/{path.name} is no longer what was uploaded; it waits again.")
+                raise PermanentError(
+                    f"{self.settings.url}/{path.name} differs from the uploaded file; it is pending again."
+                )
             if path.stat().st_ino != status.st_ino:
                 continue
             os.utime(object_file(path), ns=(status.st_mtime_ns, status.st_mtime_ns))  # when the WARC was closed
@@ -239,7 +241,7 @@ class UploadWorker:
 
     def _check_stop(self, _count: int) -> None:
         if self._stopped:
-            raise TransientError("The run is ending; the next one continues the upload.")
+            raise TransientError("The run is stopping; the next one continues the upload.")
 
     def _attempt(self) -> bool:
         try:

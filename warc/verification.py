@@ -114,7 +114,7 @@ class IndexCheck:
             self._known_file(filename, row)
         for path in closed_warcs(self._layout):
             if path.name not in known and not (self._live and known_now(path.name)):
-                self._report(FaultKind.UNKNOWN, path.name, None, "The index does not know this WARC.")
+                self._report(FaultKind.UNKNOWN, path.name, None, "The index does not contain this WARC.")
 
     def _known_file(self, filename: str, row: IndexedFile) -> None:
         try:
@@ -142,7 +142,7 @@ class IndexCheck:
     def sums(self) -> None:
         """Compare SHA256SUMS with the folder: a line for each closed WARC, a WARC for each line."""
         for number in self._sums.bad:
-            text = f"Line {number} is no checksum, or contradicts an earlier one."
+            text = f"Line {number} is not a checksum, or contradicts an earlier one."
             self._report(FaultKind.BAD_LINE, self._layout.checksums.name, None, text)
         with suppress(OSError):  # an unreadable list is reported already; a writer extends it before the chain
             for text in chain_problems(read_chain(self._layout), read_sums(self._layout)):
@@ -150,12 +150,14 @@ class IndexCheck:
         for path in closed_warcs(self._layout):
             if path.name not in self._sums.by_name:
                 if self._live:
-                    self._report(FaultKind.PENDING, path.name, None, "It was just closed; its checksum is being made.")
+                    self._report(
+                        FaultKind.PENDING, path.name, None, "It was just closed; its checksum is being computed."
+                    )
                 else:
                     self._report(FaultKind.NO_CHECKSUM, path.name, None, "SHA256SUMS has no line for it.")
         for filename in sorted(self._sums.by_name):
             if not WarcPath(self._layout.archive / filename).is_file():
-                self._report(FaultKind.MISSING, filename, None, "SHA256SUMS names this file; it is not here.")
+                self._report(FaultKind.MISSING, filename, None, "SHA256SUMS names this file; it is missing.")
 
     def unfinished(self) -> None:
         """Report files that were interrupted, are being written, or were set aside."""
@@ -164,7 +166,7 @@ class IndexCheck:
             if self._live:
                 self._report(FaultKind.OPEN, name, None, "It is being written: checked as far as indexed.")
             else:
-                text = "It was interrupted, and is not yet put in order: checked as far as indexed."
+                text = "It was interrupted, and is not yet repaired: checked as far as indexed."
                 self._report(FaultKind.INTERRUPTED, name, None, text)
         with suppress(FileNotFoundError):
             for path in sorted(self._layout.damaged.iterdir()):
@@ -180,7 +182,7 @@ class IndexCheck:
         )
         for filename, count in database.execute(query):
             if not any(WarcPath(path).exists() for path in self._layout.warc(filename)):
-                text = f"{count} rows of the index are of this file; it is not here."
+                text = f"{count} rows of the index are of this file, which is missing."
                 self._report(FaultKind.MISSING, filename, None, text)
         query = (
             "SELECT page_id, url FROM seen.pages AS p WHERE NOT EXISTS (SELECT 1 FROM seen.captures"
@@ -202,7 +204,7 @@ class IndexCheck:
         names = "[" + ",".join(f'"{path.name.removesuffix(OPEN_SUFFIX)}"' for path in here) + "]"
         for filename, offset, content, times, url, ours in database.execute(query, (names,)):
             if content:
-                text = f"Dedup refers to {content} here; this file is not here."
+                text = f"Dedup refers to {content} here; this file is missing."
                 self._report(FaultKind.PAYLOAD, filename, offset, text)
                 continue
             many = f"{times} revisits, as of {url}," if times > 1 else f"The revisit of {url}"
@@ -229,7 +231,7 @@ _REFERENCES = (
     ),
     (
         FaultKind.ORIGINAL,
-        "The revisit of {} refers to a payload here; the index knows of none.",
+        "The revisit of {} refers to a payload here; the index has none.",
         "SELECT r.filename, r.offset, r.url FROM reference AS r"
         " LEFT JOIN seen.captures AS c ON c.filename = r.filename AND c.offset = r.offset"
         " LEFT JOIN seen.payloads AS p ON p.spelled = r.spelled"
@@ -285,7 +287,7 @@ class VerificationResult:
         chain = read_chain(layout)
         self.chain_head = chain.head if chain.size else ""
         if link and link not in chain.links:
-            text = f"It has no link {link[:64]}: lines from before were changed or removed."
+            text = f"It has no link {link[:64]}: earlier lines were changed or removed."
             self.add(FaultKind.CHAIN, layout.checksum_chain.name, None, text)
 
     def take(self, report: FileCheckReport) -> None:

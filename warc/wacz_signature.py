@@ -90,7 +90,7 @@ class WaczSigner:
             except ValueError as error:
                 raise UnavailableError(f"The time-stamp authority refused, or sent no time stamp: {error}.") from error
             if not is_ours or not signers:
-                raise UnavailableError("The time-stamp authority sent a time stamp of other data, or no certificate.")
+                raise UnavailableError("The time-stamp authority sent a time stamp for other data, or no certificate.")
             signed |= {"timeSignature": base64.b64encode(answer).decode(), "timestampCert": _pem(signers)}
         return signed
 
@@ -105,7 +105,7 @@ def read_signing_key(path: Path) -> ec.EllipticCurvePrivateKey:
         ) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ConfigError(
-            f"{path} is no EC key. Make one: openssl ecparam -name secp384r1 -genkey -noout -out {path.name}"
+            f"{path} is not an EC key. Create one: openssl ecparam -name secp384r1 -genkey -noout -out {path.name}"
         )
     return key
 
@@ -118,7 +118,7 @@ def read_signing_chain(path: Path, key: ec.EllipticCurvePrivateKey, now: datetim
     if not is_valid_at(chain[0], now):
         raise ConfigError(f"The certificate {path} is valid until {chain[0].not_valid_after_utc:%Y-%m-%d}: renew it.")
     if not domain_of(chain[0]):
-        raise ConfigError(f"The certificate {path} names no domain.")
+        raise ConfigError(f"The certificate {path} has no domain.")
     return chain
 
 
@@ -127,7 +127,7 @@ def read_certificates(path: Path) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} holds no PEM certificates: {error}.") from error
+        raise ConfigError(f"{path} contains no PEM certificates: {error}.") from error
 
 
 def read_public_key(path: Path) -> bytes:
@@ -139,7 +139,7 @@ def read_public_key(path: Path) -> bytes:
             x509.load_pem_x509_certificate(data) if is_certificate else serialization.load_pem_public_key(data)
         )
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"{path} holds no PEM public key: {error}.") from error
+        raise ConfigError(f"{path} contains no PEM public key: {error}.") from error
 
 
 def trusted_roots(also: Sequence[Path] = ()) -> list[x509.Certificate]:
@@ -246,7 +246,7 @@ class WaczVerifier:
                 data, document = b"", None
             if not isinstance(document, dict) and (name == _DESCRIPTIONS[0] or name in archive.namelist()):
                 yield EvidenceCheck(
-                    "package", f"{name} is missing, or is no JSON object of at most 64 MB.", passed=False
+                    "package", f"{name} is missing, or is not a JSON object of at most 64 MB.", passed=False
                 )
                 return
             documents.append((data, document or {}))
@@ -302,7 +302,7 @@ class WaczVerifier:
             if found.hexdigest() != wanted or left not in (None, size):
                 faults.append(f"{name} was changed: its digest differs")
         more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
-        text = f"{'; '.join(faults[:5])}{more}." if faults else f"{len(listed):,} entries have their digests."
+        text = f"{'; '.join(faults[:5])}{more}." if faults else f"{len(listed):,} entries match their digests."
         return EvidenceCheck("entries", text, passed=not faults)
 
     def _signature(self, signed: Mapping[str, str], actual: str) -> Iterator[EvidenceCheck]:
@@ -325,11 +325,13 @@ class WaczVerifier:
             return
         is_signed = signed["hash"] == actual and is_signature(key, signature, actual.encode())
         fingerprint = hashlib.sha256(_public_bytes(key)).hexdigest()
-        text = f"Signed by the key with SHA-256 {fingerprint}." if is_signed else "It is not of this file and key."
+        text = f"Signed by the key with SHA-256 {fingerprint}." if is_signed else "It does not match this file and key."
         yield EvidenceCheck("signature", text, passed=is_signed)
         if self._expected_key is not None:
             is_expected = _public_bytes(key) == self._expected_key
-            yield EvidenceCheck("key", f"It is {'the expected' if is_expected else 'another'} key.", passed=is_expected)
+            yield EvidenceCheck(
+                "key", f"It is {'the expected' if is_expected else 'a different'} key.", passed=is_expected
+            )
         elif not domain_chain:
             yield EvidenceCheck("key", "Anyone can make such a key: compare it with the signer's (--key FILE).")
         moment = created
@@ -344,7 +346,7 @@ class WaczVerifier:
             problem = chain_problem(domain_chain, self._roots, domain, moment)
             crossed = certificates.get("crossSignedCert")
             if crossed and _public_bytes(crossed[0]) != _public_bytes(key):
-                problem = "The cross-signed certificate is of another key."
+                problem = "The cross-signed certificate is for another key."
             elif crossed and problem and not chain_problem(crossed, self._roots, domain, moment):
                 problem = ""
             yield EvidenceCheck("domain", problem or f"The key is certified for {domain}.", passed=not problem)
@@ -366,7 +368,7 @@ class WaczVerifier:
 def form_problem(signed: Any) -> str:
     """Return why ``signedData`` has neither form of the specification; empty when it has one."""
     if not isinstance(signed, dict) or not all(isinstance(each, str) for each in signed.values()):
-        return "signedData must be an object of texts."
+        return "signedData must be an object of strings."
     keys = {name for name, value in signed.items() if value}
     form = _ANONYMOUS if "publicKey" in keys else _DOMAIN
     if missing := (_COMMON | form | (_STAMP if keys & _STAMP else frozenset())) - keys:

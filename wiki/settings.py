@@ -31,7 +31,7 @@ def parse_statement(text: str) -> str:
     name, value = match.groups() if match else ("", None)
     plain = None if value is None else unicodedata.normalize("NFC", value).strip()
     if not name or plain == "":
-        raise ConfigError(f"{text[:80]!r} names no property: write {STATEMENT_FORM}.")
+        raise ConfigError(f"{text[:80]!r} is not a property: write {STATEMENT_FORM}.")
     return name if plain is None else f"{name}={plain}"
 
 
@@ -180,7 +180,7 @@ def _object(text: str) -> Mapping[str, Any]:
     try:
         document = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"The wiki's settings are no JSON: {error}.") from error
+        raise ConfigError(f"The wiki's settings are not JSON: {error}.") from error
     if not isinstance(document, dict):
         raise ConfigError("The wiki's settings must be an object.")
     return document
@@ -214,7 +214,7 @@ def _single(kind: type[Any], value: Any, where: str, key: str) -> Any:
         return value
     if kind is str:
         if not isinstance(value, str) or len(value) > TEXT_CHARS or not value.isprintable():
-            raise ConfigError(f"{where} must be a text of at most {TEXT_CHARS:,} characters.")
+            raise ConfigError(f"{where} must be a string of at most {TEXT_CHARS:,} characters.")
         choices = _CHOICES.get(key)
         if choices and value not in choices:
             raise ConfigError(f"{where} must be one of {', '.join(choices)}.")

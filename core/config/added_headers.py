@@ -14,19 +14,19 @@ MAX_HEADER_BYTES = 16_384  # names and values together
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # a token (RFC 9110, 5.6.2)
 _VALUE = re.compile(r"[!-~](?:[\t -~]*[!-~])?")  # no CR, no LF, no white space around (RFC 9110, 5.5)
 
-_HOP = "it is between two hops, and the proxy's own"
-_FRAMING = "it says where a message ends or goes, and the proxy says that"
-_PRIVATE = "it carries a secret to every host; make a login instead: weboid login URL"
-_CONDITION = "the answer would no longer be the whole of what a visitor gets"
-_BROWSER = "it says what the browser does, and would lie"
+_HOP = "it is hop-by-hop and set by the proxy"
+_FRAMING = "it frames or routes the message, which the proxy does"
+_PRIVATE = "it would send a secret to every host; create a login instead: weboid login URL"
+_CONDITION = "the answer would no longer be the complete response"
+_BROWSER = "it describes the browser, and would be false"
 _REFUSED = {
     **dict.fromkeys(("connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"), _HOP),
     **dict.fromkeys(("host", "transfer-encoding", "expect", "max-forwards"), _FRAMING),
     **dict.fromkeys(("cookie", "cookie2", "authorization"), _PRIVATE),
     **dict.fromkeys(("range", "accept-encoding"), _CONDITION),
     "origin": _BROWSER,
-    "user-agent": "say [visit] user_agent or contact instead",
-    "accept-language": "say [visit] language instead",
+    "user-agent": "set [visit] user_agent or contact instead",
+    "accept-language": "set [visit] language instead",
 }
 _REFUSED_PREFIXES = {
     "proxy-": _HOP,
@@ -34,7 +34,7 @@ _REFUSED_PREFIXES = {
     "if-": _CONDITION,
     "sec-fetch-": _BROWSER,
     "sec-websocket-": _BROWSER,
-    "sec-ch-": "say [visit] mobile instead; client hints follow it",
+    "sec-ch-": "set [visit] mobile instead; client hints follow it",
     "access-control-": _BROWSER,
 }
 
@@ -42,7 +42,7 @@ _REFUSED_PREFIXES = {
 def check_header(name: str, value: str) -> None:
     """Check that a header may be added to requests; the text of a ConfigError gives the reason."""
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name[:100]!r} is no name of a header: write letters and hyphens.")
+        raise ConfigError(f"{name[:100]!r} is not a header name: write letters and hyphens.")
     key = name.lower()
     why = _REFUSED.get(key)
     for prefix, reason in _REFUSED_PREFIXES.items():
@@ -59,7 +59,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         check_header(name, value)
     if len({name.lower() for name in headers}) != len(headers):
-        raise ConfigError("one of the names is there twice; upper and lower case are the same.")
+        raise ConfigError("a name is repeated; case does not matter.")
     size = sum(len(name) + len(value) for name, value in headers.items())
     if len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES:
         raise ConfigError(f"at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes in all.")

@@ -72,16 +72,18 @@ def parse_index_url(url: str) -> IndexAddress:
     if parts.scheme not in _SCHEMES or parts.fragment:
         raise ConfigError(f"{_INDEX_SETTING} must be {_POSTGRES_FORM}.")
     if options.keys() - set(_KNOWN):
-        raise ConfigError(f"{_INDEX_SETTING}: after the address may stand {', '.join(_KNOWN)}.")
+        raise ConfigError(f"{_INDEX_SETTING}: options after the address: {', '.join(_KNOWN)}.")
     folder = options.get("host", "")
     if bool(host) == bool(folder) or (folder and not folder.startswith("/")):
-        raise ConfigError(f"{_INDEX_SETTING} names no server. It is {_POSTGRES_FORM}.")
+        raise ConfigError(f"{_INDEX_SETTING} has no server. Write {_POSTGRES_FORM}.")
     database = unquote(parts.path[1:])
     if not database or "\0" in unquote(url):
-        raise ConfigError(f"{_INDEX_SETTING} names no database. It is {_POSTGRES_FORM}.")
+        raise ConfigError(f"{_INDEX_SETTING} has no database. Write {_POSTGRES_FORM}.")
     index = options.get("index", DEFAULT_INDEX)
     if not _NAME.fullmatch(index):
-        raise ConfigError(f"{_INDEX_SETTING}: index is a name of small letters, digits and _, at most 40, not pg_….")
+        raise ConfigError(
+            f"{_INDEX_SETTING}: index is a name of at most 40 lower-case letters, digits and _, not pg_…."
+        )
     sslmode = options.get("sslmode", "")
     if sslmode and sslmode not in SSL_MODES:
         raise ConfigError(f"{_INDEX_SETTING}: sslmode is one of {', '.join(SSL_MODES)}.")
@@ -169,16 +171,16 @@ def parse_redis_url(url: str, use: RedisUse) -> RedisAddress:
         raise ConfigError(f"{where} must be {_REDIS_URL_FORM}.")
     known = extra | {use.value}
     if options.keys() - known or parts.fragment:
-        raise ConfigError(f"{where}: after a {parts.scheme}:// address may stand {', '.join(sorted(known))}.")
+        raise ConfigError(f"{where}: after a {parts.scheme}:// address the options are {', '.join(sorted(known))}.")
     name = options.get(use.value, DEFAULT_REDIS_NAME)
     if not name:
-        raise ConfigError(f"{where}: {use.value} needs a name, or leave it out.")
+        raise ConfigError(f"{where}: {use.value} needs a name; omit it otherwise.")
     unix = parts.scheme == "unix"
     if unix != (not host) or (unix and len(parts.path) < 2):
-        raise ConfigError(f"{where} names no server. It is {_REDIS_URL_FORM}.")
+        raise ConfigError(f"{where} has no server. Write {_REDIS_URL_FORM}.")
     number = options.get("db", "") if unix else parts.path[1:]
     if number and not (number.isascii() and number.isdigit()):
-        raise ConfigError(f"{where}: a database of Redis has a number. It is {_REDIS_URL_FORM}.")
+        raise ConfigError(f"{where}: a Redis database has a number. Write {_REDIS_URL_FORM}.")
     return RedisAddress(
         use,
         host=host,

@@ -105,7 +105,7 @@ def parse_settings(text: str, *, source: str = "profile") -> Settings:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source} is no TOML: {error}.") from error
+        raise ConfigError(f"{source} is not TOML: {error}.") from error
     settings = settings_from(document, source=source)
     check_settings(settings, source=source)
     return settings
@@ -144,7 +144,7 @@ def refuse_unknown(table: Mapping[str, Any], known: Mapping[str, Any], where: st
     if unknown:
         near = get_close_matches(unknown[0], known, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"{where} has unknown keys: {', '.join(unknown)}.{hint} Known are: {', '.join(known)}.")
+        raise ConfigError(f"{where} has unknown keys: {', '.join(unknown)}.{hint} Known: {', '.join(known)}.")
 
 
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)
@@ -154,7 +154,7 @@ def parse_size(text: str) -> int:
     """Return a number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
     match = _SIZE.fullmatch("".join(text.split()).lower())
     if match is None:
-        raise InputError(f"{text[:40]!r} is no size: write 700MB, 5GB or 2TB.")
+        raise InputError(f"{text[:40]!r} is not a size: write 700MB, 5GB or 2TB.")
     step = 1024 if match[3] else 1000
     power = "kmgt".find(match[2]) + 1 if match[2] else 0
     return int(float(match[1]) * step**power)
@@ -229,7 +229,7 @@ def check_settings(settings: Settings, *, source: str) -> None:
     except InputError as error:
         raise ConfigError(f"{source} {where}: {error}") from error
     if is_short:
-        raise ConfigError(f"{source} [recrawl] every must be a second at least.")
+        raise ConfigError(f"{source} [recrawl] every must be at least a second.")
     link_user_agent(settings.links)
     _check_egress(settings.egress, source)
 

@@ -59,7 +59,7 @@ def parse_sheets(tables: object, source: str) -> tuple[Sheet, ...]:
         named = [keys.pop(key) for key in ("prefix", "match") if key in keys]
         if len(named) != 1 or not isinstance(named[0], str):
             raise ConfigError(
-                f'{source} sheet {number} must say which part it is for: prefix = "org,example,", '
+                f'{source} sheet {number} must name its part of the web: prefix = "org,example,", '
                 'or match = "example.org".'
             )
         parsed.append(parse_sheet(named[0], keys, source=f"{source} sheet"))
@@ -81,7 +81,7 @@ def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "shee
         checked = parse_group(groups[name], table, within)
         for key in table:
             if key in NOT_IN_SHEETS.get(name, ()):
-                raise ConfigError(f"{within} {key} holds as a whole: no sheet can change it for a part.")
+                raise ConfigError(f"{within} {key} applies to the whole crawl: no sheet can change it.")
         changes[name] = {key: getattr(checked, key) for key in table}
     sheet = Sheet(spelled, **changes)
     check_settings(with_sheets(Settings(), (sheet,)), source=where)
@@ -146,7 +146,7 @@ def surt_prefix(text: str) -> str:
     elif scheme.lower() not in ("http", "https"):
         bare = ""
     if not bare or len(bare) > PREFIX_LIMIT_CHARS:
-        raise ConfigError(f"{text[:200]!r} is no prefix: write org,example, or example.org.")
+        raise ConfigError(f"{text[:200]!r} is not a prefix: write org,example, or example.org.")
     if "," in bare.partition("/")[0].partition(")")[0]:
         return _normalize_prefix(bare.removeprefix("("), text)
     host, slash, _path = bare.partition("/")
@@ -156,7 +156,7 @@ def surt_prefix(text: str) -> str:
             return key if slash else key.removesuffix("/")
         return _turned(canonical_host(host.removeprefix("*.")))
     except BadUrlError as error:
-        raise ConfigError(f"{text[:200]!r} is no prefix: write org,example, or example.org.") from error
+        raise ConfigError(f"{text[:200]!r} is not a prefix: write org,example, or example.org.") from error
 
 
 def _normalize_prefix(prefix: str, text: str) -> str:

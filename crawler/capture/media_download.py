@@ -202,7 +202,7 @@ async def fetch_media(player: MediaPlayer, through: MediaRoute, media: MediaSett
         try:
             prefix = privilege_prefix(root=root, executable=Path(sys.executable))
         except BrowserUnavailableError:
-            return PlayerMedia(reason="not-installed: setpriv, without which root starts no player")
+            return PlayerMedia(reason="not-installed: setpriv, which root needs to start a player")
         work.mkdir(mode=0o700)
         if root:
             # The folder stays ours, so that `remove_abandoned` recognises it.

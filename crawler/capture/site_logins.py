@@ -61,7 +61,7 @@ class LoginKey:
 def passphrase_key(text: str) -> LoginKey:
     """Make the key of a passphrase. Raises InputError if it is too short."""
     if len(text) < PASSPHRASE_LEAST:
-        raise InputError(f"A passphrase has at least {PASSPHRASE_LEAST} characters.")
+        raise InputError(f"A passphrase needs at least {PASSPHRASE_LEAST} characters.")
     return LoginKey("passphrase", text.encode())
 
 
@@ -79,9 +79,9 @@ def read_key_file(path: Path) -> LoginKey:
     except OSError as error:
         raise ConfigError(f"The key file {path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
-        raise ConfigError(f"{path} holds no key: 64 hexadecimal digits.") from error
+        raise ConfigError(f"{path} contains no key of 64 hexadecimal digits.") from error
     if len(secret) != KEY_BYTES:
-        raise ConfigError(f"{path} holds no key: 64 hexadecimal digits.")
+        raise ConfigError(f"{path} contains no key of 64 hexadecimal digits.")
     return LoginKey("file", secret)
 
 
@@ -95,7 +95,7 @@ def make_key_file(path: Path) -> LoginKey:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise ConfigError(f"The key file {path} cannot be made: {error.strerror}.") from error
+        raise ConfigError(f"The key file {path} cannot be created: {error.strerror}.") from error
     return LoginKey("file", secret)
 
 
@@ -141,14 +141,14 @@ def unseal_login(data: bytes, key: LoginKey) -> Login:
     except (InvalidTag, ValueError, TypeError) as error:
         what = "passphrase" if key.kind == "passphrase" else "key file"
         raise InputError(
-            f"The login {login.name} does not open: the {what} is another one, or the file was "
-            f"changed. Give the {what} that it was made with, or make it again with weboid login."
+            f"The login {login.name} cannot be decrypted: the {what} differs, or the file was changed. Use the {what} "
+            f"that it was made with, or run weboid login again."
         ) from error
     try:
         session = json.loads(plain.decode("utf-8", "surrogatepass"))
         restored = SiteSession(tuple(session["cookies"]), session["storage"])
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"The login {login.name} holds no session: {error!r}.") from error
+        raise InputError(f"The login {login.name} contains no session: {error!r}.") from error
     return replace(login, session=restored)
 
 
@@ -171,8 +171,8 @@ def read_login(folder: Path, name: str) -> bytes:
             data = file.read(FILE_LIMIT_BYTES + 1)
     except OSError as error:
         raise InputError(
-            f"There is no login {name!r} in {folder}: make it with "
-            f"weboid login URL --name {name}, or see weboid login ls."
+            f"There is no login {name!r} in {folder}: create it with weboid login URL --name {name}, or see weboid "
+            f"login ls."
         ) from error
     if len(data) > FILE_LIMIT_BYTES:
         raise InputError(f"{path} is too large for a login.")
@@ -201,7 +201,7 @@ def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
     try:
         document = json.loads(data)
         if document["version"] != LOGIN_VERSION:
-            raise InputError(f"A login of version {document['version']!r}: make it again.")
+            raise InputError(f"A login of version {document['version']!r}: run weboid login again.")
         head = {key: document[key] for key in _HEAD}
         if _UNVERIFIED in document:  # what is in the head is sealed with the rest
             head[_UNVERIFIED] = document[_UNVERIFIED]
@@ -218,7 +218,7 @@ def _parsed(data: bytes) -> tuple[Login, dict[str, Any], bytes]:
         check_hosts(login.hosts)
         return login, head, _decode_base64(document["sealed"])
     except (ValueError, KeyError, TypeError, AttributeError, BadUrlError) as error:
-        raise InputError(f"This is no login file: {error!r}.") from error
+        raise InputError(f"This is not a login file: {error!r}.") from error
 
 
 def _associated(head: dict[str, Any]) -> bytes:
@@ -251,16 +251,16 @@ def open_logins(
         kind = read_login_head(data).key
         if kind not in keys:
             if kind == "file" and not settings.key_file:
-                raise ConfigError(f"The login {name} was made with a key file: name it as [login] key_file.")
+                raise ConfigError(f"The login {name} was made with a key file: set it as [login] key_file.")
             keys[kind] = read_key_file(Path(settings.key_file)) if kind == "file" else ask()
         login = unseal_login(data, keys[kind])
         if login.name != name:
-            raise InputError(f"The file of the login {name} is that of {login.name}: rename it.")
+            raise InputError(f"The file of the login {name} contains the login {login.name}: rename it.")
         # Remove expired cookies from the login.
         session = login.session.alive(now.timestamp())
         gone, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
         if gone:
-            advice = "" if left else f": make it again with weboid login URL --name {login.name}"
-            warn(f"Of the login {login.name} {gone} cookies have expired, {left} are left{advice}.")
+            advice = "" if left else f": create it again with weboid login URL --name {login.name}"
+            warn(f"{gone} cookies of the login {login.name} have expired, {left} are left{advice}.")
         opened.append(replace(login, session=session))
     return SiteLogins(opened)

@@ -100,13 +100,13 @@ def items_to_retry(frontier: Frontier, urls: Iterable[str]) -> tuple[list[ItemRe
     for url in urls:
         record = frontier.find(fetch_key(url))
         if record is None:
-            problems.append(f"{url}: the frontier does not know it; `weboid crawl add` adds it.")
+            problems.append(f"{url}: it is not in the frontier; `weboid crawl add` adds it.")
         elif record.state in {ItemState.DEAD, ItemState.SKIPPED}:
             records.append(record)
         elif record.state is ItemState.DONE:
             problems.append(f"{url}: it is done; `weboid crawl add --again` visits it once more.")
         else:
-            problems.append(f"{url}: it is {record.state} already.")
+            problems.append(f"{url}: it is already {record.state}.")
     return records, problems
 
 
@@ -221,7 +221,7 @@ def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:
     except BadUrlError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError("it is no line of `weboid queue export`.") from error
+        raise InputError("it is not a line of `weboid queue export`.") from error
     if state not in states:
         return None
     return NewItem(
@@ -238,14 +238,14 @@ def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:
 def _count_value(facts: dict[str, Any], key: str) -> int:
     value = facts.get(key, 0)
     if not isinstance(value, int) or not 0 <= value <= _HOPS_LIMIT:
-        raise InputError(f"{key} is no count.")
+        raise InputError(f"{key} is not a count.")
     return value
 
 
 def _text_value(facts: dict[str, Any], key: str) -> str:
     value = facts.get(key, "")
     if not isinstance(value, str) or len(value) > _TEXT_LIMIT_CHARS:
-        raise InputError(f"{key} is no text.")
+        raise InputError(f"{key} is not text.")
     return value
 
 

@@ -190,7 +190,7 @@ def scan_records(db: sqlite3.Connection, state: ItemState, cursor: str, limit: i
     try:
         key = [int(each) for each in numbers]
     except ValueError as error:
-        raise InputError(f"{cursor[:80]!r} is no cursor of a scan.") from error
+        raise InputError(f"{cursor[:80]!r} is not a cursor of a scan.") from error
     if any(abs(each) >> 63 for each in key):
         raise InputError("A number of this cursor is too large.")
     limit = max(limit, 1)
@@ -206,7 +206,7 @@ def scan_records(db: sqlite3.Connection, state: ItemState, cursor: str, limit: i
 
 def _scan_queued(db: sqlite3.Connection, part: Any, key: list[Any], limit: int) -> tuple[Sequence[ItemRecord], str]:
     if part not in _PARTS:
-        raise InputError("This cursor is not one that a scan of queued items gave.")
+        raise InputError("This cursor is not from a scan of queued items.")
     for place in _PARTS[_PARTS.index(part) :]:
         if place == "later":
             rows = _scanned(db, place, place, (), key or [_LOWEST] * 2, limit)
@@ -223,7 +223,7 @@ def _scanned(
     db: sqlite3.Connection, query: str, part: str, fixed: tuple[int, ...], key: list[Any], limit: int
 ) -> tuple[list[ItemRecord], str]:
     if len(key) + len(fixed) + 1 != _SCAN[query].count("?"):
-        raise InputError("This cursor is not one that a scan of this state gave.")
+        raise InputError("This cursor is not from a scan of this state.")
     rows = db.execute(_SCAN[query], (*fixed, *key, limit)).fetchall()
     following = ":".join(map(str, (part, *rows[-1][1:]))) if len(rows) == limit else ""
     return [_by_seq(db, row[0]) for row in rows], following

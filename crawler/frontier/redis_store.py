@@ -108,7 +108,7 @@ def parse_cursor(cursor: str) -> tuple[int, str]:
     """Parse a cursor, or raise InputError, into the shard where a scan continues, and the place within."""
     match = _CURSOR.fullmatch(cursor or "0:0")
     if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
-        raise InputError(f"{cursor[:100]!r} is no cursor of a scan. Pass the one that the last call returned.")
+        raise InputError(f"{cursor[:100]!r} is not a cursor of a scan. Pass the cursor that the last call returned.")
     return int(match[1]), match[2]
 
 
@@ -349,7 +349,7 @@ class RedisStore:
             content = made.decode("utf-8", "replace")[:100] or "something else"
             raise CollectionVersionError(
                 f"The frontier {self._address.name} at {self._address} is no frontier of version "
-                f"{SCHEMA_VERSION} (it says {content!r}): use the version that made it, or another name"
+                f"{SCHEMA_VERSION} (it says {content!r}): use the release that made it, or another name"
                 " with ?frontier=NAME in [frontier] url."
             )
         return made
@@ -376,14 +376,14 @@ def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
         warnings.append(
             f"The Redis at {address} loses its latest writes in a crash: set 'appendonly yes'."
             if has_snapshots
-            else f"The Redis at {address} keeps nothing on disk: give it 'appendonly yes', or a"
-            " restart loses the whole frontier."
+            else f"The Redis at {address} stores nothing on disk: set 'appendonly yes', since a restart loses the "
+            "whole frontier."
         )
     policy = str(info.get("maxmemory_policy", ""))
     if policy.startswith("allkeys"):
         warnings.append(
-            f"The Redis at {address} throws keys away when memory is short (maxmemory-policy"
-            f" {policy}): set it to noeviction."
+            f"The Redis at {address} evicts keys when memory is short (maxmemory-policy {policy}): set it to "
+            f"noeviction."
         )
     return warnings
 
@@ -407,18 +407,18 @@ def _map_fault(place: str, fault: RedisFault, words: str) -> WeboidError:
         case RedisFault.MISSING:
             return UnavailableError(f"[frontier] url needs the Redis client: {words}.")
         case RedisFault.REFUSED:
-            return UnavailableError(f"{place} refuses us: {words}. Correct user and password in [frontier] url.")
+            return UnavailableError(f"{place} refuses the login: {words}. Correct user and password in [frontier] url.")
         case RedisFault.SILENT | RedisFault.SOON:
             return TransientError(f"{place} does not answer: {words}. Start Redis there, or correct [frontier] url.")
         case RedisFault.FULL:
-            return DiskFullError(f"{place} cannot grow: {words}. Give Redis more memory or disk, then go on.")
+            return DiskFullError(f"{place} has no space left: {words}. Give Redis more memory or disk, then resume.")
         case RedisFault.OTHER:
             pass  # its words say more
     if "WEBOID-BROKEN" in words:
         return InvariantError(f"{place}: its records contradict each other: {words}. Were keys evicted or deleted?")
     if "WEBOID-OTHER false" in words:
         return UnavailableError(
-            f"{place} does not exist any more: Redis has lost it, or it was deleted. Set"
+            f"{place} no longer exists: Redis has lost it, or it was deleted. Set"
             " 'appendonly yes' in Redis, and start again."
         )
     if "WEBOID-OTHER" in words:

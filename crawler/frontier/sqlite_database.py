@@ -109,8 +109,8 @@ class FrontierDatabase:
             return True
         if (version, program) != (SCHEMA_VERSION, APPLICATION_ID):
             raise CollectionVersionError(
-                f"{self._path} is no frontier of version {SCHEMA_VERSION} (it says {version}): "
-                "use the version that made it, or move the file away to start with a new one."
+                f"{self._path} is not a frontier of version {SCHEMA_VERSION} (it is {version}): use the release that "
+                "made it, or move the file away to start with a new one."
             )
         return False
 
@@ -129,7 +129,7 @@ class FrontierDatabase:
             if code in _BUSY:
                 raise TransientError(f"{self._path} is busy: {error}.") from error
             if code == sqlite3.SQLITE_FULL:
-                raise DiskFullError(f"{self._path} cannot grow: {error}.") from error
+                raise DiskFullError(f"{self._path} has no space left: {error}.") from error
             raise UnavailableError(f"{self._path} cannot be used: {error}.") from error
 
 

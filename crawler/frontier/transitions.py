@@ -410,7 +410,7 @@ class FrontierTransaction:
             # The host was last asked when its worker last gave a sign of life.
             self.free(held, {}, to_moment(min(held.renewed_ms, self.now_ms)))
             self._count_attempt(held.seq)
-            self.log_attempt(held, "expired", "the worker gave no sign of life")
+            self.log_attempt(held, "expired", "the worker's lease expired")
             if held.attempts + 1 >= CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1):
                 self.end(held, ItemState.DEAD, "its workers keep vanishing")
             else:

@@ -69,8 +69,8 @@ def parse_job(name: str, text: str) -> Job:
         document: dict[str, Any] = json.loads(text)
         if document["version"] != JOB_VERSION:
             raise ConfigError(
-                f"{where} is of version {document['version']!r}, this program knows {JOB_VERSION}: "
-                "use the program that made it."
+                f"{where} is of version {document['version']!r}, this release reads {JOB_VERSION}: use the release "
+                "that made it."
             )
         return Job(
             name=name,
@@ -211,7 +211,7 @@ def parse_repair(text: str) -> RepairVisit:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"Not a repair: {error}.") from error
     if not all(isinstance(value, str) for value in asdict(repair).values()):
-        raise InputError("Not a repair: a value is no text.")
+        raise InputError("Not a repair: a value is not text.")
     check_name(repair.bucket, of="a dedup bucket", limit=_BUCKET_LIMIT)
     return repair
 

@@ -295,7 +295,7 @@ def parse_live_sheet(prefix: str, text: str) -> Sheet:
     try:
         document = json.loads(text)
         if not isinstance(document, dict):
-            raise ConfigError(f"sheet {prefix!r} is no table.")
+            raise ConfigError(f"sheet {prefix!r} is not a table.")
     except ValueError as error:
         raise ConfigError(f"sheet {prefix!r} cannot be read: {error}.") from error
     return parse_sheet(prefix, document)

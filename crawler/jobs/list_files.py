@@ -94,7 +94,7 @@ class ListFile:
 
     def empty(self) -> InputError:
         """Return the error for a list without content."""
-        return InputError(f"{self.source} is empty: it holds no line with a URL.")
+        return InputError(f"{self.source} is empty: no line has a URL.")
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a list in UTF-8, in UTF-16 with its mark, or in UTF-8 and old encodings."""
@@ -168,4 +168,4 @@ class GivenUrls:
             return
         if not self.bad and self._file is not None:
             raise self._file.empty()
-        raise InputError("There is nothing to archive: no line was a URL.")
+        raise InputError("There is nothing to archive: no line is a URL.")

@@ -196,17 +196,17 @@ def describe_scope(settings: ScopeSettings, seeds: int) -> str:
         "page": f"The page of {whose} alone",
         "prefix": f"Pages in the folder of {whose}",
         "host": f"Pages of the host of {whose}",
-        "domain": f"Pages of the host of {whose} and of all hosts below it",
+        "domain": f"Pages of the host of {whose} and of its subdomains",
         "any": "All pages",
     }[settings.kind]
     if settings.include:
-        text += f", and those in which {_named(settings.include)} is found"
+        text += f", and URLs that match {_named(settings.include)}"
     if settings.depth >= 0:
         text += f", at most {settings.depth} link{_plural(settings.depth)} away"
     if settings.extra_hops:
         text += f", and {settings.extra_hops} link{_plural(settings.extra_hops)} beyond these"
     if settings.exclude:
-        text += f"; never those in which {_named(settings.exclude)} is found"
+        text += f"; never URLs that match {_named(settings.exclude)}"
     return text + "."
 
 

@@ -124,11 +124,11 @@ def new_entry(entry: PolicyEntry) -> PolicyEntry:
     """Validate and return the entry. Raises InputError for its pattern, setting or too long texts."""
     parse_pattern(entry.pattern)
     if len(entry.reason) > REASON_LIMIT_CHARS or len(entry.actor) > ACTOR_LIMIT_CHARS:
-        raise InputError(f"A reason has at most {REASON_LIMIT_CHARS} characters, a name {ACTOR_LIMIT_CHARS}.")
+        raise InputError(f"A reason has at most {REASON_LIMIT_CHARS} characters, a name at most {ACTOR_LIMIT_CHARS}.")
     if entry.kind is PolicyKind.SETTING:
         _check_setting(entry.key, entry.value)
     elif entry.value or (entry.key and not entry.defers):
-        raise InputError(f"A {entry.kind} sets nothing: leave {entry.key}={entry.value} out.")
+        raise InputError(f"A {entry.kind} has no settings: omit {entry.key}={entry.value}.")
     return entry
 
 
@@ -231,7 +231,7 @@ def _check_setting(key: str, value: str) -> None:
     except ValueError:
         number = -1.0
     if not math.isfinite(number) or number < 0:
-        raise InputError(f"{key} is a number that is not negative, not {value!r}.")
+        raise InputError(f"{key} must be a number of at least 0, not {value!r}.")
 
 
 def _text(value: object) -> str:

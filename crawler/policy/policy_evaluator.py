@@ -146,7 +146,7 @@ _SETTING_TYPES: dict[str, Callable[[str], Any]] = {
     "ban_failures_s": float,
 }
 MANY_RULES = 300
-NOT_KNOWN = "not known yet; it is asked for before a visit"
+NOT_KNOWN = "not known yet; it is fetched before a visit"
 ROBOTS_UNAVAILABLE = "robots: robots.txt cannot be fetched ("  # how the reason begins; why not, and ")", follow
 FAILED_LINK_NOTE = "failed-link"  # the kind of note that a 404 leaves (A06)
 

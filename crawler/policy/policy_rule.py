@@ -72,7 +72,7 @@ class PolicyRule(VisitRule):
         was_asked = False
         async for opinion in self.judge.opinions(item, self.settings_for(item), now=now):
             if opinion.text == NOT_KNOWN:
-                raise InvariantError("robots.txt is to be obeyed, and nothing is there to fetch it.")
+                raise InvariantError("robots.txt is to be obeyed, but no proxy is available to fetch it.")
             was_asked = was_asked or opinion.verdict.asked
             if opinion.closes_site:
                 await self._ban(item.url, item, SITE_CLOSED, now=now)

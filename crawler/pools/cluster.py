@@ -269,7 +269,7 @@ class RemoteProxyPool:
                 least = min(map(self._load, able))
                 return self.rng.choice([each for each in able if self._load(each) == least])
             if self.stopping.is_set():
-                raise ProxyUnavailableError("No proxy is there, and the worker is to stop.")
+                raise ProxyUnavailableError("No proxy is available, and the worker is stopping.")
             # Return when something may have changed.
             await wait_for_any(self._changed, self.stopping, timeout_s=PROXIES_POLL_S)
 
@@ -289,11 +289,11 @@ class RemoteProxyPool:
             return
         self._missing_since = self.clock.monotonic()
         if not self._proxies:
-            text = "No proxy has announced itself: start one with `weboid proxy`."
+            text = "No proxy is registered: start one with `weboid proxy`."
         elif any(each.has_room for each in self._proxies.values()):
             text = "No proxy can be reached; the last error is in the log."
         else:
-            text = "Every proxy is out of space: free some where its collection lies."
+            text = "Every proxy is out of disk space: free some on their machines."
         self.report(WaitStarted("proxy", text))
 
     async def _poll(self) -> None:

@@ -209,7 +209,7 @@ class LocalProxyPool:
         chosen = min(self._proxies, key=lambda each: each.visits)
         await self._ready[chosen].wait()
         if self._lost is not None:
-            raise ProxyUnavailableError(f"The proxy dies again and again: {self._lost}")
+            raise ProxyUnavailableError(f"The proxy keeps crashing: {self._lost}")
         replaced = chosen.replaced
         chosen.visits += 1
         try:
@@ -239,7 +239,7 @@ class LocalProxyPool:
             self._ready[proxy].set()
             replaced, proxy.replaced = proxy.replaced, asyncio.Event()
             replaced.set()
-        self._lose(proxy, ProxyUnavailableError(f"It died {MAX_RESTARTS} times."))
+        self._lose(proxy, ProxyUnavailableError(f"It crashed {MAX_RESTARTS} times."))
 
     def _lose(self, proxy: ProxyProcess, error: ProxyUnavailableError) -> None:
         """Give the proxy up, and notify waiting visits."""

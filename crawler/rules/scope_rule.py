@@ -283,7 +283,7 @@ class BudgetRule(VisitRule):
             return RuleDecision(RuleAction.SKIP, word.reason)
         if word.wait:
             until = now + timedelta(seconds=2 * BUDGET_WAIT_S)
-            return RuleDecision(RuleAction.LATER, f"{BUDGET_REASON}the last pages are under way", until=until)
+            return RuleDecision(RuleAction.LATER, f"{BUDGET_REASON}the last pages are in progress", until=until)
         return ALLOW_VISIT
 
     def _word(self, item: FrontierItem, now: datetime) -> _BudgetAnswer:

@@ -139,12 +139,12 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
         rest = inflate.unconsumed_tail
         total += len(piece)
         if total > BYTES_LIMIT:
-            raise _SitemapStopError(f"it unpacks to more than {BYTES_LIMIT} bytes")
+            raise _SitemapStopError(f"it decompresses to more than {BYTES_LIMIT} bytes")
         if total > RATIO_COUNTS_BYTES and total > RATIO_LIMIT * len(body):
-            raise _SitemapStopError(f"it unpacks to more than {RATIO_LIMIT} times its size")
+            raise _SitemapStopError(f"it decompresses to more than {RATIO_LIMIT} times its size")
         yield piece
     if not inflate.eof:
-        raise _SitemapStopError("its gzip data breaks off")
+        raise _SitemapStopError("its gzip data is truncated")
 
 
 class _TextSitemapReader:
@@ -169,7 +169,7 @@ class _TextSitemapReader:
         """Parse the rest."""
         self._take(self._rest)
         if not self._sitemap.pages:
-            raise _SitemapStopError("it is no sitemap")
+            raise _SitemapStopError("it is not a sitemap")
 
     def _take(self, line: str) -> None:
         text = line.strip().removeprefix("\ufeff")
@@ -177,7 +177,7 @@ class _TextSitemapReader:
             return
         _add_page(self._sitemap, text, "")
         if self._sitemap.refused > 100 > len(self._sitemap.pages):
-            raise _SitemapStopError("it is no sitemap")
+            raise _SitemapStopError("it is not a sitemap")
 
 
 class _XmlSitemapReader:
@@ -210,7 +210,7 @@ class _XmlSitemapReader:
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         local = name.rpartition(":")[2]
         if not self._path and local not in _ROOTS:
-            raise _SitemapStopError(f"it is no sitemap, but <{name[:40]}>")
+            raise _SitemapStopError(f"it is not a sitemap, but <{name[:40]}>")
         # What another vocabulary calls the same, such as image:loc, is something else.
         foreign = bool(self._path) and ":" in name and self._path[0] != "RDF"
         is_prefixed = name.rpartition(":")[0] == self._prefix  # as the root is
@@ -218,7 +218,7 @@ class _XmlSitemapReader:
         if len(self._path) == 1:
             self._prefix = name.rpartition(":")[0]
         if len(self._path) > NESTING_LIMIT:
-            raise _SitemapStopError(f"more than {NESTING_LIMIT} elements lie within each other")
+            raise _SitemapStopError(f"more than {NESTING_LIMIT} nested elements")
         place = tuple(self._path)
         if place in _PLACES:
             self._text, self._room = [], URL_LIMIT_CHARS + 1
@@ -260,7 +260,7 @@ def _accepted(sitemap: SitemapFile, text: str, count: int, what: str) -> str:
     if not key:
         sitemap.refused += 1
     elif count >= URLS_LIMIT:
-        raise _SitemapStopError(f"it names more than {URLS_LIMIT} {what}")
+        raise _SitemapStopError(f"it lists more than {URLS_LIMIT} {what}")
     return key
 
 
@@ -334,10 +334,10 @@ class SitemapWalk:
                 walked.added += await take(url, file.pages[start : start + WALK_BATCH])
             walked.found += len(file.pages)
             if walked.found >= PAGES_LIMIT:
-                walked.note(site, f"its sitemaps name more than {PAGES_LIMIT} pages")
+                walked.note(site, f"its sitemaps list more than {PAGES_LIMIT} pages")
                 break
             if file.sitemaps and depth >= DEPTH_LIMIT:
-                walked.note(url, f"more than {DEPTH_LIMIT} indexes lie within each other")
+                walked.note(url, f"more than {DEPTH_LIMIT} nested indexes")
                 continue
             for below in islice(file.sitemaps, FILES_LIMIT):
                 key = identity_key(below)

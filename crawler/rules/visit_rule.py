@@ -129,7 +129,7 @@ class PolitenessRule(VisitRule):
         for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
             follow_up.wish_rest(host, rest)
             if refused:
-                follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a part of a page"))
+                follow_up.back_offs.append(HostBackOff(host, f"status {refused} for a resource of a page"))
 
 
 def waits_for_host(item: FrontierItem, settings: FrontierSettings) -> bool:

@@ -76,7 +76,7 @@ async def run_worker(
             try:
                 options.reports.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise UnavailableError(f"{options.reports} cannot be made: {error.strerror or error}.") from error
+                raise UnavailableError(f"{options.reports} cannot be created: {error.strerror or error}.") from error
             crawl_log = stack.enter_context(closing(CrawlLog(options.reports / CRAWL_LOG, clock=clock)))
 
         def note(event: Event) -> None:

@@ -177,9 +177,9 @@ def parse_listen_address(text: str) -> tuple[str, int]:
         parts = urlsplit(f"//{text}")
         port = parts.port
     except ValueError as error:
-        raise ConfigError(f"{text[:80]!r} is no HOST:PORT.") from error
+        raise ConfigError(f"{text[:80]!r} is not HOST:PORT.") from error
     if port is None or parts.netloc != text or "@" in text:
-        raise ConfigError(f"{text[:80]!r} is no HOST:PORT, such as {DEFAULT_LISTEN}.")
+        raise ConfigError(f"{text[:80]!r} is not HOST:PORT, such as {DEFAULT_LISTEN}.")
     return parts.hostname or "", port
 
 
@@ -225,7 +225,7 @@ def _unavailable(error: WeboidError) -> Response:
     return PlainTextResponse(f"{error}\n", status_code=503, headers={"Retry-After": "5"})
 
 
-_REFUSAL = PlainTextResponse("This name is not ours: use an address, or give the name with --name.\n", 421)
+_REFUSAL = PlainTextResponse("Unknown host name: use an address, or allow the name with --name.\n", 421)
 
 
 class _HostGuard:

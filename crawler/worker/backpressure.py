@@ -109,8 +109,8 @@ class MemoryLimit:
                     WaitStarted(
                         "memory",
                         f"There is memory for {len(self._begun)} visits at a time:"
-                        f" {free / 1e6:,.0f} MB are free, {self.reserve_bytes / 1e6:,.0f} MB are to stay"
-                        f" free, a visit takes some {self.visit_bytes / 1e6:,.0f} MB.",
+                        f" {free / 1e6:,.0f} MB are free, {self.reserve_bytes / 1e6:,.0f} MB are reserved, a visit "
+                        f"takes about {self.visit_bytes / 1e6:,.0f} MB.",
                     )
                 )
             # Until a visit ends, or another process may have freed memory.
@@ -184,7 +184,7 @@ class DiskLimit:
 REMEMBERED_HOSTS = 5
 BELIEVED_S = 5.0  # one answer serves all visits that fail at about the same time
 NETWORK_POLL_S = 5.0
-NETWORK_AWAY = "No host can be reached, also none that answered a while ago."
+NETWORK_AWAY = "No host can be reached, not even hosts that answered recently."
 
 Reach = Callable[[str, int], Awaitable[bool]]
 

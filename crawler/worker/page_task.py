@@ -273,7 +273,7 @@ class PageTask:
             # The manifest may be written when this returns.
             await self._carry_out(CaptureResult(page))
             if not await self._retrying(lambda: context.frontier.renew(item, now=self._now())):
-                raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
+                raise ClaimLostError(f"{item.url} was given to another worker in the meantime.")
 
         login, key = None if context.logins is None else context.logins.of(item.url), None
         own, is_auto = await self._own_connections(settings.visit.connections), settings.visit.connections == "auto"
@@ -447,7 +447,7 @@ class PageTask:
             raise InvariantError(
                 f"{len(broken)} pages in a row ended with an internal error of Weboid, the last "
                 f"with {text}. The log has each with its traceback: please report it. Nothing that "
-                "was archived is lost, and the same command goes on with the rest."
+                "was archived is lost, and the same command continues with the rest."
             )
 
     async def _release(self, reason: str) -> None:

@@ -132,8 +132,7 @@ class WorkerPool:
                     raise InvariantError(
                         f"{self._faults} internal errors of Weboid in a row, the last "
                         f"{type(error).__name__}: {error}. The log has each with its traceback: please "
-                        "report it. Nothing that was archived is lost, and the same command goes on "
-                        "with the rest."
+                        "report it. Nothing that was archived is lost, and the same command continues with the rest."
                     ) from error
                 await wait_for_any(self.stopping, timeout_s=backoff.next_s())
                 continue

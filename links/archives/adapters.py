@@ -178,11 +178,11 @@ class TimeGateAdapter(HttpAdapter):
             if "memento" in link.rels and link.target == place:
                 stamp = stamp or timestamp_of(link.parameters.get("datetime", ""))
         if response.status == 200 and not stamp:
-            raise malformed_answer_error(self.name, "it shows a page, and no copy")
+            raise malformed_answer_error(self.name, "it shows a page, not a copy")
         target = place or response.url
         copy = recognise(target)
         if copy is None and not self._is_at_home(target):
-            raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
+            raise malformed_answer_error(self.name, f"it redirects to {target[:200]}")
         stamp = stamp or (copy.timestamp if copy is not None else "")
         return self._copies([ListedCopy(target, stamp)], url)
 
@@ -247,7 +247,7 @@ class AvailabilityAdapter(HttpAdapter):
         expect_status(self.name, response, (200,))
         answers = parse_answer(self.name, response, read_availability)
         if queries and not answers.keys() & {str(tag) for tag in range(len(queries))}:
-            raise malformed_answer_error(self.name, "it answers other questions")
+            raise malformed_answer_error(self.name, "it answers a different query")
         copies: dict[str, list[ArchiveMemento]] = {}
         for tag, (url, _) in enumerate(queries):
             entry = answers.get(str(tag))
@@ -272,11 +272,11 @@ class WaybackRedirectAdapter(HttpAdapter):
         target = response.headers.get("location", "") if response.status in REDIRECTS else address
         stamped = timestamp_of(response.headers.get("memento-datetime", ""))
         if response.status == 200 and not stamped:
-            raise malformed_answer_error(self.name, "it shows a page, and no copy")
+            raise malformed_answer_error(self.name, "it shows a page, not a copy")
         if target.startswith("/"):
             target = _WAYBACK_HOME + target.removeprefix("/")
         if recognise(target) is None:
-            raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
+            raise malformed_answer_error(self.name, f"it redirects to {target[:200]}")
         return self._copies([ListedCopy(target, stamped)], url)
 
 
@@ -350,8 +350,8 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
             return TimeMapAdapter(asker, _host(front, name), template, homes=(front, *replay))
     known = ", ".join(sorted((*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS)))
     raise ConfigError(
-        f"[links] archives names {name[:200]!r}, which is none. Known are {known}; others are written "
-        "as docs/how-to/archives.md says: timemap URL, timegate URL, cdx URL URL, weboid URL."
+        f"[links] archives names {name[:200]!r}, which is unknown. Known: {known}; docs/how-to/archives.md explains "
+        "how to write others: timemap URL, timegate URL, cdx URL URL, weboid URL."
     )
 
 
@@ -447,9 +447,9 @@ def _result_of(status: dict[str, Any], url: str) -> SaveResult:
         return SaveResult(SaveOutcome.LATER, reason=message or "it is not finished")
     stamp, original = timestamp_of(str(status.get("timestamp", ""))), status.get("original_url")
     if not stamp or not isinstance(original, str):
-        return SaveResult(SaveOutcome.LATER, reason="it does not say which copy")
+        return SaveResult(SaveOutcome.LATER, reason="it does not name the copy")
     if not is_same_page(original, url):
-        return SaveResult(SaveOutcome.NEVER, reason=f"what was archived is {original[:200]}")
+        return SaveResult(SaveOutcome.NEVER, reason=f"it archived {original[:200]}")
     reported = status.get("http_status")
     http_status = reported if isinstance(reported, int) and 100 <= reported <= 599 else None
     address = make_archive_url("wayback", url, stamp)

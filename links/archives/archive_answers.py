@@ -91,7 +91,7 @@ def read_link_timemap(text: str) -> ParsedTimeMap:
             begins = timestamp_of(link.parameters.get("from", ""))
             parts.append(TimeMapSegment(link.target, begins, timestamp_of(link.parameters.get("until", ""))))
     if not original and not entries:
-        raise FormatError("it is no TimeMap")
+        raise FormatError("it is not a TimeMap")
     return ParsedTimeMap(original, tuple(entries), tuple(parts))
 
 
@@ -101,7 +101,7 @@ def read_json_timemap(text: str) -> ParsedTimeMap:
     mementos = document.get("mementos")
     index = document.get("timemap_index")
     if not isinstance(mementos, dict) and not isinstance(index, list):
-        raise FormatError("it is no TimeMap")
+        raise FormatError("it is not a TimeMap")
     listed: list[Any] = []
     if isinstance(mementos, dict):
         several = mementos.get("list")
@@ -129,7 +129,7 @@ def read_availability(text: str) -> dict[str, ListedCopy | None]:
     """Parse a Wayback availability answer, by tag; None stands for no copy; FormatError when invalid."""
     results = read_object(text).get("results")
     if not isinstance(results, list):
-        raise FormatError("it is no answer about availability")
+        raise FormatError("it is not an availability answer")
     copies: dict[str, ListedCopy | None] = {}
     for each in results[:ENTRIES_LIMIT]:
         if isinstance(each, dict) and isinstance(each.get("tag"), str):
@@ -151,19 +151,19 @@ def read_cdx(text: str) -> list[ListedCopy]:
     if text.startswith("["):
         rows = _json(text)
         if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-            raise FormatError("it is no list of captures")
+            raise FormatError("it is not a list of captures")
         if not rows:
             return []
         names = [str(name) for name in rows[0]]
         if "timestamp" not in names:
-            raise FormatError("it is no list of captures")
+            raise FormatError("it is not a list of captures")
         return _rows(
             {name: str(value) for name, value in zip(names, row, strict=False)} for row in rows[1 : ENTRIES_LIMIT + 1]
         )
     rows = map(_cdx_row, text.split("\n")[:ENTRIES_LIMIT])
     captures = [row for row in rows if row is not None]
     if not captures:
-        raise FormatError("it is no list of captures")
+        raise FormatError("it is not a list of captures")
     return captures
 
 
@@ -218,7 +218,7 @@ def read_object(text: str) -> dict[str, Any]:
     """Parse a JSON object; FormatError when it is none."""
     value = _json(text)
     if not isinstance(value, dict):
-        raise FormatError("it is no JSON object")
+        raise FormatError("it is not a JSON object")
     return value
 
 
@@ -226,7 +226,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError("it is no JSON") from error
+        raise FormatError("it is not JSON") from error
 
 
 def text_value(document: Mapping[str, Any], key: str) -> str:

@@ -132,7 +132,7 @@ class ArchiveClient:
         async with throttle.lock:
             closed = max(throttle.closed_until - self.monotonic(), 0.0)
             if closed:
-                reason = "it was busy or silent a moment ago"
+                reason = "it was busy or unavailable a moment ago"
                 raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, reason, retry_s=closed)
             wait = throttle.next_at - self.monotonic()
             if wait > 0:
@@ -242,14 +242,14 @@ class HttpFetch:
             try:
                 following = fetch_key(urljoin(url, target), allow_single_label=True)
             except (BadUrlError, ValueError) as error:
-                reason = "it leads to what is no address"
+                reason = "it redirects to an invalid address"
                 raise NoReplyError(ArchiveFailure.NONSENSE, reason) from error
             if authority_of(following) != authority_of(url):
                 headers = {k: v for k, v in headers.items() if k.lower() not in _PRIVATE}
             if response.status in (301, 302, 303) and method == "POST":
                 method, body = "GET", b""
             url = following
-        raise NoReplyError(ArchiveFailure.NONSENSE, "it leads on and on")
+        raise NoReplyError(ArchiveFailure.NONSENSE, "it redirects in a loop")
 
     async def download(
         self, url: str, target: Path, *, limit_bytes: int, on_progress: Callable[[int, int | None], None], hops: int = 5
@@ -283,7 +283,7 @@ class HttpFetch:
                         raise (TransientError if is_passing else InputError)(f"{url} answers {answer.status}.")
                     start = start if answer.status == 206 else 0
                     if start and not answer.headers.get("content-range", "").startswith(f"bytes {start}-"):
-                        raise TransientError(f"{url} continues at another place than it was asked for.")
+                        raise TransientError(f"{url} continues at another offset than requested.")
                     total = start + answer.content_length if answer.content_length is not None else None
                     if (total or 0) > limit_bytes:
                         raise InputError(f"{url} has {total:,} bytes; the limit is {limit_bytes:,}.")
@@ -301,10 +301,12 @@ class HttpFetch:
             except NoReplyError as error:
                 raise InputError(f"{url} cannot be downloaded: {error}.") from error
             except BadUrlError as error:
-                raise InputError(f"{url} leads to what is no address: {error}") from error
+                raise InputError(f"{url} redirects to an invalid address: {error}") from error
             except (TimeoutError, aiohttp.ClientError) as error:
                 reason = " ".join(str(error).split())[:200] or type(error).__name__
-                raise TransientError(f"{url} broke off: {reason}. Import it again; it continues.") from error
+                raise TransientError(
+                    f"{url} closed the connection: {reason}. Import it again; it continues."
+                ) from error
         raise InputError(f"{url} redirects more than {hops} times.")
 
     async def _once(
@@ -344,7 +346,7 @@ async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> byte
         if len(body) > limit:
             if cut:
                 return bytes(body[:limit])
-            raise NoReplyError(ArchiveFailure.TOO_LARGE, f"it sends more than {limit:,} bytes")
+            raise NoReplyError(ArchiveFailure.TOO_LARGE, f"it sent more than {limit:,} bytes")
         await asyncio.sleep(0)
     return bytes(body)
 
@@ -369,7 +371,7 @@ class _CheckedResolver:
             url = fetch_key(url, allow_single_label=True)
             host, target = host_of(url), URL(url, encoded=True)
         except (BadUrlError, ValueError) as error:
-            raise NoReplyError(ArchiveFailure.NONSENSE, "it is no address of the web") from error
+            raise NoReplyError(ArchiveFailure.NONSENSE, "it is not an http(s) address") from error
         is_trusted = (target.host or "", target.port or 0) in self._trusted
         try:
             self._rules.check(host, target.port)

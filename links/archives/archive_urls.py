@@ -273,7 +273,7 @@ def make_archive_url(service: str, original: str, timestamp: str) -> str:
     """
     known = SERVICES.get(service)
     if known is None:
-        raise InputError(f"No archive is called {service[:80]!r}; known are {', '.join(SERVICES)}.")
+        raise InputError(f"There is no archive {service[:80]!r}; known: {', '.join(SERVICES)}.")
     if timestamp and not re.fullmatch(r"\d{4,14}", timestamp, re.ASCII):
         raise InputError(f"A timestamp has 4 to 14 digits, YYYYMMDDhhmmss; this is {timestamp[:80]!r}.")
     url = fetch_key(original)

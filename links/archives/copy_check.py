@@ -92,13 +92,13 @@ async def check_copy(asker: ArchiveClient, address: str, url: str, *, own: tuple
                     return CopyCheckResult(CopyVerdict.BAD, note=note)
             elif authority_of(requested) != authority_of(fetch_key(address)):
                 # A parked domain leads elsewhere: the archive's death, and not the copy's (W32).
-                return _unclear(f"it leads to another host, {authority_of(requested)[:200]}")
+                return _unclear(f"it redirects to another host, {authority_of(requested)[:200]}")
     except TroubleError as error:
         note = "it is refused" if error.failure is ArchiveFailure.REFUSED else str(error)
         return _unclear(note)
     except (BadUrlError, ValueError):
-        return _unclear("it leads to what is no address")
-    return _unclear("it leads on and on")
+        return _unclear("it redirects to an invalid address")
+    return _unclear("it redirects in a loop")
 
 
 def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> CopyCheckResult:
@@ -108,7 +108,7 @@ def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> 
             return CopyCheckResult(CopyVerdict.GONE, note=f"the archive answered {response.status}")
         runtime_error = response.headers.get("x-archive-wayback-runtime-error", "")
         if response.status == 403 and _EXCLUDED.search(runtime_error.encode() + response.body):
-            return CopyCheckResult(CopyVerdict.GONE, note="the archive does not show it any more")
+            return CopyCheckResult(CopyVerdict.GONE, note="the archive no longer shows it")
         return _unclear(f"the archive answered {response.status}")
     if response.status >= 400:
         return CopyCheckResult(CopyVerdict.BAD, address, stamp, f"a copy of an error {response.status}")
@@ -118,7 +118,7 @@ def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> 
         if "original" in link.rels and not is_same_page(link.target, url):
             return CopyCheckResult(CopyVerdict.OTHER_PAGE, address, stamp, f"a copy of {link.target[:200]}")
     if not stamp and (service in (WEBOID, OTHER) or SERVICES[service].says_time):
-        return _unclear("a page that does not say when it was taken")
+        return _unclear("a page without a capture date")
     return _of_page(response, address, stamp, url)
 
 
@@ -131,9 +131,9 @@ def _of_page(response: ArchiveResponse, address: str, stamp: str, url: str) -> C
             return CopyCheckResult(CopyVerdict.BAD, address, stamp, "a copy of a redirect")
         guarded = detect_guard(LenientHead(200), response.body) if stamp else ""
         if guarded:
-            return CopyCheckResult(CopyVerdict.BAD, address, stamp, f"a copy of a challenge ({guarded})")
+            return CopyCheckResult(CopyVerdict.BAD, address, stamp, f"a copy of a bot challenge ({guarded})")
         if says_not_found(parse_page_excerpt(response.body, mime), url):
-            return CopyCheckResult(CopyVerdict.BAD, address, stamp, "a copy of a page that says it is not found")
+            return CopyCheckResult(CopyVerdict.BAD, address, stamp, "a copy of a page that reports 404")
     return CopyCheckResult(CopyVerdict.GOOD, address, stamp)
 
 
@@ -180,7 +180,7 @@ async def resolve_address(asker: ArchiveClient, parsed: ArchiveUrl) -> ResolvedA
         expect_status("perma", response, (200,))
         document = parse_answer("perma", response, read_object)
         if str(document.get("guid", "")).upper() != identifier[1]:
-            raise malformed_answer_error("perma", "it answers about another copy")
+            raise malformed_answer_error("perma", "it answered for another copy")
         taken = text_value(document, "capture_time") or text_value(document, "creation_timestamp")
         original = _url(text_value(document, "url"))
         return ResolvedAddress(original, timestamp_of(taken), within.address)

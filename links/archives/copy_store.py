@@ -156,18 +156,16 @@ def choose_copy(
     there = copies_of_url(connection, url.id)
     is_locked = any(kept.is_locked for kept in there)
     if is_locked and not choice.is_admin:
-        raise CopyLockedError(
-            f"{url.url[:200]} changes all the time, so no version of it is chosen by hand; administrators may."
-        )
+        raise CopyLockedError(f"{url.url[:200]} changes all the time, so only administrators choose its version.")
     if choice.address:
         copy = parse_chosen_copy(choice.address, url.url, own=own)
     elif choice.service in {kept.service for kept in there}:
         copy = ArchiveMemento(choice.service, "", "")
     else:
         known = ", ".join(kept.service for kept in there) or "none"
-        raise InputError(f"Name the archive in which no version is to be chosen; it has copies in: {known}.")
+        raise InputError(f"Name the archive whose version is to be deselected; there are copies in: {known}.")
     if choice.service and copy.service != choice.service:
-        raise InputError(f"That address is of the archive {copy.service}, and not of {choice.service[:80]}.")
+        raise InputError(f"That address belongs to the archive {copy.service}, not to {choice.service[:80]}.")
     found_day = next((kept.found_day for kept in there if kept.service == copy.service), day)
     row = _row(url.id, copy, found_day, day, is_locked=is_locked)
     upsert(connection, copies, ("url_id", "service"), [row | {"chosen_by": choice.by}])
@@ -179,7 +177,7 @@ def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> Arc
     found = recognise(address, own=own)
     if found is None or not found.is_known:
         raise RefusedAddressError(
-            f"{address[:200]!r} is no address of an archive that is known; docs/how-to/archives.md lists them.",
+            f"{address[:200]!r} is not an address of a known archive; docs/how-to/archives.md lists them.",
             reason=AddressRefusal.OTHER_COPY,
         )
     if not found.is_usable:
@@ -188,7 +186,7 @@ def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> Arc
         )
     if is_copy_of(found, url) is False:
         raise RefusedAddressError(
-            f"That is a copy of {found.original[:200]}, and not of {url[:200]}.", reason=AddressRefusal.OTHER_COPY
+            f"That is a copy of {found.original[:200]}, not of {url[:200]}.", reason=AddressRefusal.OTHER_COPY
         )
     return ArchiveMemento(found.service, found.address, found.timestamp)
 
@@ -203,7 +201,7 @@ def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admi
     change = update(copies).where(copies.c.url_id == url.id).values(is_locked=is_locked)
     count = connection.execute(change).rowcount
     if not count:
-        raise InputError(f"{url.url[:200]} has no copies yet: `weboid links copies find` asks for some.")
+        raise InputError(f"{url.url[:200]} has no copies yet: `weboid links copies find` searches for some.")
     return count
 
 
@@ -357,7 +355,7 @@ class ArchiveCopies:
         copy = parse_chosen_copy(address, url.url, own=self.own)
         there = {kept.service: kept for kept in copies_of_url(connection, url.id)}
         if any(kept.is_locked for kept in there.values()):
-            raise CopyLockedError(f"{url.url[:200]} changes all the time, so no version of it is chosen by hand.")
+            raise CopyLockedError(f"{url.url[:200]} changes all the time, so its version is not chosen by hand.")
         if copy.service not in there or not there[copy.service].address:
             put_copies(connection, url.id, [copy], day_of(now))
         return copy.service

@@ -41,7 +41,7 @@ from links.states import LinkState
 
 ALL_GONE: Final = 5  # so many in a row, and none there: that is the archive
 _LOST = frozenset((CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHER_PAGE))
-_DOWN: Final = "the archive shows none of its copies: that is its own trouble"
+_DOWN: Final = "the archive shows none of its copies, so the archive itself has a problem"
 
 
 @dataclass(frozen=True, slots=True)

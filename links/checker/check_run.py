@@ -291,7 +291,7 @@ class CheckRun:
         self._active.discard(task)
         self._changed.set()
         if not task.cancelled() and task.exception() is not None:
-            _LOG.error("A look ended in a fault of ours.", exc_info=task.exception())
+            _LOG.error("A check ended with an internal error.", exc_info=task.exception())
 
     async def _look(self, turn: CheckTurn[CheckCandidate], keeper: ResultWriter) -> None:
         finding: CheckResult | None = None
@@ -324,7 +324,7 @@ class CheckRun:
         if now - self._files_told_at >= _TELL_FILES_S:
             self._files_told_at = now
             _LOG.error(
-                "This process may open no more files (EMFILE), so fewer links are asked for at a time, now "
+                "This process may open no more files (EMFILE), so fewer links are checked at a time, now "
                 "%d: raise its limit (ulimit -n, LimitNOFILE), or lower [links] connections.",
                 self._connections,
             )
@@ -345,13 +345,13 @@ class CheckRun:
             self._trusted_until = self._means.clock.monotonic() + _TRUST_S
             self._keep_held(keeper)
             return
-        _LOG.warning("Nobody answers, not even hosts that did lately: our network may be down.")
+        _LOG.warning("No host answers, not even hosts that answered recently: our network may be down.")
         began = self._means.clock.monotonic()
         while not self._stopping and not await self._controls.somebody_answers():
             if self._means.clock.monotonic() - began > self._means.desk.patience_s:
                 raise TransientError(
-                    "Nobody answers any more, not even hosts that did lately: mend this machine's "
-                    "network, then run the same command again; what was due still is."
+                    "No host answers any more, not even hosts that answered recently: repair this machine's network, "
+                    "then run the same command again; due links remain due."
                 )
             self._changed.clear()
             with suppress(TimeoutError):
@@ -360,7 +360,7 @@ class CheckRun:
                         await self._changed.wait()
                         self._changed.clear()
         again = self._guard.let_go()
-        _LOG.warning("%d URLs of which nothing was found out are looked at again.", len(again))
+        _LOG.warning("%d URLs without a result are checked again.", len(again))
         self._table.new_pass()  # what was inferred from our own outage is no inference
         for url, _ in again:
             self._feed.put_back(url)
@@ -381,11 +381,11 @@ class CheckRun:
                 )
             )
         except Exception:  # noqa: BLE001 - one URL must not end a pass over millions
-            _LOG.exception("Looking at %r failed by a fault of ours.", url.url)
+            _LOG.exception("Checking %r failed with an internal error.", url.url)
             return _nothing("fault: ours")
         if finding is not None or self._stopping:
             return finding
-        return _nothing("busy: too many are led to a host")
+        return _nothing("busy: too many redirects to one host")
 
     def _note_stored(self, batch: ResultBatch, booked: list[RecordedResult]) -> None:
         for url in batch.urls:

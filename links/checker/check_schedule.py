@@ -99,7 +99,7 @@ def forecast_checks(
     """Compute how long a check of all links, counted by days between checks, takes (W38).
 
     >>> forecast_checks({7: 30_000}, 0.5).sentence
-    'A look at all 30,000 links takes about 17 hours; 10 % of what can be done falls due.'
+    'Checking all 30,000 links takes about 17 hours; 10 % of the capacity is due.'
     """
     total = sum(links.values())
     a_day = max(looks_per_s, 0.0) * _DAY_S
@@ -109,28 +109,28 @@ def forecast_checks(
     days, load = max(by_rate, by_host), _part(due, a_day)
     fits = days <= pass_days
     if math.isinf(days):
-        takes = "for ever, since none is done"
+        takes = "forever, since no checks are done"
     elif days < 2:
         takes = "less than an hour" if days * 24 < 1 else f"about {days * 24:.0f} hours"
     else:
         takes = f"about {days:,.0f} days"
-    sentence = f"A look at all {total:,} links takes {takes}"
+    sentence = f"Checking all {total:,} links takes {takes}"
     if fits and load <= 1:
-        sentence += f"; {load:.0%} of what can be done falls due.".replace("%", " %")
+        sentence += f"; {load:.0%} of the capacity is due.".replace("%", " %")
     elif fits:
-        sentence += f", but {load:.1f} times as many fall due as can be done, so that they wait."
+        sentence += f", but {load:.1f} times as many links are due as can be checked, so some wait."
     else:
         sentence += f", and should take {pass_days} days at most. "
         if by_rate > pass_days:
             needed = total / (pass_days * _DAY_S)
             sentence += (
-                f"{needed:,.2f} looks a second are needed, {looks_per_s:,.2f} are done: allow more"
-                " connections, or let another machine take a part of the hosts."
+                f"{needed:,.2f} checks per second are needed, {looks_per_s:,.2f} are done: allow more connections, or "
+                "let another machine check a part of the hosts."
             )
         else:
             sentence += (
-                f"One host has {largest_host:,} of them, {host_gap_s:g} s apart: only a smaller gap"
-                " helps, if its owner agrees: `weboid links mark gap_s=1 HOST`."
+                f"One host has {largest_host:,} of them, {host_gap_s:g} s apart: only a shorter interval helps, if "
+                "its owner agrees: `weboid links mark gap_s=1 HOST`."
             )
     return CheckForecast(days, load, fits, sentence)
 

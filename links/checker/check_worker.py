@@ -119,11 +119,11 @@ class CheckerMaintenance:
             if not stop.is_set():
                 await self.forget()
         except TransientError as error:
-            _LOG.warning("%s What was to be cleared up waits.", error)
+            _LOG.warning("%s Clean-up is postponed.", error)
         except WeboidError:
             raise
         except Exception:  # noqa: BLE001 the checks go on
-            _LOG.exception("What was to be cleared up waits: an internal error.")
+            _LOG.exception("Clean-up is postponed after an internal error.")
 
     async def check_replacements(self, stop: asyncio.Event) -> int:
         """Test the proposed replacements; return the number."""
@@ -191,7 +191,7 @@ def fit_to_files(settings: Settings, warn: Callable[[str], None]) -> Settings:
     if fitting < 1:
         raise ConfigError(f"A process may open {allowed:,} files here, which is too few for any check: {remedy}.")
     warn(
-        f"A process may open {allowed:,} files here, so {fitting:,} links are asked for at the same time and "
+        f"A process may open {allowed:,} files here, so {fitting:,} links are checked at the same time, "
         f"not {wanted:,} ([links] connections): {remedy}."
     )
     return replace(settings, links=replace(settings.links, connections=fitting))
@@ -270,7 +270,7 @@ async def check_continuously(
             raise
         except Exception:  # noqa: BLE001 one pass must not end all that follow
             pause_s = backoff.next_s()
-            _LOG.exception("The pass ended by an internal error; the next begins in %g s.", pause_s)
+            _LOG.exception("The pass ended with an internal error; the next begins in %g s.", pause_s)
             async with means.tenure.renewed():
                 await _wait(stop, pause_s)
 

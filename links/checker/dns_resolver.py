@@ -188,7 +188,7 @@ def _resolver(nameservers: Sequence[tuple[str, int]]) -> dns.asyncresolver.Resol
     try:
         resolver = dns.asyncresolver.Resolver(configure=not nameservers)
     except dns.resolver.NoResolverConfiguration as error:
-        raise ConfigError("/etc/resolv.conf names no name server, so that no link can be looked at.") from error
+        raise ConfigError("/etc/resolv.conf has no name server, so no link can be checked.") from error
     if nameservers:
         resolver.nameservers = [dns.nameserver.Do53Nameserver(address, port) for address, port in nameservers]
     resolver.lifetime = LOOKUP_S * 0.8

@@ -82,7 +82,9 @@ def parse_host_share(text: str) -> HostShare:
     found = _TEXT.fullmatch(text.strip())
     number, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= number <= count <= BUCKETS:
-        raise InputError(f"{text[:40]!r} is no part: write i/n, such as 1/4, with i from 1 to n and n up to {BUCKETS}.")
+        raise InputError(
+            f"{text[:40]!r} is not a part: write i/n, such as 1/4, with i from 1 to n and n up to {BUCKETS}."
+        )
     return HostShare(number, count)
 
 
@@ -96,8 +98,8 @@ class LeaseHeldError(CollectionInUseError):
 
     def __init__(self, wanted: HostShare, lease: "CheckLease", until: int) -> None:
         super().__init__(
-            f"Another checker ({lease.holder}) has part {lease.part} of the hosts, so part {wanted} is "
-            "not free: wait for it, or give each checker another --part."
+            f"Another checker ({lease.holder}) has part {lease.part} of the hosts, so part {wanted} is not free: wait "
+            "for it, or give each checker its own --part."
         )
         self.holder = lease.holder
         self.fence = lease.fence
@@ -147,8 +149,8 @@ def renew_check_lease(connection: Connection, lease: CheckLease, *, now: int, le
     changed = connection.execute(update(leases).where(*lease.condition()).values(until=now + length_s))
     if changed.rowcount != 1:
         raise LeaseLostError(
-            f"Part {lease.part} of the hosts was taken by another checker, because this one was not "
-            "heard of for too long: what it found since is not kept."
+            f"Part {lease.part} of the hosts was taken over by another checker, because this one did not renew its "
+            "lease in time; its results since then are discarded."
         )
 
 

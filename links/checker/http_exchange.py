@@ -122,7 +122,7 @@ class EgressRules:
         except BlockedHostError as error:
             raise NoAnswerError(FetchFailure.BLOCKED, str(error).removesuffix(".")) from error
         if self.policy.via.of(host) is not None:
-            raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] via names a way to {host} that checks lack")
+            raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] via routes {host} in a way that checks do not support")
 
     async def addresses(self, host: str, port: int, *, is_trusted: bool = False) -> tuple[Addresses, int]:
         """Return the host's permitted (with `is_trusted` all) addresses and its port; else NoAnswerError."""
@@ -325,7 +325,7 @@ async def _read_head(reader: asyncio.StreamReader, buffer: bytearray) -> tuple[L
                 return head, (buffer[end:] if end else bytearray())
             interim += 1
             if interim > INTERIM:
-                raise NoAnswerError(FetchFailure.NO_HTTP, "nothing but interim answers")
+                raise NoAnswerError(FetchFailure.NO_HTTP, "only interim answers")
             del buffer[:end]
             seen = 0
             continue

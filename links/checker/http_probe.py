@@ -228,7 +228,7 @@ class HttpProber:
         except BadUrlError as error:
             finding = self._failed(url, FetchFailure.URL, error.reason)
         except Exception as error:  # noqa: BLE001 one URL must not end a pass over millions
-            _log.exception("A look at %s failed: this is a bug.", url[:200])
+            _log.exception("Checking %s failed: this is a bug.", url[:200])
             finding = self._failed(url, FetchFailure.FAULT, type(error).__name__)
         return replace(finding, seconds=self._clock.monotonic() - began)
 

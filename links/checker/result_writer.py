@@ -219,11 +219,11 @@ class ResultWriter:
             # Postpone the URL whose result cannot be stored, and store the rest of its batch.
             url = batch.results[0][0]
             self._broken += 1
-            _LOG.error("What was found of %r cannot be kept.", url.url, exc_info=error)
+            _LOG.error("The result of %r cannot be stored.", url.url, exc_info=error)
             if self._broken >= INTERNAL_ERRORS:
                 raise InvariantError(
-                    f"{self._broken} results in a row could not be kept, the last: {error}. The log has each "
-                    "with its traceback: please report it. What is due stays due."
+                    f"{self._broken} results in a row could not be stored, the last: {error}. The log has each "
+                    "with its traceback: please report it. Due links remain due."
                 ) from error
             return await self._write(replace(batch, results=[], broken=[*batch.broken, url]))
         self._number = batch.number

@@ -212,17 +212,14 @@ _UNMARKED: dict[str, Any] = {
 MARK_SETTINGS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
     "every_days": (
         lambda text: text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= 100,
-        "1 to 100: how often it is looked at while it works",
+        "1 to 100: interval of checks while it works",
     ),
-    "method": (lambda text: text in ("head", "get"), "head or get: what it is asked with first"),
+    "method": (lambda text: text in ("head", "get"), "head or get: first request method"),
     GAP: (
         lambda text: parse_gap(text) is not None,
         f"{LEAST_GAP_S:g} to {LARGEST_GAP_S:g}: seconds between two requests to a host",
     ),
-    "preset": (
-        lambda text: text in ("default", "iabot", "dewiki"),
-        "default, iabot or dewiki: what it takes to be dead",
-    ),
+    "preset": (lambda text: text in ("default", "iabot", "dewiki"), "default, iabot or dewiki: rules for dead links"),
 }
 
 
@@ -239,12 +236,12 @@ def check_mark(mark: LinkMark) -> LinkMark:
     mark = replace(mark, pattern=mark.pattern.strip(), reason=mark.reason.strip())
     parse_pattern(mark.pattern)
     if not 0 < len(mark.reason) <= MOST_TEXT:
-        raise InputError(f"A mark needs a reason, of {MOST_TEXT:,} characters at most.")
+        raise InputError(f"A mark needs a reason of at most {MOST_TEXT:,} characters at most.")
     if (mark.kind is MarkKind.SETTING) != bool(mark.key):
-        raise InputError("A setting, and only that, has KEY=VALUE.")
+        raise InputError("KEY=VALUE is required for settings, and possible only there.")
     if mark.key:
         if mark.key not in MARK_SETTINGS:
-            raise InputError(f"{mark.key[:80]!r} is no setting; there is {', '.join(MARK_SETTINGS)}.")
+            raise InputError(f"{mark.key[:80]!r} is not a setting; there is {', '.join(MARK_SETTINGS)}.")
         check, meaning = MARK_SETTINGS[mark.key]
         if not check(mark.value):
             raise InputError(f"{mark.key} is {meaning}; not {mark.value[:80]!r}.")
@@ -285,7 +282,7 @@ def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
         found = [mark for mark in marks if _is_named(mark, name)]
         if not found:
             raise InputError(
-                f"No mark that stands has the number or the pattern {name[:200]!r}; `weboid links mark` shows them."
+                f"No mark in force has the number or the pattern {name[:200]!r}; `weboid links mark` shows them."
             )
         chosen |= {mark.id: mark for mark in found}
     return list(chosen.values())

@@ -123,15 +123,15 @@ _WHY: Final[Mapping[AddressRefusal, str]] = {
     AddressRefusal.SAME: "it is the same URL",
     AddressRefusal.TOO_LONG: f"it is longer than {MAX_ADDRESS_LENGTH:,} characters",
     AddressRefusal.PRIVATE: "it does not lead to the public web",
-    AddressRefusal.PORT: "its port is none of the web's",
-    AddressRefusal.UNREACHABLE: "the registry knows it as unreachable, too",
+    AddressRefusal.PORT: "its port is not used for the web",
+    AddressRefusal.UNREACHABLE: "the registry knows it as unreachable as well",
 }
 
 
 def refused_address_error(address: str, reason: AddressRefusal, why: str = "") -> RefusedAddressError:
     """Build the error for an address that cannot be a replacement."""
     return RefusedAddressError(
-        f"{shorten_for_message(address)} can be no replacement: {why or _WHY[reason]}.", reason=reason
+        f"{shorten_for_message(address)} cannot be a replacement: {why or _WHY[reason]}.", reason=reason
     )
 
 
@@ -206,7 +206,7 @@ def propose_replacement(
             return ProposalResult(there.address, is_new=False)
         if ProposalStage(there.state) is not ProposalStage.FAILED:
             raise ProposalTakenError(
-                f"{shorten_for_message(observed.url)} has a replacement already, {shorten_for_message(there.address)};"
+                f"{shorten_for_message(observed.url)} already has a replacement, {shorten_for_message(there.address)};"
                 " remove that first if it is wrong."
             )
         _drop(connection, observed.id)

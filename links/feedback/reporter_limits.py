@@ -57,10 +57,10 @@ def open_reporter_digests(layout: Layout) -> ReporterDigests:
             _make(path)
         key = path.read_bytes()
     except OSError as error:
-        raise UnavailableError(f"The key of reports, {path}, can neither be read nor made: {error}.") from error
+        raise UnavailableError(f"The key of reports, {path}, can neither be read nor created: {error}.") from error
     if len(key) != _KEY_BYTES:
         raise UnavailableError(
-            f"{path} is no key of reports: it has {len(key)} bytes, not {_KEY_BYTES}. Remove it, and a new one is made."
+            f"{path} is not a key of reports: it has {len(key)} bytes, not {_KEY_BYTES}. Remove it, and a new one is created."
         )
     return ReporterDigests(key)
 
@@ -144,7 +144,7 @@ def count_act(connection: Connection, act: LimitedAct, reporter: bytes, now: dat
         # The first of a day meets no conflict, so that a limit of nothing has to be asked for.
         if written.first() is None or a_day < 1:
             raise TooOftenError(
-                f"All {a_day:,} that a day allows were used today; try again tomorrow (UTC).",
+                f"All {a_day:,} allowed per day were used today; try again tomorrow (UTC).",
                 retry_after_s=_DAY_S - moment % _DAY_S,
                 is_everybodys=True,
             )
@@ -174,7 +174,7 @@ def _wait_for_turn(connection: Connection, act: LimitedAct, reporter: bytes, mom
     ).scalar_one()
     wait = max(before + gap_s - moment, 1)
     raise TooOftenError(
-        f"That was said from here less than {gap_s} seconds ago; try again in {wait} s.",
+        f"This was already reported from here less than {gap_s} seconds ago; try again in {wait} s.",
         retry_after_s=wait,
         is_everybodys=False,
     )

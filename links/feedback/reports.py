@@ -227,7 +227,7 @@ def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) ->
         if is_pattern:
             pattern = parse_pattern(what)
             if pattern.form is PatternForm.REGEX:
-                raise InputError("A report names a domain and the beginning of a path, no expression.")
+                raise InputError("A report takes a domain and the beginning of a path, not a pattern.")
             some = find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
             if not some:
                 message = f"Nothing that begins with {shorten_for_message(what)} is watched."
@@ -236,7 +236,7 @@ def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) ->
             some = [require_observed(connection, what)]
         found |= {each.id: each for each in some}
         if len(found) > MOST_AT_ONCE:
-            raise InputError(f"That means more than {MOST_AT_ONCE} watched URLs: name more of the path.")
+            raise InputError(f"That matches more than {MOST_AT_ONCE} watched URLs: give a longer path.")
     return list(found.values())
 
 

@@ -344,8 +344,8 @@ def take_edit_lock(connection: Connection, wiki_id: int, who: str, *, now: int, 
         return
     holder, until = TURN.rows(connection, {"wiki": wiki_id})[0]
     raise BotBusyError(
-        f"Another run ({holder}) edits this wiki: wait for its end. If it was killed, its turn ends by"
-        f" itself in {max(until - now, 0)} s."
+        f"Another run ({holder}) edits this wiki: wait until it ends. If it was killed, its lease expires "
+        f"in {max(until - now, 0)} s."
     )
 
 

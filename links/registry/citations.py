@@ -45,7 +45,7 @@ class CitationFlag(IntFlag):
     PAYWALL = 2
     MALFORMED = 4
     REFERENCE = 8  # it stands in a <ref>
-    HELD = 16  # bots are asked to leave it alone
+    HELD = 16  # excluded from bots
     LIVE = 32  # said in so many words
 
 

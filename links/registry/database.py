@@ -67,13 +67,13 @@ def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> Non
     files = migration_files(connection.dialect.name)
     if version and version not in {_number_of(file) for file in files}:
         raise CollectionVersionError(
-            f"The link registry at {where} is of version {version[:40]}, this Weboid knows versions up to "
-            f"{HEAD}: install the Weboid that made it, or a newer one."
+            f"The link registry at {where} has version {version[:40]}, this release supports versions up to {HEAD}: "
+            f"install the release that made it, or a newer one."
         )
     if not version and inspect(connection).has_table("link_urls"):
         raise CollectionVersionError(
-            f"The tables of the link registry at {where} do not say their version: they are not "
-            "Weboid's, or from before its first release. Move them away, then try again."
+            f"The tables of the link registry at {where} have no version: they are not Weboid's, or precede its first "
+            "release. Move them away, then try again."
         )
     for file in files:
         if version < _number_of(file) <= to:

@@ -77,7 +77,7 @@ def _tuples(line: str, at: int, columns: list[str]) -> Iterator[dict[str, str]]:
         while end == ",":
             found = _VALUE.match(line, at)
             if found is None:
-                raise ValueError(f"it cannot be read from its character {at + 1:,} on")
+                raise ValueError(f"it cannot be read from character {at + 1:,} on")
             text, null, number, end = found.groups()
             values.append("" if null else number or unescape_sql(text or ""))
             at = found.end()
@@ -261,7 +261,7 @@ def _link_of(row: dict[str, str]) -> DumpLink:
     """Build the link from a row of MediaWiki's table."""
     values = {_NAMES.get(name, ""): value for name, value in row.items()}
     if "page" not in values or not ("url" in values or "index" in values):
-        raise ValueError("its table is not externallinks: it has no el_from with el_to or its parts")
+        raise ValueError("its table is not externallinks: el_from, or el_to and its parts, are missing")
     return _row_of(values)
 
 
@@ -281,16 +281,16 @@ def _json_rows(line: str) -> Iterator[DumpLink]:
     try:
         facts = json.loads(line)
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("it is nested too deeply") from error
     except ValueError as error:
-        raise ValueError(f"it is no JSON: {error}") from error
+        raise ValueError(f"it is not JSON: {error}") from error
     values = {_NAMES.get(str(key).lower(), ""): value for key, value in facts.items()}
     urls = facts.get("urls", [values.get("url")])
     if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
-        raise ValueError('it has no "url" that is a text, and no "urls" that are')
+        raise ValueError('"url" must be a string, or "urls" a list of strings')
     wiki, title = values.get("wiki", ""), values.get("title", "")
     if not isinstance(wiki, str) or not isinstance(title, str):
-        raise ValueError('"wiki" and "title" are texts')  # noqa: TRY004
+        raise ValueError('"wiki" and "title" must be strings')  # noqa: TRY004
     page_id, namespace = _number(values.get("page")), _number(values.get("namespace") or 0)
     for url in urls:
         yield DumpLink(wiki.strip(), page_id, title, namespace, url)
@@ -301,7 +301,7 @@ def _number(value: Any) -> int:
         return int(value)  # nearly all
     text = str(value).strip()
     if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
-        raise ValueError(f"{text[:40]!r} is no number of a page or namespace")
+        raise ValueError(f"{text[:40]!r} is not the number of a page or namespace")
     return int(text)
 
 
@@ -351,7 +351,7 @@ class PageSpool:
         if place is None:
             name = parse_wiki(text) if text else wiki
             if name is None:
-                raise InputError("it names no wiki; --wiki NAME says whose pages these are")
+                raise InputError("it names no wiki: set it with --wiki NAME")
             if name not in self.names:
                 self.names.append(name)
             place = self._wikis[text] = self.names.index(name)

@@ -289,7 +289,7 @@ def _place_of(after: str) -> SearchPosition:
     """Parse and validate a cursor, which is untrusted input."""
     if not after:
         return SearchPosition()
-    wrong = InputError("That is no place to go on at: take `after` from the answer before.")
+    wrong = InputError("That is not a position to continue from: take `after` from the previous answer.")
     if len(after) > _CURSOR_CHARS or not after.isascii():
         raise wrong
     try:

@@ -304,7 +304,7 @@ def plain_title(text: str) -> str:
 
 def _lock(connection: Connection, wiki_id: int) -> None:
     if not LOCK_WIKI.rows(connection, {"wiki": wiki_id}):
-        raise InputError(f"The registry knows no wiki of the number {wiki_id}.")
+        raise InputError(f"The registry has no wiki with the number {wiki_id}.")
 
 
 def _write_names(connection: Connection, wiki_id: int, names: list[PageName], day: int) -> None:
@@ -336,7 +336,7 @@ def check_name(name: PageName) -> str:
     is_number = 0 < name.page_id <= MAX_PAGE_ID and abs(name.namespace) < 1 << 31
     if not is_kept or not is_number:
         raise InputError(
-            f"{name.title[:80]!r}, number {name.page_id}, is no page of a wiki: it needs a number above 0 "
+            f"{name.title[:80]!r}, number {name.page_id}, is not a page of a wiki: it needs a number above 0 "
             f"and a title without control characters, of {MAX_TITLE_LENGTH} characters at most."
         )
     return title

@@ -203,8 +203,8 @@ def require_observed(reader: Reader, url: str) -> UrlRow:
     found = find_observed(reader, url)
     if found is None:
         raise NotObservedError(
-            f"{shorten_for_message(url)} is not watched: no page that the registry knows has had it."
-            " `weboid links ls` shows what is."
+            f"{shorten_for_message(url)} is not watched: no page in the registry has ever linked to it. `weboid links "
+            "ls` shows watched links."
         )
     return found
 

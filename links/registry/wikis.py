@@ -90,14 +90,14 @@ def read_interwikis(text: str | bytes) -> InterwikiMap:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"The interwiki map is no JSON: {error}.") from error
+        raise InputError(f"The interwiki map is not JSON: {error}.") from error
     found = document
     if isinstance(document, dict):
         query = document.get("query")
         found = (query if isinstance(query, dict) else document).get("interwikimap")
     if not isinstance(found, list):
         raise InputError(
-            "There is no interwiki map in that: ask the wiki's API for "
+            "It contains no interwiki map: query the wiki's API for "
             "action=query&meta=siteinfo&siprop=interwikimap&format=json."
         )
     prefixes = []
@@ -215,7 +215,9 @@ def parse_wiki(text: str) -> WikiName:
     if not at:
         farm = DEFAULT_FARM
     if not _DBNAME.fullmatch(dbname) or not _FARM.fullmatch(farm):
-        raise InputError(f"{text[:80]!r} names no wiki: write its database's name and its farm's, such as dewiki@WMF.")
+        raise InputError(
+            f"{text[:80]!r} is not a wiki's name: write its database's name and its farm's, such as dewiki@WMF."
+        )
     return WikiName(dbname, farm)
 
 
@@ -233,7 +235,7 @@ def find_farm(reader: Reader, name: str) -> WikiFarm | None:
 def put_farm(connection: Connection, name: str, *, address: str = "", internal: str = "") -> WikiFarm:
     """Add or update a farm; InputError when the name or the expression is invalid."""
     if not _FARM.fullmatch(name):
-        raise InputError(f"{name[:80]!r} is no name for a farm: letters, digits, '.', '-' and '_'.")
+        raise InputError(f"{name[:80]!r} is not a name for a farm: use letters, digits, '.', '-' and '_'.")
     if internal:
         check_regex(internal)
     there = find_farm(connection, name)
@@ -269,7 +271,7 @@ def known_wiki(reader: Reader, name: WikiName) -> Wiki:
     """Return the wiki of that name; InputError when the registry does not know it."""
     found = find_wiki(reader, name)
     if found is None:
-        raise InputError(f"The registry knows no wiki {name}; `weboid wiki ls` shows those it knows.")
+        raise InputError(f"The registry has no wiki {name}; `weboid wiki ls` shows those it knows.")
     return found
 
 
@@ -282,8 +284,8 @@ def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
     if farm is None:
         known = ", ".join(each.name for each in all_farms(connection))
         raise InputError(
-            f"There is no farm {name.farm} (known: {known}). `weboid wiki set {name} --new-farm` "
-            "makes it with its first wiki."
+            f"There is no farm {name.farm} (known: {known}). `weboid wiki set {name} --new-farm` creates it with its "
+            "first wiki."
         )
     facts = {"farm_id": farm.id, "dbname": name.dbname, "added_day": day}
     insert_missing(connection, wikis, [facts])
@@ -398,7 +400,7 @@ def take_feed_lease(
     is_free = there is None or there.cursor in ("", holder) or there.moment <= now
     if there is not None and not is_free and not is_gone(there.cursor):
         raise FeedHeldError(
-            "Another process feeds this wiki, or did so a moment ago: stop that one, or wait until "
+            "Another process watches this wiki, or did so a moment ago: stop it, or wait until "
             f"{there.moment:%H:%M:%S} UTC.",
             until=there.moment,
         )
@@ -411,7 +413,7 @@ def hold_feed_lease(connection: Connection, wiki_id: int, holder: str) -> None:
     there = feeds_of(connection, wiki_id).get(LEASE)
     if there is None or there.cursor != holder:
         raise FeedHeldError(
-            "Another process feeds this wiki now, because this one was not heard of for too long.",
+            "Another process now watches this wiki, because this one did not renew its lease in time.",
             until=there.moment if there else datetime.fromtimestamp(0, UTC),
         )
 

@@ -109,7 +109,7 @@ def _kept(settings: Mapping[str, Any]) -> Iterator[ExclusionEntry | str]:
     for form in EntryForm:
         kept = settings.get(form.value, [])
         if not isinstance(kept, list):
-            yield f"The setting {form.value} is no list."
+            yield f"The setting {form.value} is not a list."
             continue
         for text in kept:
             try:
@@ -150,7 +150,7 @@ def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: s
     where = f"{wiki} keeps" if wiki else "The wiki keeps"
     return (
         f"{where} links to {shown}{more} out of link search on purpose, so a search for "
-        f"{pattern.text[:100]} does not show them. The wiki's own search for page texts finds them "
+        f"{pattern.text[:100]} does not show them. The wiki's own full-text search finds them "
         f'(insource:"{named[0][:100]}"), and so do its dumps.'
     )
 
@@ -227,14 +227,14 @@ def _domain(text: str) -> ExclusionEntry:
     if not text:
         _refuse(text, "it is empty: write a domain, such as example.com")
     if "://" in text or text.startswith("//"):
-        _refuse(text, "a domain has no scheme; all are meant")
+        _refuse(text, "a domain has no scheme; it covers all schemes")
     if any(character in text for character in "/?#\\"):
         remedy = "add it as a pattern to exclude a part of a site"
-        _refuse(text, f"a domain has no path, and with one no link would ever match: {remedy}")
+        _refuse(text, f"a domain has no path, since no link would ever match it: {remedy}")
     if text.endswith("."):
-        _refuse(text, "a domain is written without a dot at its end, or no link would match")
+        _refuse(text, "a domain is written without a trailing dot, since no link would match it")
     if "*" in text or text.startswith("."):
-        _refuse(text, "a domain means all below it already: write example.com")
+        _refuse(text, "a domain already includes its subdomains: write example.com")
     if "@" in text:
         _refuse(text, "a domain has no user name")
     try:
@@ -242,7 +242,7 @@ def _domain(text: str) -> ExclusionEntry:
         host = canonical_host(text)
     except BadUrlError as error:
         reason = str(error).removesuffix(".").rpartition(": ")[2]
-        _refuse(text, f"it is no host ({reason})", error)
+        _refuse(text, f"it is not a host ({reason})", error)
     index = domain_index(host)
     is_tree = not index.startswith(("V4.", "V6."))
     return ExclusionEntry(host, EntryForm.DOMAIN, LinkPattern(host, "", index, is_tree, any_port=True))

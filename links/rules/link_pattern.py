@@ -88,21 +88,21 @@ def parse_link_pattern(text: str) -> LinkPattern:
     text = text.strip()
     scheme, rest = _without_scheme(text)
     if rest[:1] == "*" and rest[1:2] not in ("", ".", "/", ":", "@", "?", "#"):
-        _refuse(text, f"a star for all subdomains is followed by a dot: write *.{rest[1:]}")
+        _refuse(text, f"a star for all subdomains must be followed by a dot: write *.{rest[1:]}")
     end = re.search(r"[/?#\\]", rest)
     place = len(rest) if end is None else end.start()
     authority, tail = rest[:place].rpartition("@")[2], rest[place:]
     found = _AUTHORITY.fullmatch(authority)
     if found is None:
-        _refuse(text, "what stands before the path is no host, nor a host with a port")
+        _refuse(text, "the part before the path is neither a host nor a host with a port")
     host, port = found[1], None if found[2] is None else int(found[2])
     if port is not None and not 0 < port < 65_536:
         _refuse(text, "a port is a number from 1 to 65535")
     index, is_tree = _host(text, host)
     tail = tail.replace("\\", "/")
     if "*" in tail.partition("#")[0]:
-        remedy = "leave it out, for what follows is meant anyway; a star that is one is %2A"
-        _refuse(text, f"paths and queries are known by how they begin, so no star helps: {remedy}")
+        remedy = "omit it, since any continuation matches; write a literal star as %2A"
+        _refuse(text, f"paths and queries are matched by their beginning, so a star does not help: {remedy}")
     path = ""
     if tail:
         try:
@@ -132,35 +132,35 @@ def _without_scheme(text: str) -> tuple[str, str]:
     if named is not None:
         scheme = named[1].lower()
         if scheme not in SCHEMES:
-            _refuse(text, f"the registry knows http and https, and no {scheme}")
+            _refuse(text, f"the registry has http and https only, not {scheme}")
         return scheme, text[named.end() + 2 :]
     if _OTHER.match(text):
-        _refuse(text, "the registry knows http and https only")
+        _refuse(text, "the registry has http and https only")
     user, at, _ = re.split(r"[/?#]", text, maxsplit=1)[0].rpartition("@")
     if at and ":" not in user:
-        _refuse(text, "it looks like a mail address; the registry knows http and https only")
+        _refuse(text, "it looks like a mail address; the registry has http and https only")
     return "", text.removeprefix("//")
 
 
 def _host(text: str, host: str) -> tuple[str, bool]:
     """Return the domain index or its prefix, and True when it is a prefix."""
     if host in ("", "*", "*."):
-        _refuse(text, "it must name a host: every link there is would be no search")
+        _refuse(text, "it must name a host")
     if host.startswith("["):
         return _ipv6(text, host)
     if _IPV4_START.fullmatch(host):
         numbers = [int(number) for number in host.split(".")[:-1]]
         if max(numbers) > 255:
-            _refuse(text, "the numbers of an IPv4 address go to 255")
+            _refuse(text, "the numbers of an IPv4 address are 0 to 255")
         return f"V4.{'.'.join(map(str, numbers))}.", True
     is_tree = host.startswith("*.")
     bare = host.removeprefix("*.") if is_tree else host
     if "*" in bare:
         remedy = "only at the beginning (*.example.org), or at the end of an address (127.0.*)"
-        _refuse(text, f"in a host a star stands {remedy}")
+        _refuse(text, f"in a host a star is allowed {remedy}")
     index = domain_index(_canonical(text, bare))
     if is_tree and index.startswith(("V4.", "V6.")):
-        _refuse(text, "an address has no subdomains: write 192.0.2.* for all that begin so")
+        _refuse(text, "an address has no subdomains: write 192.0.2.* for a range")
     return index, is_tree
 
 
@@ -180,7 +180,7 @@ def _ipv6(text: str, host: str) -> tuple[str, bool]:
     try:
         address = ipaddress.IPv6Address(whole)
     except ValueError:
-        _refuse(text, "what stands before the star is no beginning of an IPv6 address")
+        _refuse(text, "the part before the star is not the beginning of an IPv6 address")
     index = domain_index(f"[{address}]")
     return ".".join(index.split(".")[: groups + 1]) + ".", True
 
@@ -192,7 +192,7 @@ def _canonical(text: str, host: str) -> str:
         return canonical_host(host)
     except BadUrlError as error:
         reason = str(error).removesuffix(".").rpartition(": ")[2]
-        _refuse(text, f"{host[:80]!r} is no host ({reason})")
+        _refuse(text, f"{host[:80]!r} is not a host ({reason})")
 
 
 def _contains(outer: LinkPattern, inner: LinkPattern) -> bool:

@@ -43,8 +43,7 @@ def fragment_expression(fragment: str, *, before: str = ANYWHERE) -> str:
     """Convert a fragment to a complete expression (RE2); InputError when RE2 rejects it."""
     if fragment.endswith("\\"):
         raise InputError(
-            f"{fragment[:200]!r} ends in a backslash, which would reach into the next line; MediaWiki "
-            "leaves it out, too."
+            f"{fragment[:200]!r} ends in a backslash, which would escape the line break; MediaWiki skips it, too."
         )
     return check_regex(fragment, before=before, after=")")
 
@@ -228,10 +227,10 @@ class SpamLists:
                 try:
                     entries = json.loads(each.content.removeprefix("\ufeff"))
                 except (ValueError, RecursionError) as error:
-                    raise InputError(f"{each.name} is no JSON: {error}.") from error
+                    raise InputError(f"{each.name} is not JSON: {error}.") from error
                 if not isinstance(entries, list):
                     form = '[{"domain": "…", "notes": "…"}, …]'
-                    raise InputError(f"{each.name} is no list: it reads {form}.")
+                    raise InputError(f"{each.name} is not a list: its form is {form}.")
                 for number, entry in enumerate(entries, start=1):
                     hit = SpamLine(each.label, number)
                     domain = entry.get("domain") if isinstance(entry, dict) else entry
@@ -239,7 +238,7 @@ class SpamLists:
                         host = canonical_host(str(domain or "").strip().removeprefix("*."))
                     except BadUrlError:
                         shown = json.dumps(entry, ensure_ascii=False)[:_TEXT_SHOWN_CHARS]
-                        self._note(SpamListProblem(hit, shown, "It names no domain."))
+                        self._note(SpamListProblem(hit, shown, "It has no domain."))
                     else:
                         self._domains.setdefault(host, hit)
             else:

@@ -204,7 +204,7 @@ def put_list(rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = F
     if not each.name.strip() or len(each.name) > NAME_LIMIT_CHARS or "\0" in each.name:
         raise InputError(f"A list's name has 1 to {NAME_LIMIT_CHARS} characters.")
     if "\0" in each.content:
-        raise InputError(f"{each.name} holds a character that no text has (U+0000).")
+        raise InputError(f"{each.name} contains the character U+0000.")
     read = SpamLists([each])  # raises before anything is changed
     remove_list(rows, farm_id, each.name, wiki_id=wiki_id)
     row = {"farm_id": farm_id, "wiki_id": wiki_id, "name": each.name, "kind": str(each.kind)}
@@ -266,7 +266,7 @@ def _expression(text: str) -> str:
     with suppress(InputError):
         OwnHosts(text)
         return text
-    log.warning("farm.internal %r cannot be run, so no host is taken for the farm's own", text)
+    log.warning("farm.internal %r cannot be run, so no host counts as the farm's own", text)
     return ""
 
 

@@ -162,7 +162,7 @@ class SqliteDecisionStore:
                     raise
             except (sqlite3.Error, OSError) as error:
                 self._close()
-                raise TransientError(f"The decision was not kept: {error}.") from error
+                raise TransientError(f"The decision was not stored: {error}.") from error
 
     def close(self) -> None:
         """Close the file."""
@@ -321,7 +321,7 @@ class PostgresDecisionStore:
                     connection.commit()
             except psycopg.Error as error:
                 words = error_words(error, self._address.password)
-                text = f"The decision was not kept at {self._address}: {words}."
+                text = f"The decision was not stored at {self._address}: {words}."
                 raise TransientError(text) from None
             self._cached = None
 

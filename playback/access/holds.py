@@ -145,7 +145,7 @@ class HoldIndex:
         verdict = self.verdict(digest)
         if verdict is not None and not verdict.skipped:
             return None
-        reason = "It was not scanned for malware yet."
+        reason = "It has not been scanned for malware yet."
         return PayloadHold(0, TakedownKind.DIGEST, digest, reason=reason)
 
     def verdict(self, digest: str) -> ScanVerdict | None:

@@ -62,16 +62,16 @@ class LevelStore:
         for target in targets:
             rules.check_right(actor, target, level)
             if level is None and rules.at(target) is None:
-                raise InputError(f"There is no rule about {target} to take away.")
+                raise InputError(f"There is no rule for {target} to remove.")
 
     def allow(self, right: LevelRight) -> None:
         """Grant editors a right, or with ``most=None`` withdraw it; InputError: no operator, or no such right."""
         if not right.actor.is_operator:
-            raise InputError(f"{right.actor} may not give rights: an operator does.")
+            raise InputError(f"{right.actor} may not grant rights: only operators do.")
         existing = {(each.wiki, each.editor) for each in self.now().rights}
         if right.most is None and (right.wiki, right.editor) not in existing:
             whose = f"{right.editor}@{right.wiki}" if right.editor else f"Editors of {right.wiki}"
-            raise InputError(f"{whose} have no right of their own to withdraw.")
+            raise InputError(f"{whose} have no right that could be withdrawn.")
         values = {"wiki": right.wiki, "editor": right.editor, "scope": right.scope.value, "most": str(right.most or "")}
         self._add(_RIGHTS, [values], right.actor, right.decided_at, right.reason)
 

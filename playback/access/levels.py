@@ -120,7 +120,7 @@ def target_of(*, wiki: str = "", domain: str = "", link: str = "") -> LevelTarge
     """Return the target for a link, a domain, a wiki or, without any of them, everything."""
     wiki = check_wiki(wiki) if wiki else ""
     if link and domain:
-        raise InputError("A rule is about a link or about a domain, not about both.")
+        raise InputError("A rule applies to a link or to a domain, not to both.")
     if link:
         return LevelTarget(LevelScope.LINK, wiki, identity_key(fetch_key(link, allow_single_label=True)))
     if domain:
@@ -131,7 +131,7 @@ def target_of(*, wiki: str = "", domain: str = "", link: str = "") -> LevelTarge
         except BadUrlError:
             host = ""
         if not host or has_port or _NEVER_IN_DOMAINS & set(bare):
-            raise InputError(f"{domain[:200]!r} is no domain: write example.org, without scheme, port or path.")
+            raise InputError(f"{domain[:200]!r} is not a domain: write example.org, without scheme, port or path.")
         return LevelTarget(LevelScope.DOMAIN, wiki, host)
     return LevelTarget(LevelScope.WIKI, wiki) if wiki else LevelTarget(LevelScope.DEFAULT)
 
@@ -272,8 +272,8 @@ class RuleTable(Generic[_L]):
             raise InputError(f"{actor} may not change the level of {target}: an operator ({rule.actor}) decided it.")
         if level is not None and level.rank > most.rank:
             raise InputError(
-                f"{actor} may not {self._kind.verb} {target} at the level {level}: there editors of"
-                f" {actor.wiki} may allow {most} at most. An operator may."
+                f"{actor} may not {self._kind.verb} {target} at the level {level}: editors of {actor.wiki} may allow "
+                f"at most {most} there. An operator may allow it."
             )
 
     def _refusal(self, actor: LevelActor, target: LevelTarget) -> str:

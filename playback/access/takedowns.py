@@ -205,12 +205,12 @@ def normalize_target(kind: TakedownKind, text: str) -> str:
             host = f"[{host}]"
         host = host.strip(".").lower()
         if _HOST_TEXT.fullmatch(host) is None:
-            raise InputError(f"{text[:200]!r} is no host: write example.org, or 192.0.2.1.")
+            raise InputError(f"{text[:200]!r} is not a host: write example.org, or 192.0.2.1.")
         _web_url(f"http://{host}/")
         return host
     url = _web_url(url_within(text))
     if kind is TakedownKind.PREFIX and ("?" in url or "#" in url):
-        raise InputError(f"{url[:200]!r} is no prefix, for it has a query: name the path, or each URL.")
+        raise InputError(f"{url[:200]!r} is not a prefix, since it has a query: name the path, or each URL.")
     return url
 
 
@@ -284,9 +284,9 @@ def _web_url(text: str) -> str:
         parts = urlsplit(text)
         replay_key(text)
     except (ValueError, BadUrlError) as error:
-        raise InputError(f"{text[:200]!r} is no URL: {error}") from error
+        raise InputError(f"{text[:200]!r} is not a URL: {error}") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"\s", text):
-        raise InputError(f"{text[:200]!r} is no URL of the web.")
+        raise InputError(f"{text[:200]!r} is not an http(s) URL.")
     return text if parts.path or parts.query else f"{text.rstrip('/')}/"
 
 

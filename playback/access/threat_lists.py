@@ -164,7 +164,7 @@ def parse_hex_prefixes(lines: Iterable[bytes]) -> Iterator[bytes]:
             continue
         is_sized = len(text) in range(2 * SHORTEST_PREFIX, 2 * LONGEST_PREFIX + 1, 2)
         if not is_sized or not _LINE.fullmatch(text):
-            raise InputError(f"Line {number} is no hash prefix: 8 to 64 hexadecimal digits are, an even number.")
+            raise InputError(f"Line {number} is not a hash prefix: write 8 to 64 hexadecimal digits, an even number.")
         yield bytes.fromhex(text.decode())
 
 
@@ -173,7 +173,7 @@ def parse_binary_prefixes(data: bytes, width: int) -> Iterator[bytes]:
     if not SHORTEST_PREFIX <= width <= LONGEST_PREFIX:
         raise InputError(f"A prefix has {SHORTEST_PREFIX} to {LONGEST_PREFIX} bytes, not {width}.")
     if len(data) % width:
-        raise InputError(f"{len(data)} bytes are no prefixes of {width} bytes each.")
+        raise InputError(f"{len(data)} bytes cannot be divided into prefixes of {width} bytes.")
     return (data[start : start + width] for start in range(0, len(data), width))
 
 
@@ -308,7 +308,7 @@ def list_rows(store: DecisionStore) -> list[ThreatList]:
 def add_list(store: DecisionStore, folder: Path, about: ThreatList, prefixes: Iterable[bytes]) -> ThreatList:
     """Add or replace a list and return its row; InputError for an invalid name or no prefixes."""
     if not about.name.strip() or len(about.name) > 100 or not about.name.isprintable():
-        raise InputError("A list's name has 1 to 100 characters that can be seen.")
+        raise InputError("A list's name has 1 to 100 visible characters.")
     old = next((each for each in list_rows(store) if each.name == about.name), None)
     stamp = f"{about.name} {unix_milliseconds(about.added_at)}"
     file = f"{hashlib.sha256(stamp.encode()).hexdigest()[:24]}.prefixes"
@@ -324,7 +324,7 @@ def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
     """Remove the list and return its former row; InputError when there is none of that name."""
     old = next((each for each in list_rows(store) if each.name == name), None)
     if old is None:
-        raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists ls` names them.")
+        raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists ls` shows all lists.")
     store.change([_without(name)])
     with suppress(OSError):
         (folder / old.file).unlink()

@@ -137,19 +137,19 @@ def _parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--collection", type=Path, required=True, help="the collection's folder")
     add("--host", default="127.0.0.1", help="address to listen on")
-    add("--port", type=int, default=0, help="port to listen on; 0: a free one")
-    add("--listen-fd", type=int, help="a listening socket that is inherited; instead of --port")
+    add("--port", type=int, default=0, help="port to listen on; 0: any free port")
+    add("--listen-fd", type=int, help="inherited listening socket, instead of --port")
     add("--front-origin", type=_origin, required=True, help="origin of the front")
     add("--origin", type=_origin, help="origin that readers see, behind a proxy")
-    add("--window-days", type=float, default=30, help="how far from a page its parts may be")
+    add("--window-days", type=float, default=30, help="maximum time between the captures of a page and its parts")
     add("--makers", type=int, default=2, help="processes that sanitise")
-    add("--deadline-s", type=float, default=10.0, help="how long sanitising a page may take")
-    size = "how much of what was made is kept in files; 0: nothing"
+    add("--deadline-s", type=float, default=10.0, help="time limit for sanitising a page")
+    size = "size limit of the cache of sanitised copies; 0: no cache"
     add("--cache-bytes", type=int, default=500_000_000, help=size)
     add("--full-origin", default="", help="https://*.copies.example: where copies run scripts")
     python = "a Python with pywb, for --full-origin; default: $WEBOID_REPLAY_PYTHON, .venv-replay"
     add("--full-python", type=Path, help=python)
-    policy = "hold-downloads: no file leaves that was not scanned"
+    policy = "hold-downloads: withhold files that were not scanned"
     add("--unscanned", type=UnscannedPolicy, default=UnscannedPolicy.ALLOW, help=policy)
     add("--no-fonts", dest="fonts", action="store_false", help="copies load no fonts of their own")
     add("--show-logins", action="store_true", help="show captures that were made with a login")

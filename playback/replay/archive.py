@@ -84,7 +84,7 @@ class CaptureArchive:
         elif capture.record_type in (RecordType.RESPONSE, RecordType.RESOURCE):
             shown = None
         else:
-            raise PermanentError("A record of that type holds no capture.")
+            raise PermanentError("A record of that type is not a capture.")
         try:
             with self._payload_record(capture) as record:
                 payload = _payload(capture, shown, record, limit)
@@ -160,7 +160,7 @@ class CaptureArchive:
                 yield record
             return
         if capture.original is None:
-            raise PermanentError("A revisit of nothing that is indexed.")
+            raise PermanentError("A revisit of a payload that is not indexed.")
         with self._record(capture.original) as record:
             if (
                 record.warc.get("warc-type") != RecordType.RESPONSE
@@ -203,7 +203,7 @@ class CaptureArchive:
         """Raise unless the record is the indexed one and its login may be shown."""
         target = record.warc.get("warc-target-uri").strip("<>")
         if target != capture.url or record.warc.get("warc-type") != capture.record_type:
-            raise PermanentError("The index points at another record.")
+            raise PermanentError("The index points to another record.")
         why = None if self._permits is None else self._permits.login(record.warc.get(_LOGIN))
         if why is not None:
             raise TakenDownError(why)

@@ -267,14 +267,14 @@ def _close(body: Any) -> None:
 
 def _refusal(environ: WSGIEnvironment, policy: Policy) -> tuple[str, str] | None:
     if environ.get("REQUEST_METHOD") not in _METHODS:
-        return "405 Method Not Allowed", "Captures can only be read.\n"
+        return "405 Method Not Allowed", "Captures are read-only.\n"
     if environ.get("HTTP_HOST", "").lower() not in policy.hosts:
         return "421 Misdirected Request", "This host does not answer here.\n"
     target = environ.get("REQUEST_URI", "")
     if len(target) > LONGEST_TARGET:
         return "414 URI Too Long", "This address is too long.\n"
     if not _TARGET.fullmatch(target):
-        return "400 Bad Request", "This is no address.\n"
+        return "400 Bad Request", "This is not an address.\n"
     destination = environ.get("HTTP_SEC_FETCH_DEST", "document").lower()
     is_welcome = (
         destination in _DESTINATIONS

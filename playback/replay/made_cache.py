@@ -226,7 +226,7 @@ class MadeCache:
             if value is not None:
                 return value
             if name in self._failures:
-                raise MakingFailedError("It could not be made safe a short while ago.")
+                raise MakingFailedError("Sanitising it failed a short while ago.")
             other = self._making.get(name)
             if other is None:
                 break

@@ -83,7 +83,7 @@ def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], 
     """
     error = _ERRORS.get(facts["error"])
     if error is not None:
-        parts = [f"<p>{escape(error)} The file itself is kept as it was served.</p>"]
+        parts = [f"<p>{escape(error)} The original file is archived.</p>"]
     else:
         count, shown = facts["count"], len(facts["pages"])
         pages = "1 page" if count == 1 else f"{count:,} pages"
@@ -92,7 +92,7 @@ def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], 
         parts = [f"<p>PDF, {pages}, shown {how}.{'' if shown == count else rest}</p>"]
         for number, page in enumerate(facts["pages"], 1):
             text = page["text"]
-            words = f"<pre>{escape(text)}</pre>" if text else "<p>This page holds no text.</p>"
+            words = f"<pre>{escape(text)}</pre>" if text else "<p>This page contains no text.</p>"
             parts.append(f'<section id="page-{number}"><h2>Page {number}</h2>')
             if picture is None:
                 parts.append(f"{words}</section>")
@@ -118,14 +118,14 @@ class PageRoutes:
         url = request.memento.url
         page = self._context.index.page(url, request.at, on_purpose=True) if is_web_url(url) else None
         if page is None or page.timestamp != request.memento.timestamp:
-            return missing("There is no capture of this page with that very date.")
+            return missing("There is no capture of this page with exactly that date.")
         return self._shown(request, page)
 
     def page(self, request: Request) -> ReplayResponse:
         """Answer with the copy nearest to the requested moment, at the requested level."""
         url = request.memento.url
         if not is_web_url(url):
-            return missing("Only pages of the web are shown here.")
+            return missing("Only http(s) pages are shown here.")
         page = self._page_of(request)
         if page is not None:
             return self._shown(request, page)
@@ -229,7 +229,7 @@ class PageRoutes:
         if capture.mime == PDF:
             return self._pdf(request, capture, level)
         if not level.covers(Level.IMAGES):
-            return missing("This is no text, and only text is shown at this level.")
+            return missing("This is not text, and only text is shown at this level.")
         if capture.mime in IMAGE_TYPES:
             address = replace(request.memento, modifier=MementoModifier.IMAGE, url=capture.url)
             body = image_document(memento_path(address), capture.url).encode()
@@ -237,7 +237,7 @@ class PageRoutes:
         offered = offer_download(self._context, request, capture)
         if offered is not None:
             return offered
-        return missing("Captures of this type are kept, but not shown.")
+        return missing("Captures of this type are archived, but not shown.")
 
     def _pdf(self, request: Request, capture: Capture, level: Level) -> ReplayResponse:
         """Answer with a PDF page by page, as text and, where the level shows images, as pictures."""
@@ -268,7 +268,7 @@ class PageRoutes:
         """Answer with the original file of a page that is shown in another form, e.g. a PDF."""
         url = request.memento.url
         if not is_web_url(url):
-            return missing("Only files of the web are handed out.")
+            return missing("Only http(s) files can be downloaded.")
         page = self._page_of(request)
         if page is not None:
             self._context.permits.check_copy(page.page_id)
@@ -276,10 +276,10 @@ class PageRoutes:
         of_page = None if page is None else page.page_id
         capture = first_playable(self._context.index.documents(target, request.at, of_page=of_page))
         if capture is None or capture.mime in READ_TYPES - {PDF}:
-            return missing("There is no file to hand out at this address.")
+            return missing("There is no file to download at this address.")
         rules, wiki = self._context.levels.now(), request.memento.wiki
         urls = (capture.url,) if page is None else (page.url, page.final_url)
         if not rules.of_page(urls, wiki).covers(Level.IMAGES):
-            return missing("Files are not handed out at this level.")
+            return missing("Files cannot be downloaded at this level.")
         offered = offer_download(self._context, request, capture)
-        return offered or missing("There is no file to hand out at this address.")
+        return offered or missing("There is no file to download at this address.")

@@ -145,7 +145,7 @@ def missing(text: str) -> ReplayResponse:
 
 def blocked(reason: str, front: str) -> ReplayResponse:
     """Return 451 for a taken-down capture (RFC 7725); `front` is named as the blocking authority."""
-    text = "This copy is not shown, because its removal was asked for."
+    text = "This copy is not shown, because its removal was requested."
     if reason:
         text += f" {reason}"
     answer = notice(HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS, "Taken down", text)
@@ -154,7 +154,7 @@ def blocked(reason: str, front: str) -> ReplayResponse:
 
 def held_back(reason: str) -> ReplayResponse:
     """Return 403 for a payload that is held back, with the reason (C-16)."""
-    return notice(HTTPStatus.FORBIDDEN, "Held back", f"This copy is not handed out. {reason}")
+    return notice(HTTPStatus.FORBIDDEN, "Held back", f"This copy cannot be downloaded. {reason}")
 
 
 def absent() -> ReplayResponse:

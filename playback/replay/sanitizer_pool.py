@@ -148,12 +148,12 @@ class MakerPool:
     @contextmanager
     def _maker(self) -> Iterator["_MakerProcess"]:
         if self._free.empty() and self._waiting >= _MOST_WAITING:
-            raise OverloadedError("Too many copies wait to be made.")
+            raise OverloadedError("Too many copies are waiting to be sanitised.")
         self._waiting += 1
         try:
             maker: _MakerProcess = self._free.get(timeout=_LONGEST_WAIT_S)
         except Empty:
-            raise OverloadedError("No maker was free in time.") from None
+            raise OverloadedError("No sanitiser was free in time.") from None
         finally:
             self._waiting -= 1
         try:
@@ -165,11 +165,11 @@ class MakerPool:
     def _turn_of_large(self) -> Iterator[None]:
         """Wait for the turn of a large job, which lasts until the end of the block."""
         if self._waiting_large >= _MOST_WAITING_LARGE:
-            raise OverloadedError("Too many large copies wait to be made.", retry_after_s=30)
+            raise OverloadedError("Too many large copies are waiting to be sanitised.", retry_after_s=30)
         self._waiting_large += 1
         try:
             if not self._large.acquire(timeout=_LONGEST_WAIT_S):
-                raise OverloadedError("Other large copies are made first.", retry_after_s=30)
+                raise OverloadedError("Other large copies are sanitised first.", retry_after_s=30)
         finally:
             self._waiting_large -= 1
         try:
@@ -210,7 +210,7 @@ class _MakerProcess:
             raise
         if made is None:
             self.end()
-            raise MakingFailedError("Making it safe took too long, or more memory than it may.")
+            raise MakingFailedError("Sanitising it exceeded the time or memory limit.")
         return made
 
     def end(self) -> None:

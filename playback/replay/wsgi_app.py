@@ -247,7 +247,7 @@ class Replay:
             )
             return self._permitted(request)
         except InputError:
-            return missing("This address names no moment.")
+            return missing("This address has no timestamp.")
         except BodyTooLargeError:
             return missing(TOO_LARGE)
         except MakingFailedError:

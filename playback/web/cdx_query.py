@@ -96,7 +96,7 @@ def parse_query(
         raise InputError(f"output is one of {', '.join(OUTPUTS)}; not {output[:40]!r}.")
     filters = [value for name, value in pairs if name == "filter" and value]
     if len(filters) > _MOST_FILTERS:
-        raise InputError(f"There may be {_MOST_FILTERS} filters at most.")
+        raise InputError(f"At most {_MOST_FILTERS} filters are allowed.")
     between = TimeRange()
     if first := one.get("from") or one.get("from_ts"):
         between = replace(between, first_ms=_first_moment(first, "from"))
@@ -154,22 +154,22 @@ def resume_key(position: IndexPosition) -> str:
 def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
     """Return the key range for a URL and a match type; wildcards in the URL set the type."""
     if not url.strip() or len(url) > LONGEST_URL or _CONTROL.search(url):
-        raise InputError(f"url= must be there, with at most {LONGEST_URL} plain characters.")
+        raise InputError(f"url= is required, with at most {LONGEST_URL} plain characters.")
     if not match and url.startswith("*."):
         match, url = "domain", url[2:]
     elif not match and url.endswith("*"):
         match, url = "prefix", url[:-1]
     if match in _WIDE and not wide:
         raise TooWideError(
-            f"matchType={match} is not answered here: ask for a URL or, with matchType=prefix,"
-            " for what begins with one."
+            f"matchType={match} is not allowed here: query a URL or, with matchType=prefix, the URLs that begin with "
+            "one."
         )
     try:
         keys = matching_keys(url, match or "exact")
     except BadUrlError as error:
-        raise InputError(f"url= is no URL: {error}") from error
+        raise InputError(f"url= is not a URL: {error}") from error
     if keys is None:
-        raise InputError("url= names no page, or matchType is none of exact, prefix, host and domain.")
+        raise InputError("url= is not the address of a page, or matchType is none of exact, prefix, host and domain.")
     return keys
 
 
@@ -182,7 +182,7 @@ def _moment(text: str, name: str, rest: str) -> datetime:
     if len(text) % 2 == 0:
         with suppress(InputError):
             return parse_timestamp14(digits)
-    raise InputError(f"{name}= is a moment of 4 to 14 digits, YYYYMMDDhhmmss; not {text[:40]!r}.")
+    raise InputError(f"{name}= is a timestamp of 4 to 14 digits, YYYYMMDDhhmmss; not {text[:40]!r}.")
 
 
 def _number(one: dict[str, str], name: str, *, lowest: int = 0) -> int | None:
@@ -212,7 +212,7 @@ def _collapses(pairs: list[tuple[str, str]]) -> Iterable[CollapseRule]:
 
 def _length(text: str) -> int:
     if re.fullmatch(r"\d{1,4}", text, re.ASCII) is None:
-        raise InputError(f"{text[:40]!r} is no number of characters.")
+        raise InputError(f"{text[:40]!r} is not a number of characters.")
     return int(text)
 
 
@@ -260,7 +260,7 @@ def _position(text: str, keys: KeyRange) -> IndexPosition:
         urlkey = captured_ms = number = None
     is_ours = type(urlkey) is str and type(captured_ms) is int and type(number) is int
     if not is_ours or max(abs(captured_ms), abs(number)) > 2**62:
-        raise InputError("resumeKey= is not one that an earlier answer gave.")
+        raise InputError("resumeKey= is not from an earlier answer.")
     if not keys.low <= urlkey < keys.high:
-        raise InputError("resumeKey= belongs to another question.")
+        raise InputError("resumeKey= belongs to another query.")
     return IndexPosition(urlkey, captured_ms, number)

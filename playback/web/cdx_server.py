@@ -67,7 +67,7 @@ class CdxWalk:
             if self._after is not None and self._place(before) is not None:
                 return
         last = max(self.pages() - 1, 0)
-        raise NoSuchPageError(f"Page {query.page} is none: the first page is 0, the last {last}.")
+        raise NoSuchPageError(f"There is no page {query.page}: the first page is 0, the last {last}.")
 
     def pages(self) -> int:
         """Return the number of pages of rows."""
@@ -132,7 +132,7 @@ class CdxWalk:
                 left -= len(matching)
             yield matching
         if self.ended_late and not query.wants_key:
-            raise TransientError("The captures index answers too slowly for all of this.")
+            raise TransientError("The captures index is too slow for this query.")
 
     def _chunks(self, query: CdxQuery) -> Iterator[list[ListedCapture]]:
         after = self._after if query.closest is None else None

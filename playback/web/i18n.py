@@ -55,7 +55,7 @@ def languages() -> tuple[str, ...]:
 def check_language(language: str) -> str:
     """Return the language; raise ConfigError when there is no catalogue for it."""
     if language not in languages():
-        raise ConfigError(f"The front does not speak {language!r}; there is {', '.join(languages())}.")
+        raise ConfigError(f"The front has no translation for {language!r}; there is {', '.join(languages())}.")
     return language
 
 

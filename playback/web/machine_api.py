@@ -313,7 +313,7 @@ class MachineApi:
         headers = {**_FRESH, "Link": link_header(page_links(self._places, url))}
         found = time_map(self._mementos, url, number)
         if found is None:
-            text = "This archive has no such list of copies of that page.\n"
+            text = "This archive has no such TimeMap of that page.\n"
             return PlainTextResponse(text, 404, headers)
         # No charset: link-format is UTF-8 by itself (RFC 6690, 7.3), and all of it is ASCII here.
         headers["Content-Type"], write = _FORMS[form]

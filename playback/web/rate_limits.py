@@ -81,9 +81,7 @@ class ClientAddresses:
 
 @lru_cache(maxsize=64)
 def _warn_of_proxy(peer: Address) -> None:
-    _LOG.warning(
-        "front.unknown_proxy: address=%s: its readers have no rights by their network; name it with --behind.", peer
-    )
+    _LOG.warning("front.unknown_proxy: address=%s: its readers get no rights by network; add it with --behind.", peer)
 
 
 def within(address: Address, networks: Iterable[Network]) -> bool:
@@ -109,7 +107,9 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
         try:
             found.append(ipaddress.ip_network(text.strip()))
         except ValueError as error:
-            raise ConfigError(f"{text!r} is no network; write an address, or one like 10.0.0.0/8: {error}.") from error
+            raise ConfigError(
+                f"{text!r} is not a network; write an address, or one like 10.0.0.0/8: {error}."
+            ) from error
     return tuple(found)
 
 
@@ -198,7 +198,7 @@ class SharedBuckets:
         except self._error as error:
             if self._away_until is None:
                 _LOG.warning(
-                    "throttle.local redis=%s error=%s; readers are counted by each process until it answers",
+                    "throttle.local redis=%s error=%s; each process counts readers by itself until it answers",
                     self._shown,
                     error,
                 )

@@ -171,7 +171,7 @@ def _shortest(olds: Sequence[str], news: Sequence[str], budget: DiffBudget) -> l
         if budget.left <= 0:
             budget.was_short = True
             return []
-    raise AssertionError("every text can be made of every other")
+    raise AssertionError("every text can be made from every other")
 
 
 def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int, int]]:

@@ -52,8 +52,8 @@ class DirectionTags:
         """Verify the tag of the next part. Raises ForgedFrameError if it does not match."""
         if not hmac.compare_digest(self.make(*pieces), tag):
             raise ForgedFrameError(
-                "A control message was changed on its way: let only the cluster's machines "
-                "reach the proxies' control ports."
+                "A control message was changed in transit: allow only the cluster's machines to reach the proxies' "
+                "control ports."
             )
 
 

@@ -104,9 +104,9 @@ async def introduce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
             proof = await reader.readexactly(PROOF_BYTES)
     except (asyncio.IncompleteReadError, OSError) as error:  # TimeoutError is an OSError
         raise ProxyUnavailableError(
-            "The proxy does not take us for one of its workers: give both the same secret "
+            "The proxy does not accept this worker: give both the same secret "
             "(WEBOID_SECRET or --secret-file), and run the same release on both machines."
         ) from error
     if not hmac.compare_digest(proof, secret.proof(b"proxy", ours, theirs)):
-        raise ProxyUnavailableError("What answers in the proxy's place does not hold the cluster's secret.")
+        raise ProxyUnavailableError("The server at the proxy's address does not know the cluster's secret.")
     return FrameTags(sent=secret.tags(b"worker", ours, theirs), received=secret.tags(b"proxy", ours, theirs))

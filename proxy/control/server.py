@@ -170,19 +170,19 @@ class _ControlSession(socketserver.BaseRequestHandler):
 
     def _open(self, message: Message, _: bytes) -> Message:
         if self._visit is not None:
-            raise InputError("This connection has a visit already.")
+            raise InputError("This connection already has a visit.")
         proxy = self.server.proxy
         if proxy.leaving:
-            raise ProxyUnavailableError("The proxy is about to end; ask another.")
+            raise ProxyUnavailableError("The proxy is shutting down; use another.")
         proxy.disk.require_reserve()
         proxy.archivist.require_stores()
         if proxy.limits.crawl_is_over():
-            raise LimitReachedError("The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on.")
+            raise LimitReachedError("The run has reached its size limit; raise [proxy] crawl_limit_bytes, and resume.")
         page_id, bucket = _text(message, "page_id"), _text(message, "bucket")
         # The headers to add to each request of the visit.
         table = message.get("headers", {})
         if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
-            raise InputError("headers is not a table of texts.")
+            raise InputError("headers must be an object of strings.")
         check_headers(table)
         headers = tuple((name.lower().encode(), name.encode(), value.encode()) for name, value in table.items())
         login = _text(message, "login") if "login" in message else ""
@@ -319,7 +319,7 @@ def _text(message: Message, name: str) -> str:
     """Return a text field that is safe in a WARC header (C-12)."""
     text = message[name]
     if not isinstance(text, str) or _CONTROL.search(text):
-        raise InputError(f"{name} is not a text, or contains control characters.")
+        raise InputError(f"{name} is not a string, or contains control characters.")
     return text
 
 

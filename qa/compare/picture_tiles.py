@@ -79,7 +79,7 @@ def decode_picture(data: bytes) -> Pixels:
     Raises PictureError: it is damaged, truncated, empty, too large, or no PNG, JPEG or WebP.
     """
     if not data:
-        raise PictureError("The picture is empty: it has no bytes.")
+        raise PictureError("The picture file is empty.")
     if len(data) > MOST_BYTES:
         raise PictureError(f"The picture has {len(data):,} bytes; at most {MOST_BYTES:,} are read.")
     try:
@@ -107,7 +107,7 @@ def decode_picture(data: bytes) -> Pixels:
                 whole.info = image.info
             return np.asarray(_opaque(_turned(whole)))
     except UnidentifiedImageError as error:
-        raise PictureError("This is no PNG, JPEG or WebP picture.") from error
+        raise PictureError("This is not a PNG, JPEG or WebP picture.") from error
     except Image.DecompressionBombError as error:
         raise PictureError(f"The picture is too large: at most {MOST_PIXELS:,} pixels are compared.") from error
     except (*_UNREADABLE, EOFError, OverflowError) as error:

@@ -110,8 +110,7 @@ def load_behaviours(settings: BehaviourSettings) -> BehaviourSet:
 def _own(name: str) -> BehaviourScript:
     if name not in _KNOWN:
         raise ConfigError(
-            f"[behaviours] run: there is no {name!r}; known are {', '.join(NAMES)}. A file of your"
-            " own goes into scripts."
+            f"[behaviours] run: there is no {name!r}; known: {', '.join(NAMES)}. Name your own file in scripts."
         )
     known = _KNOWN[name]
     named = _banner_names() if name == "consent" else ""

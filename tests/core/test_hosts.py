@@ -80,7 +80,7 @@ def test_what_is_no_host_is_refused(text: str) -> None:
 
 @given(st.text(max_size=40))
 def test_a_canonical_host_is_its_own_canonical_host(text: str) -> None:
-    """Any text either has a spelling that stays, or is no host."""
+    """Any text either has a spelling that stays, or is not a host."""
     try:
         host = canonical_host(text)
     except BadUrlError:
@@ -153,7 +153,7 @@ def test_an_endpoint_is_an_address_with_or_without_a_port(text: str, endpoint: t
 @pytest.mark.parametrize("text", ["", "example.org", "192.0.2.7:", "192.0.2.7:x", "[::1", "1.2.3"])
 def test_an_endpoint_is_never_a_name(text: str) -> None:
     """A name would be looked up, and could then mean anything."""
-    with pytest.raises(ConfigError, match="no address"):
+    with pytest.raises(ConfigError, match="not an address"):
         parse_endpoint(text)
 
 

@@ -58,7 +58,7 @@ def test_any_declared_type_is_borne(declared: str, sniffed: str) -> None:
 
 
 def test_a_declared_type_is_never_promoted() -> None:
-    """WARC/1.1: the header is what an analysis found, or it is not there."""
+    """WARC/1.1: the header is what an analysis found, or it does not exist."""
     assert identified_type("application/pdf", "text/html") == "application/pdf"
     assert identified_type("video/mp4", "audio/mp4") == "video/mp4"
     assert identified_type(TEXT, "text/css") == ""

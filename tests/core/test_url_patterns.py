@@ -78,9 +78,9 @@ def test_what_patterns_name(pattern: str, url: str, *, wanted: bool) -> None:
     ("pattern", "why"),
     [
         ("", "characters"),
-        ("two words", "no host"),
-        ("http://", "names no host"),
-        ("=", "no pattern"),
+        ("two words", "not a host"),
+        ("http://", "has no host"),
+        ("=", "not a pattern"),
         ("ftp://example.org/", "only http and https"),
         ("http://example.org\x00/", "U+0000"),
         ("org,example,/x", "org,example)/x"),

@@ -67,20 +67,20 @@ def test_a_profile_says_only_what_it_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('extends = "./mine.toml"', "none itself"),
+        ('extends = "./mine.toml"', "not itself"),
         ('extends = "nonesuch"', "There is no profile 'nonesuch'"),
         ("extends = 5", "must be a profile's name"),
-        ("[visit", "no TOML"),
+        ("[visit", "not TOML"),
         ("[visit]\ntimout_s = 5", "Did you mean timeout_s"),
         ('[visit]\ntimezone = "Europe/Berln"', "such as Europe/Berlin"),
         ('[behaviours]\nrun = ["scrol"]', "scrol|no behaviour"),
         ("[visit]\ndevice_scale = 0", "device_scale must be"),
-        ('[visit]\nheaders = { Cookie = "a" }', "make a login"),
+        ('[visit]\nheaders = { Cookie = "a" }', "create a login"),
         ('[visit]\nuser_agent = "a\\nb"', "printable ASCII"),
         ('[visit]\ncontact = "whoever"', "contact must"),
         ('[visit]\nlocale = "de DE"', "locale must"),
         ('[visit]\ncolour_scheme = "pink"', "colour_scheme must"),
-        ('[login]\nnames = ["../../etc"]', "no name for a login"),
+        ('[login]\nnames = ["../../etc"]', "not a name for a login"),
     ],
 )
 def test_what_no_part_could_work_with_is_refused_and_the_next_step_is_said(

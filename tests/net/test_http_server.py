@@ -169,7 +169,7 @@ def test_a_port_that_is_taken_is_named() -> None:
     """The sentence says which, and what to do."""
     with open_listener("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UnavailableError, match=f"port {port}.*name another"):
+        with pytest.raises(UnavailableError, match=f"port {port}.*choose another"):
             open_listener("127.0.0.1", port)
 
 

@@ -179,8 +179,8 @@ async def test_request_bodies_take_no_more_memory_than_there_is(proxy: Proxy, or
     assert sorted(entry.reason for entry in entries) == [
         "",
         "request-too-large",
-        "request: The browser left in the midst of a body.",
-        "request: The browser left in the midst of a body.",
+        "request: The browser disconnected within a body.",
+        "request: The browser disconnected within a body.",
     ]
 
 

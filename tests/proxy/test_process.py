@@ -130,7 +130,7 @@ async def test_a_proxy_that_is_leaving_opens_no_visit(tmp_path: Path) -> None:
         client = ProxyClient(address(started), SECRET)
         async with client.visit("one", bucket="default") as visit:
             started.proxy.leaving = True
-            with pytest.raises(ProxyUnavailableError, match="ask another"):
+            with pytest.raises(ProxyUnavailableError, match="use another"):
                 async with client.visit("two", bucket="default"):
                     raise AssertionError("opened")
             url, date = "http://a.example/", SystemClock().now()

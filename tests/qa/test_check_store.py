@@ -133,9 +133,9 @@ def test_what_the_web_says_is_cut_and_cleaned(store: RegistryStore) -> None:
 @pytest.mark.parametrize("page_id", ["", "../x", "a/b", "a" * 129, "ä", "a.b"])
 def test_an_id_that_could_lead_elsewhere_is_refused(sqlite_store: RegistryStore, page_id: str) -> None:
     """Of the page; and of the level."""
-    with pytest.raises(InputError, match="No page's id"):
+    with pytest.raises(InputError, match="Not a page ID"):
         keep(sqlite_store, checked(page_id))
-    with pytest.raises(InputError, match="No page's id"):
+    with pytest.raises(InputError, match="Not a page ID"):
         keep(sqlite_store, checked(level=page_id))
 
 

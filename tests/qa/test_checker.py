@@ -191,7 +191,7 @@ async def test_nothing_of_what_was_taken_down_is_looked_at_or_kept(
 
     assert before.check.verdict is QaVerdict.BROKEN
     assert (found.check.verdict, found.is_withheld) == (QaVerdict.UNCHECKED, True)
-    assert found.check.reason == "Taken down: nothing of it is shown."
+    assert found.check.reason == "Taken down: it is not shown."
     assert not found.pictures
     assert not list(tmp_path.rglob("*.webp"))
 
@@ -293,7 +293,7 @@ async def test_what_the_rules_do_not_show_is_not_looked_at(
     found = await check(full, browser, f"{site}/", page_id)
 
     assert found.is_withheld
-    assert found.check.reason == "The level rules show no more of it than html."
+    assert found.check.reason == "The level rules allow at most html."
 
 
 async def test_a_copy_in_full_is_looked_at_in_its_frame(

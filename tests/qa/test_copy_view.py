@@ -257,7 +257,7 @@ async def test_an_endless_part_does_not_hold_a_look(browser: Browser) -> None:
 
 @in_session
 async def test_an_error_in_the_place_of_the_copy_is_told(browser: Browser) -> None:
-    """And so is a server that is not there."""
+    """And so is a server that does not exist."""
 
     async def serve(_target: str, writer: asyncio.StreamWriter) -> None:
         await answer(writer, "No such copy", status="404 Not Found")
@@ -267,4 +267,4 @@ async def test_an_error_in_the_place_of_the_copy_is_told(browser: Browser) -> No
     gone = await view_copy(browser, of_host(host), PageScreen(), clock=CLOCK)
 
     assert (found.reason, found.status) == ("Playback answered with status 404.", 404)
-    assert gone.reason == "No copy came: net::ERR_CONNECTION_REFUSED."
+    assert gone.reason == "No copy was served: net::ERR_CONNECTION_REFUSED."

@@ -94,12 +94,12 @@ def test_two_that_are_broken_alike_are_a_fault_of_playback() -> None:
     choice = choose_capture(old, new)
 
     assert (choice.state, choice.old_stays) == (RepairState.DONE_NOT_BETTER, True)
-    assert choice.reason == "Captured again, no better: a fault of playback (lost)."
+    assert choice.reason == "Captured again, no better: a playback fault (lost)."
     assert offered(old, new, choice) == "old"
 
 
 def test_an_archive_that_is_damaged_twice_is_no_fault_of_playback() -> None:
-    """Playback cannot show what is not there."""
+    """Playback cannot show what does not exist."""
     damaged = (PlaybackFault.LOST, PlaybackFault.DAMAGED)
     choice = choose_capture(side(replace(OLD, faults=damaged)), side(replace(NEW, faults=damaged)))
 

@@ -218,7 +218,7 @@ async def test_a_repair_is_not_repaired(workshop: Workshop) -> None:
     new = workshop.visit(verdict=QaVerdict.BROKEN, score=0.3)
     await workshop.repairs.finish()
 
-    assert "a fault of playback" in workshop.row(old).check.reason
+    assert "a playback fault" in workshop.row(old).check.reason
     assert workshop.row(new).check.better == old
     assert workshop.row(new).repair is RepairState.NONE
     assert workshop.repairs.wanted(10) == []

@@ -48,7 +48,7 @@ def test_what_speaks_for_a_look_is_said() -> None:
     assert weigh_candidate(odd).reasons == (
         "missing: 3 of 40 resources",
         "class: soft-404",
-        "size: 10.0 times that of the one before",
+        "size: 10.0 times the previous size",
         "big: 40 MB",
         "host: never checked",
     )

@@ -74,7 +74,7 @@ async def test_a_frame_that_hangs_costs_only_itself(
     request = VisitRequest("http://outer.test/hung-frame.html", proxy.endpoint())
     seen = await visit(browser, request, settings, behaviours=NO_BEHAVIOURS, clock=clock)
 
-    assert seen.notes == ("frames: 1 did not answer and are left out.",)
+    assert seen.notes == ("frames: 1 did not answer and are omitted.",)
     assert "<b>words</b>" in html.unescape(artifact(seen, ArtifactKind.DOM))
     assert "inner link" in artifact(seen, ArtifactKind.TEXT)
     assert "http://other.test/from-inner" in seen.outlinks

@@ -101,7 +101,7 @@ def test_a_file_stays_until_its_object_is_there(s3: S3Server, builder: Collectio
     name, bucket = _names(layout)[0], settings.url.removeprefix("s3://").partition("/")[0]
     s3.client.delete_object(Bucket=bucket, Key=f"wiki/{name}")
     queue = UploadQueue(layout, replace(settings, keep_local="0s"))
-    with pytest.raises(PermanentError, match="waits again"):
+    with pytest.raises(PermanentError, match="is pending again"):
         queue.upload(_CLOCK)
     assert (layout.archive / name).exists()
     queue.upload(_CLOCK)

@@ -40,5 +40,5 @@ def test_any_text_is_an_entry_or_an_error(text: str) -> None:
 )
 def test_what_names_no_property_is_refused(text: str) -> None:
     """A misspelt exclusion would archive what nobody wanted."""
-    with pytest.raises(ConfigError, match="names no property"):
+    with pytest.raises(ConfigError, match="is not a property"):
         parse_statement(text)

@@ -38,7 +38,7 @@ def dedup_server(address: RedisAddress) -> RedisClient:
         place = f"The dedup index at {address}"
         texts = {
             RedisFault.MISSING: f"[proxy] dedup_url needs the Redis client: {words}.",
-            RedisFault.REFUSED: f"{place} refuses us: {words}. Correct user and password in [proxy] dedup_url.",
+            RedisFault.REFUSED: f"{place} refuses the login: {words}. Correct user and password in [proxy] dedup_url.",
             RedisFault.SILENT: f"{place} does not answer: {words}. Start Redis there, or correct [proxy] dedup_url.",
             RedisFault.SOON: f"{place} does not answer yet: {words}. Try again in a moment.",
         }
@@ -77,7 +77,7 @@ def unpack_original(key: PayloadKey, value: bytes) -> OriginalRecord:
         filename, spelled, url = value[_NUMBERS.size :].decode().split("\0", 2)
     except (struct.error, ValueError) as error:
         raise DedupUnavailableError(
-            "The dedup index holds values that are not ours: give it another database number, "
+            "The dedup index contains values of another program: give it another database number, "
             "or another name with ?index=NAME in [proxy] dedup_url."
         ) from error
     return OriginalRecord(spelled or key.digest, url, captured_ms, filename, offset, length)

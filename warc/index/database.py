@@ -26,7 +26,7 @@ KEY_CHARACTERS = 500
 _BUSY_TIMEOUT_S = 2.0
 _MOST_IDLE = 4
 _Identity = tuple[int, int, int] | None
-OTHER_VERSION = f"is of another version than {SCHEMA_VERSION}: run `weboid collection rebuild`."
+OTHER_VERSION = f"has another version than {SCHEMA_VERSION}: run `weboid collection rebuild`."
 
 
 class IndexDatabase(Protocol):

@@ -74,7 +74,9 @@ def index_file(  # noqa: PLR0913 a part of a file, and what a profile says of de
                 has_more = True
                 if isinstance(member, DamagedSpan):
                     result.damaged += 1
-                    _note(result, member.offset, f"{member.text} {member.end - member.offset:,} bytes are no record.")
+                    _note(
+                        result, member.offset, f"{member.text} {member.end - member.offset:,} bytes are not a record."
+                    )
                     at = member.end
                     continue
                 at = member.offset + member.length

@@ -101,7 +101,7 @@ class OutbackCdx:
         said = self._request("POST", self._address.path, "".join(lines).encode())
         match = re.match(r"Added (\d{1,9}) records", said)
         if match is None or int(match[1]) != len(lines):
-            raise TransientError(f"{self._address} did not take all captures: {said[:100]!r}.")
+            raise TransientError(f"{self._address} did not accept all captures: {said[:100]!r}.")
         return len(lines)
 
     def close(self) -> None:

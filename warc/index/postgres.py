@@ -99,7 +99,7 @@ class PostgresDatabase:
     def rows(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of a query; TransientError if the server does not answer in time."""
         if not self._free.acquire(timeout=ANSWER_LIMIT_S):
-            raise TransientError(f"The captures index at {self._address} has too many questions.")
+            raise TransientError(f"The captures index at {self._address} has too many queries.")
         try:
             pooled = self._kept()
             if pooled is not None:

@@ -116,10 +116,10 @@ class CollectionConfig:
         """Return the table ``[operator]``. Raises ConfigError if it holds anything but texts."""
         table = self.document.get("operator", {})
         if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
-            raise ConfigError(f"{self.place('operator')}: [operator] must hold texts only.")
+            raise ConfigError(f"{self.place('operator')}: [operator] must contain strings only.")
         for key in table.keys() - set(OPERATOR_KEYS):
             raise ConfigError(
-                f"{self.place('operator', key)}: [operator] has no key {key!r}. Known are: {', '.join(OPERATOR_KEYS)}."
+                f"{self.place('operator', key)}: [operator] has no key {key!r}. Known: {', '.join(OPERATOR_KEYS)}."
             )
         return table
 
@@ -131,9 +131,9 @@ class CollectionConfig:
         for key, value in table.items():
             where = f"{self.place('oidc', key)}: [oidc] {key}"
             if key not in PROVIDER_KEYS:
-                raise ConfigError(f"{where} is not known. Known are: {', '.join(PROVIDER_KEYS)}.")
+                raise ConfigError(f"{where} is not known. Known: {', '.join(PROVIDER_KEYS)}.")
             if not isinstance(value, dict if key == "roles" else str):
-                raise ConfigError(f"{where} must be {'a table of roles' if key == 'roles' else 'a text'}.")
+                raise ConfigError(f"{where} must be {'a table of roles' if key == 'roles' else 'a string'}.")
             for role in value.values() if isinstance(value, dict) else [value] if key == "default_role" else []:
                 if role not in _ROLES:
                     raise ConfigError(f"{where}: the role {role!r} is not one of {', '.join(_ROLES)}.")
@@ -179,7 +179,7 @@ class CollectionConfig:
         for number, table in enumerate(tables):
             for key in table.keys() - {"url", "events", "secret_file"}:
                 where = self.place("webhooks", key, number)
-                raise ConfigError(f"{where}: a webhook has no {key!r}. Known are: url, events, secret_file.")
+                raise ConfigError(f"{where}: a webhook has no {key!r}. Known: url, events, secret_file.")
             events = table.get("events", list(WEBHOOK_EVENTS))
             if not isinstance(events, list) or not events or not set(map(str, events)) <= set(WEBHOOK_EVENTS):
                 where = self.place("webhooks", "events", number)

@@ -130,9 +130,9 @@ def url_keys(text: str) -> KeyRange:
     try:
         keys = matching_keys(text.removesuffix("*"), "prefix" if text.endswith("*") else "exact")
     except BadUrlError as error:
-        raise InputError(f"{text[:100]!r} is no URL: {error}") from error
+        raise InputError(f"{text[:100]!r} is not a URL: {error}") from error
     if keys is None:
-        raise InputError(f"{text[:100]!r} names no page.")
+        raise InputError(f"{text[:100]!r} is not the address of a page.")
     return keys
 
 
@@ -190,7 +190,7 @@ class CollectionExport:
         done = {number for (number,) in plan.execute("SELECT number FROM parts")}
         for number in sorted(targets.keys() - done):
             if targets[number].exists() and not request.replaces:
-                raise InputError(f"{targets[number]} exists already: give --force to replace it.")
+                raise InputError(f"{targets[number]} already exists: give --force to replace it.")
         for number in sorted(targets.keys() - done):
             self._write_part(plan, request, moment, number)
             plan.execute("INSERT INTO parts VALUES (?)", (number,))

@@ -207,7 +207,7 @@ class CollectionImport:
             if not (start or indexed.records):
                 if stored.is_new:
                     self._storage.remove(stored.name)
-                return replace(failed, problems=("It holds no readable WARC record.", *stored.problems))
+                return replace(failed, problems=("It contains no readable WARC record.", *stored.problems))
         if stored.is_new and not stored.is_packed:  # else its bytes are others
             add_sums(self._layout, {stored.name: stored.sha256})
         faults = [f"At {offset:,}: {text}" for offset, text in indexed.faults.items()]
@@ -458,7 +458,7 @@ def _resource(row: Any) -> PageResource:
 def listed_page(entry: Any, listed_in: str) -> PageCandidate:
     """Return the page that an entry of a list or a pageinfo record of browsertrix names, or raise InputError."""
     if not isinstance(entry, dict) or not isinstance(entry.get("url"), str):
-        raise InputError("An entry names no URL.")
+        raise InputError("An entry has no URL.")
     texts = {name: value for name, value in entry.items() if isinstance(value, str)}
     moment = None
     with suppress(InputError, OverflowError):
@@ -491,4 +491,4 @@ def listed_pages(source: ForeignFile, problems: list[str]) -> Iterator[PageCandi
     except Exception as error:
         if isinstance(error, WeboidError | MemoryError):
             raise
-        problems.append(f"{source.source} cannot be read to its end: {error}.")
+        problems.append(f"{source.source} cannot be read completely: {error}.")

@@ -48,7 +48,7 @@ _ATTEMPTS = 2  # a site that is away is not waited for
 _LEFT = {
     "shared": "the workers of the shared frontier (`weboid worker`) visit them",
     "in use": "the process that writes the collection visits them",
-    "others": "other pages wait in the frontier, too: `weboid archive --qa` visits them all",
+    "others": "other pages are queued too: `weboid archive --qa` visits them all",
 }
 
 

@@ -44,7 +44,7 @@ def read_operator(root: Path) -> OperatorIdentity:
         marker = {}
     older = marker.get(TABLE, {})
     if not isinstance(older, dict) or not all(isinstance(each, str) for each in older.values()):
-        raise ConfigError(f"{Layout(root).marker}: [{TABLE}] must hold texts only.")
+        raise ConfigError(f"{Layout(root).marker}: [{TABLE}] must contain strings only.")
     table = dict(older)
     if (root / CONFIG_FILE).exists():
         from weboid.app.collection_config import read_config

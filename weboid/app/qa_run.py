@@ -49,8 +49,8 @@ _WORST = 10
 _MOST_NAMED = 10  # visits without a manifest
 # Reason that nothing was checked, by whether --again was given.
 _NOTHING_TO_CHECK = {
-    False: "Nothing is left to be checked; --again checks again what was checked already.",
-    True: "There is no such capture with a copy.",
+    False: "Nothing is left to check; --again repeats earlier checks.",
+    True: "No such capture has a copy.",
 }
 _SHOWN_FIELDS = (
     *("page_id", "url", "captured_at", "level", "score", "picture", "text", "resources"),
@@ -168,7 +168,7 @@ def _print_plan(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> 
         for level, each in chosen
     ]
     if not rows:
-        click.echo("Nothing is to be checked; --again checks also what was.")
+        click.echo("There is nothing to check; --again repeats earlier checks.")
         return
     head = ("risk>", "captured", "level", "why", "page")
     click.echo("\n".join(table(head, rows, columns=width())))
@@ -237,7 +237,7 @@ class QaRun:
             total = int(rows[0]["many"]) * len(self._options.levels) if rows else 0
         with (
             QaProgress(as_json=as_json, total=total) as show,
-            StopSignals(lambda: show.notify("Stopping: what is begun is finished.")) as stop,
+            StopSignals(lambda: show.notify("Stopping: checks in progress finish.")) as stop,
         ):
             self._unlisted = self._visits_without_manifest()
             tally = await self._check(show, stop)
@@ -322,13 +322,13 @@ class QaRun:
         for url in self._missing:
             yield f"{url}: there is no capture with a copy."
         for url in self._forbidden:
-            yield f"{url}: no level rule shows it in full; `weboid level set` makes one."
+            yield f"{url}: no level rule shows it at level full; `weboid level set` adds one."
         for each in self._known:
             level = "" if each.check.level == DEFAULT_LEVEL else f" ({each.check.level})"
-            yield f"{each.check.url}{level}: checked already, {each.verdict}; --again checks it again."
+            yield f"{each.check.url}{level}: already checked, {each.verdict}; --again checks it again."
         for visit in self._unlisted[:_MOST_NAMED]:
             yield (
-                f"{visit.url}: its records are here and its manifest is not, so no reader is offered it;"
+                f"{visit.url}: its records exist but its manifest is missing, so readers are not offered it;"
                 " `weboid archive --again URL` captures it again."
             )
         if len(self._unlisted) > _MOST_NAMED:

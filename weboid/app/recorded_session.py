@@ -121,7 +121,7 @@ async def record_session(
     DiskFullError; InputError: the settings are those of a cluster.
     """
     if settings.frontier.url:
-        raise InputError("A session is recorded on this machine: leave out the shared frontier.")
+        raise InputError("Sessions are recorded on this machine: omit the shared frontier.")
     limits = {"visit_limit_requests": SESSION_REQUESTS, "visit_limit_bytes": SESSION_BYTES}
     raised = {name: max(value, getattr(settings.proxy, name)) for name, value in limits.items()}
     settings = replace(settings, proxy=replace(settings.proxy, processes=1, **raised))

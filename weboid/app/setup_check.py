@@ -108,7 +108,7 @@ def check_open_files(settings: Settings, limit: Callable[[], tuple[int, int]] | 
     text = f"{soft} open files a process ({hard} at most), {needed} are needed"
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return good("limits", text)
-    return warn("limits", text, f"`ulimit -n {needed}`, or LimitNOFILE={needed} in the unit of systemd.")
+    return warn("limits", text, f"`ulimit -n {needed}`, or LimitNOFILE={needed} in the systemd unit.")
 
 
 def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
@@ -121,7 +121,7 @@ def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
     if status < 0:
         return unset("clock", "the kernel does not report its state")
     if status == _TIME_ERROR:
-        remedy = "Set it by NTP: `apt-get install systemd-timesyncd`. In a container: on its host."
+        remedy = "Synchronise it by NTP: `apt-get install systemd-timesyncd`; for a container, on its host."
         return warn("clock", "not synchronised", remedy)
     return good("clock", "synchronised")
 
@@ -131,8 +131,8 @@ def check_scanner(address: str) -> SetupFinding:
     if not address:
         return warn(
             "scanner",
-            "no clamd: what is archived is not scanned for malware",
-            "apt-get install clamav-daemon clamav-freshclam, or name one in WEBOID_CLAMD.",
+            "no clamd: archived content is not scanned for malware",
+            "apt-get install clamav-daemon clamav-freshclam, or set WEBOID_CLAMD to the address of one.",
         )
     try:
         version = ClamdClient(parse_clamd_address(address), timeout_s=_CLAMD_TIMEOUT_S).version()
@@ -150,7 +150,7 @@ def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
     python = f"{platform.python_version()}, weboid {version('weboid')}, {platform.system()}"
     free = psutil.virtual_memory().available
     text = f"{free / 1e9:.1f} GB free, {psutil.cpu_count()} cores"
-    remedy = "Free some, or use fewer --workers."
+    remedy = "Free some memory, or use fewer --workers."
     memory = good("memory", text) if free >= SPARE_MEMORY_BYTES else warn("memory", text, remedy)
     return [
         good("python", python),
@@ -283,6 +283,6 @@ def _check_disk(root: Path, settings: Settings) -> list[SetupFinding]:
         used = "being written by a process" if is_in_use(layout) else "at rest"
         findings.append(good("collection", f"{root}, {used}"))
         if root.stat().st_mode & 0o007:
-            text = "every user of this machine can read what was archived, with logins, too"
+            text = "every user of this machine can read the collection, including captures made with a login"
             findings.append(warn("privacy", text, f"Run: chmod 700 {root}"))
     return findings

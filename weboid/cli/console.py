@@ -29,7 +29,7 @@ def console_command(
     listen: str = option("Address to serve on; port 0: any free port.", default="127.0.0.1:8090", metavar="HOST:PORT"),
     origin: str = option("Public origin, behind a proxy with TLS: https://console.example.", default=""),
     front: str = option("Origin of the reader pages, which the console links to.", default="", metavar="ORIGIN"),
-    worker: bool = option("Visit what is queued.", "--worker/--no-worker", default=True),
+    worker: bool = option("Visit queued pages.", "--worker/--no-worker", default=True),
     where: CommandTarget = TARGET,
 ) -> None:
     """Serve the console: crawls, captures, links, rules; and an API.

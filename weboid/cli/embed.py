@@ -52,10 +52,8 @@ from wiki.embed.static_site import (
 
 _FRONT_OPTIONS: dict[str, Any] = {
     "front": option("The archive's pages, as `weboid serve` shows them to readers.", required=True, metavar="URL"),
-    "ask": option("Where to ask the front from here, when that is another address.", default="", metavar="URL"),
-    "copies": option(
-        "Another origin that copies may lie at; may be given several times.", multiple=True, metavar="ORIGIN"
-    ),
+    "ask": option("Address of the front as seen from here, if it differs.", default="", metavar="URL"),
+    "copies": option("Another origin of copies; may be given several times.", multiple=True, metavar="ORIGIN"),
     "wiki": option("The wiki of these pages: handbook@me.", required=True, metavar="NAME"),
     "show": option(
         "Offer the copy next to every link, to dead ones, or never (classes and attributes only).",
@@ -77,17 +75,17 @@ _FRONT_OPTIONS: dict[str, Any] = {
 }
 _RULE_OPTIONS: dict[str, Any] = {
     "only": option(
-        "Only links that are, or lie in: nav, .class, #id, div.class; may be given several times.",
+        "Mark only links that are, or are inside: nav, .class, #id, div.class; may be given several times.",
         multiple=True,
         metavar="SELECTOR",
     ),
     "skip": option(
-        "No links that are, or lie in; `.weboid-ignore` always; may be given several times.",
+        "Skip links that are, or are inside; `.weboid-ignore` always; may be given several times.",
         multiple=True,
         metavar="SELECTOR",
     ),
     "own": option(
-        "A host whose pages are no citations: *.wiki.example; may be given several times.",
+        "A host whose pages are not citations: *.wiki.example; may be given several times.",
         multiple=True,
         metavar="HOST",
     ),
@@ -128,7 +126,7 @@ def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLin
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}.") from error
         if not token or not token.isprintable():
-            raise ConfigError(f"{path} holds no token: one line of ASCII.")
+            raise ConfigError(f"{path} contains no token: one line of ASCII is expected.")
     if not front.startswith(("http://", "https://")):
         raise ConfigError("--front is the address of the archive's pages: https://archive.example.")
     return HttpLinkLookup(
@@ -156,9 +154,9 @@ def filter_command(
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
     ),
-    check: bool = option("Write nothing; end with 1 when a file would change."),
+    check: bool = option("Write nothing; exit with 1 if a file would change."),
     remove: bool = option("Remove what earlier runs inserted; no request is made."),
-    keep: bool = option("Leave links as they are that were marked before."),
+    keep: bool = option("Do not update links that were marked before."),
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Mark the links of HTML files, folders, or of standard input.
@@ -180,7 +178,7 @@ def filter_command(
     names = files or ("-",)
     if names == ("-",):
         if in_place or out is not None or check:
-            raise InputError("Standard input has no place to write to: name files, or leave that option out.")
+            raise InputError("Standard input cannot be rewritten: name files, or omit that option.")
         return asyncio.run(_closing(client, _mark_input(marking, lookup)))
     roots = [Path(each) for each in names]
     if in_place + (out is not None) + check != 1:
@@ -192,7 +190,7 @@ def filter_command(
             raise InputError("--out takes one folder, or one file.")
         inner, outer = out.resolve(), roots[0].resolve()
         if inner.is_relative_to(outer) or outer.is_relative_to(inner):
-            raise InputError("--out must lie neither in that folder nor around it.")
+            raise InputError("--out must not be inside that folder, nor contain it.")
     work = _mark_files(roots, marking, lookup, out=out, check=check, output=output)
     return asyncio.run(_closing(client, work))
 
@@ -214,7 +212,7 @@ async def _mark_input(marking: MarkOptions, lookup: LinkLookup) -> int:
         sink.write(data)
     sink.flush()
     if not is_answered:
-        click.echo(f"weboid: {_unanswered(lookup)} The page is as it was.", err=True)
+        click.echo(f"weboid: {_unanswered(lookup)} The page is unchanged.", err=True)
         return ExitCode.UNAVAILABLE
     return ExitCode.OK
 
@@ -243,13 +241,13 @@ async def _mark_files(
         for name in total.changed[:_SHOWN] if check else ():
             click.echo(f"would change  {clean(name)}")
         for name, why in list(total.passed_over.items())[:_SHOWN]:
-            click.echo(f"{clean(name)} is passed over: {clean(why)}.", err=True)
+            click.echo(f"{clean(name)} is skipped: {clean(why)}.", err=True)
         verb = "would change" if check else "written"
         copied = f", {total.copied:,} other files copied" if total.copied else ""
         click.echo(f"{total.pages:,} pages with {total.links:,} links: {len(total.changed):,} {verb}{copied}.")
         if total.unanswered:
             click.echo(
-                f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are as they were: run this again.", err=True
+                f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are unchanged: run this again.", err=True
             )
     if total.unanswered:
         return ExitCode.UNAVAILABLE
@@ -268,7 +266,7 @@ def urls_command(
     base: str = option("Address of the site's root.", default="", metavar="URL"),
     wiki_name: str = option("The wiki of these pages, named in each line.", "--wiki", default="", metavar="NAME"),
     options: dict[str, Any] = option_dict(_RULE_OPTIONS),
-    plain: bool = option("The addresses alone, each once, a line each."),
+    plain: bool = option("Print only the addresses, each once, one per line."),
 ) -> int:
     """List the external links of the HTML files in FOLDER, a JSON line for each page.
 
@@ -294,42 +292,44 @@ def urls_command(
         number = page_number(name)
         if numbers.setdefault(number, name) != name:
             lost += 1
-            click.echo(f"{clean(name)} is left out: its number is that of another page.", err=True)
+            click.echo(f"{clean(name)} is skipped: another page has the same number.", err=True)
         elif urls:
             line = wiki | {"page_id": number, "title": site_title(name), "namespace": 0, "urls": list(urls)}
             click.echo(json.dumps(line))
     for name, why in site.passed_over.items():
-        click.echo(f"{clean(name)} is passed over: {clean(why)}.", err=True)
+        click.echo(f"{clean(name)} is skipped: {clean(why)}.", err=True)
     return ExitCode.SOME_FAILED if site.passed_over or lost else ExitCode.OK
 
 
 @cli_command("proxy")
 def proxy_command(
     *,
-    upstream: str = option("The wiki as it is reached from here: http://127.0.0.1:8080.", required=True, metavar="URL"),
-    listen: str = option("Where to listen; port 0: a free one.", default="127.0.0.1:8081", metavar="HOST:PORT"),
+    upstream: str = option(
+        "Address of the wiki as seen from here: http://127.0.0.1:8080.", required=True, metavar="URL"
+    ),
+    listen: str = option("Address to listen on; port 0: any free port.", default="127.0.0.1:8081", metavar="HOST:PORT"),
     options: dict[str, Any] = option_dict(_MARKING_OPTIONS),
     host: str = option(
-        "The host that the wiki is asked for: the reader's, or its own.",
+        "Host header sent to the wiki: the reader's, or the wiki's own.",
         type=click.Choice(["keep", "upstream"]),
         default="keep",
     ),
     private: str = option(
-        "Pages made for one reader (Authorization, Set-Cookie): leave them, or ask about their links.",
+        "Pages made for one reader (Authorization, Set-Cookie): leave them unmarked, or look up their links.",
         type=click.Choice([str(each) for each in PrivatePages]),
         default=str(PrivatePages.SKIP),
     ),
     behind: tuple[str, ...] = option(
-        "A reverse proxy whose X-Forwarded-* is believed; may be given several times.", metavar="NETWORK"
+        "A reverse proxy whose X-Forwarded-* is trusted; may be given several times.", metavar="NETWORK"
     ),
     skip_paths: tuple[str, ...] = option(
         "Path prefixes that are never marked, in addition to MediaWiki's APIs.", "--skip-path", metavar="START"
     ),
     limit_mb: float = option(
-        "Larger pages pass as they are.", type=click.FloatRange(0.01, 256), default=PAGE_LIMIT_BYTES / (1 << 20)
+        "Larger pages are passed on unmarked.", type=click.FloatRange(0.01, 256), default=PAGE_LIMIT_BYTES / (1 << 20)
     ),
     patience_s: float = option(
-        "Pages that take more seconds to come pass as they are.",
+        "Pages that take more seconds to arrive are passed on unmarked.",
         "--patience",
         type=click.FloatRange(0.1, 600),
         default=BODY_WAIT_S,

@@ -35,7 +35,7 @@ def command(
     preset: str | None = option("Preset of the settings.", type=click.Choice(builtin_profiles()), metavar="NAME"),
     contact: str | None = option("Page or mail address of the operator.", metavar="ADDRESS"),
     robots: str | None = option(
-        "What robots.txt means to crawls and wiki watches.", type=click.Choice(("obey", "ignore"))
+        "Treatment of robots.txt by crawls and wiki watches.", type=click.Choice(("obey", "ignore"))
     ),
     archives: tuple[str, ...] = option(
         "Other archive to ask for copies of dead links; may be given several times.", "--archive", metavar="NAME"
@@ -50,7 +50,7 @@ def command(
     """
     path = Layout(collection).root / CONFIG_FILE
     if path.exists() and not force:
-        raise InputError(f"{path} is there already; edit it, or replace it with --force.")
+        raise InputError(f"{path} already exists; edit it, or replace it with --force.")
     if sys.stdin.isatty():
         if contact is None:
             contact = click.prompt("Contact address, sent to sites (empty: none)", default="")
@@ -74,7 +74,7 @@ def command(
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UnavailableError(
-            f"{path} cannot be written: {error.strerror or error}. Name a folder that you may write with --collection."
+            f"{path} cannot be written: {error.strerror or error}. Give --collection a writable folder."
         ) from error
     load_profile(str(path))
     output.show({"written": str(path)}, f"Written: {path}")
@@ -99,7 +99,7 @@ def config_show(
     name: str = argument("[PROFILE]", required=False, default=""),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    changed: bool = option("Only what is not as by default."),
+    changed: bool = option("Only settings that differ from the defaults."),
     presets: bool = option("List the presets instead: profiles that come with the program."),
     schema: bool = option("Print the JSON Schema of weboid.toml, for editors."),
     output: CommandOutput = OUTPUT,

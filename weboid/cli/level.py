@@ -43,11 +43,11 @@ def rights_command(
     wiki: str = option("Within which wiki.", default=""),
     editor: str = option("One editor.  [default: all]", default="", metavar="NAME"),
     most: str | None = option("Allow levels up to this one.", type=click.Choice([str(level) for level in Level])),
-    domains: bool = option("They decide on domains, too, not only on links."),
-    whole_wiki: bool = option("They decide on domains and on the wiki itself, as its LocalSettings.php does."),
+    domains: bool = option("Allow decisions about domains, not only about links."),
+    whole_wiki: bool = option("Allow decisions about domains and the whole wiki, as its LocalSettings.php does."),
     is_removal: bool = option("Withdraw rights; earlier restrictions stay, permissions end.", "--remove"),
-    history: bool = option("Show every decision about rights, the oldest first."),
-    actor: str | None = option("Who decides.  [default: you]", metavar="NAME"),
+    history: bool = option("Show every decision about rights, oldest first."),
+    actor: str | None = option("Author of the decision.  [default: you]", metavar="NAME"),
     reason: str = option("Reason, for the history.", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -74,7 +74,7 @@ def rights_command(
     with stores.levels() as book:
         book.allow(right)
     who = str(LevelActor(name, wiki)) if name else f"Editors of {wiki}"
-    limit = f"levels of {' and '.join(_REACHES[scope])}, {most} at most" if most else "no right any more"
+    limit = f"levels of {' and '.join(_REACHES[scope])}, {most} at most" if most else "no rights"
     output.show(_right_facts(right), f"{who}: {limit}.")
 
 
@@ -95,7 +95,7 @@ def _list_rights(wiki: str, editor: str, stores: CollectionStores, output: Comma
         for each in shown
     ]
     head = ("wiki", "editor", "decides on", "most", "by", "decided", "reason")
-    output.table({"rights": [_right_facts(each) for each in shown]}, head, rows, "No editor may decide anything.")
+    output.table({"rights": [_right_facts(each) for each in shown]}, head, rows, "No editor has any rights.")
 
 
 def _right_facts(right: LevelRight) -> dict[str, Any]:
@@ -136,14 +136,16 @@ def level_actor(name: str | None) -> LevelActor:
 
 _SUBJECT_OPTIONS: dict[str, Any] = {
     "links": option("One address.", "--link", multiple=True, metavar="URL"),
-    "domains": option("A domain, with everything below it.", "--domain", multiple=True),
+    "domains": option("A domain with its subdomains.", "--domain", multiple=True),
     "wiki": option("For readers who come from that wiki.", default=""),
 }
 
 
 _DECISION_OPTIONS: dict[str, Any] = {
     "is_default": option("Everything without a rule.", "--default", is_flag=True),
-    "actor": option("Who decides: an operator or, with @WIKI, an editor.  [default: you]", metavar="NAME[@WIKI]"),
+    "actor": option(
+        "Author of the decision: an operator or, with @WIKI, an editor.  [default: you]", metavar="NAME[@WIKI]"
+    ),
     "reason": option("Reason, for the history.", default=""),
     "dry_run": option("Show the changes without making them.", is_flag=True),
     "stores": STORES,
@@ -155,7 +157,7 @@ _DECISION_OPTIONS: dict[str, Any] = {
 def set_command(
     *,
     level: str | None = argument(type=_LEVELS),
-    store: str | None = option("Record so much of it from the next visit on.", type=STORED_LEVELS),
+    store: str | None = option("Level to record from the next visit on.", type=STORED_LEVELS),
     subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
     options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
 ) -> None:
@@ -179,7 +181,7 @@ def set_command(
 @cli_command("rm", command)
 def remove_command(
     *,
-    store: bool = option("Of what is recorded, not of what is shown."),
+    store: bool = option("Remove the level to record, not the level to show."),
     subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
     options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
 ) -> None:
@@ -233,7 +235,7 @@ def _targets(links: Iterable[str], domains: Iterable[str], wiki: str, *, is_defa
     named = [target_of(wiki=wiki, link=link) for link in links]
     named += [target_of(wiki=wiki, domain=domain) for domain in domains]
     if is_default and (named or wiki):
-        raise InputError("--default is about everything: leave out --link, --domain and --wiki.")
+        raise InputError("--default applies to everything: omit --link, --domain and --wiki.")
     if not named and not wiki and not is_default:
         raise InputError("Name the subject: --link URL, --domain NAME, --wiki NAME, or --default.")
     return list(dict.fromkeys(named)) or [target_of(wiki=wiki)]
@@ -254,7 +256,7 @@ def _show_level(url: str, wiki: str, stores: CollectionStores, output: CommandOu
         "stored": _ruling_facts(stored, storing),
     }
     readers, citing = (f" to readers of {wiki}", f" when a page of {wiki} cites it") if wiki else ("", "")
-    without = f"No rule speaks of it; without one everything is shown at {DEFAULT_LEVEL}."
+    without = f"No rule applies; by default everything is shown at {DEFAULT_LEVEL}."
     lines = [f"{clean(identity)} is shown{readers} at the level {ruling.level}.", *_explain(ruling, speaking, without)]
     lines.append(f"It is recorded{citing} at the level {stored.level}.")
     output.show(document, lines + _explain(stored, storing, "No rule sets how much is recorded."))
@@ -266,7 +268,7 @@ def _explain(ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], w
         reason = f": {rule.reason}" if rule.reason else "."
         text = f"{rule.actor} set {rule.target} to {rule.level} on {rule.decided_at:%Y-%m-%d %H:%M} UTC{reason}"
         if ruling.is_capped:
-            text += " That is more than editors of that wiki may allow now, so it counts no further."
+            text += " Editors of that wiki may not allow that much now, so their limit applies."
         text = clean(text)
     if len(speaking) < 2:
         return [text]
@@ -288,12 +290,12 @@ def list_command(
     url: str | None = argument(),
     links: tuple[str, ...] = _SUBJECT_OPTIONS["links"],
     domains: tuple[str, ...] = _SUBJECT_OPTIONS["domains"],
-    wiki: str | None = option("Only rules within that wiki; of URL the level for readers who come from it."),
+    wiki: str | None = option("Only rules within that wiki; with URL the level for readers who come from it."),
     is_default: bool = option("Only about everything.", "--default"),
     level: str | None = option(
-        "Only those that give that level.", type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)])
+        "Only rules that set this level.", type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)])
     ),
-    history: bool = option("Every decision, the oldest first, removals included."),
+    history: bool = option("Every decision, oldest first, including removals."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:

@@ -41,14 +41,14 @@ _CLOCK = SystemClock()
 def login_group(
     *,
     url: str = argument("URL"),
-    name: str | None = option("What profiles call it: [login] names.  [default: the host]"),
+    name: str | None = option("Name of the login in profiles: [login] names.  [default: the host]"),
     hosts: tuple[str, ...] = option(
-        "Use it for that host, and for no other; *.example.org: for all in it. Repeatable.  [default: the URL's]",
+        "Use it for this host only; *.example.org: for its subdomains. Repeatable.  [default: the URL's]",
         "--host",
         metavar="HOST",
     ),
     key_file: Path | None = option(
-        "Encrypt it with the key in that file instead of a passphrase; made when it is not there.", type=FILE
+        "Encrypt it with the key in this file instead of a passphrase; the file is created if missing.", type=FILE
     ),
     unverified_tls: bool = option(
         "Send the login to servers whose certificate does not verify, too. An attacker on the network path can read it."
@@ -67,7 +67,7 @@ def login_group(
         url = fetch_key(url, allow_single_label=True)
         host = canonical_host(urlsplit(url).hostname or "")
     except (BadUrlError, ValueError) as error:
-        raise InputError(f"{url[:200]!r} is no URL to log in at: {error}") from error
+        raise InputError(f"{url[:200]!r} is not a URL to log in at: {error}") from error
     name = check_login_name(name or host.strip("[]").replace(":", "."))
     hosts = tuple(hosts) or (host,)
     check_hosts(hosts)
@@ -95,7 +95,7 @@ def login_group(
     session = confine_to_hosts(taken.cookies, taken.storage, hosts)
     if not session.cookies and not any(session.storage.values()):
         raise InputError(
-            f"The browser had neither cookies nor storage of {', '.join(hosts)}: nothing is stored. "
+            f"The browser has neither cookies nor storage of {', '.join(hosts)}: nothing is stored. "
             "Log in before you close the window; --host names other hosts."
         )
     if not layout.marker.exists():
@@ -164,6 +164,6 @@ def _login_key(path: Path | None) -> LoginKey:
     if path.exists():
         return read_key_file(path)
     if path.suffix in (".toml", ".login"):
-        raise ConfigError(f"{path} looks like no key file: name a new one, such as weboid.key.")
-    click.echo(f"A new key is in {path}: keep it, nothing opens the login without it.", err=True)
+        raise ConfigError(f"{path} does not look like a key file: name a new one, such as weboid.key.")
+    click.echo(f"A new key is in {path}: keep it safe, since the login cannot be opened without it.", err=True)
     return make_key_file(path)

@@ -72,7 +72,7 @@ def doctor_command(*, collection: Path = COLLECTION, profile: str = PROFILE, out
 def setup_command(
     *,
     part: str = argument(type=click.Choice(["browser", "full"])),
-    check: bool = option("Report what is installed, and install nothing."),
+    check: bool = option("Report what is installed; install nothing."),
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -140,7 +140,7 @@ def verify_command(
     ),
     quick: bool = option("Compare sizes and the index only; read no WARC."),
     jobs: int = option(
-        "Files read at the same time.",
+        "Number of files to read at the same time.",
         type=click.IntRange(1, 64),
         default=lambda: os.cpu_count() or 1,
         show_default="one a core",
@@ -333,7 +333,7 @@ def rebuild_command(
         if settings.storage.url:
             names = UploadQueue(layout, settings.storage).adopt(SystemClock())
             if names:
-                click.echo(f"{len(names):,} WARCs are in {settings.storage.url} alone.", err=True)
+                click.echo(f"{len(names):,} WARCs are only in {settings.storage.url}.", err=True)
         total = len(closed_warcs(layout)) + len(open_warcs(layout))
         with ExitStack() as stack:
             shared = open_shared(layout, settings.proxy)
@@ -364,7 +364,7 @@ def upload_command(
     *,
     collection: Path = COLLECTION,
     storage_url: str = STORAGE,
-    dry_run: bool = option("Show what waits, without uploading."),
+    dry_run: bool = option("Show pending files, without uploading them."),
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -403,7 +403,7 @@ def upload_command(
 def cache_command(
     *,
     collection: Path = COLLECTION,
-    clear: bool = option("Delete them all; also while the collection is served."),
+    clear: bool = option("Delete all of them; possible while the collection is served."),
     dry_run: bool = option("With --clear: show the amount, without deleting."),
     output: CommandOutput = OUTPUT,
 ) -> None:

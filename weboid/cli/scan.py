@@ -67,17 +67,17 @@ def add_command(
     name: str = argument(),
     file: Path = argument(type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)),
     form: str = option(
-        "Hash prefixes, one a line or one behind the other; or URLs and hosts, one a line.",
+        "Format: hash prefixes, one per line or concatenated; or URLs and hosts, one per line.",
         "--format",
         type=click.Choice(["hex", "binary", "urls"]),
         default="hex",
     ),
     bytes_each: int = option(
-        "Bytes of a prefix, with --format binary.", "--width", type=click.IntRange(4, 32), default=4
+        "Length of a prefix in bytes, with --format binary.", "--width", type=click.IntRange(4, 32), default=4
     ),
-    warn: bool = option("Show the copy together with the notice, not behind it."),
-    reason: str = option("What is on the list, for readers.", default=""),
-    dry_run: bool = option("Read the file, and change nothing."),
+    warn: bool = option("Show the copy together with the notice, instead of after it."),
+    reason: str = option("Description of the list for readers.", default=""),
+    dry_run: bool = option("Read the file; change nothing."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -144,7 +144,7 @@ def _refresh(stores: CollectionStores, output: CommandOutput) -> bool:
                     prefixes = list(_prefixes(stream, source.form, source.bytes_each))
                 made = add_list(store, folder, replace(about, added_at=_CLOCK.now()), prefixes)
             except (OSError, InputError) as error:  # the older list stays
-                click.echo(f"The list {clean(about.name)} stays as it was: {error}", err=True)
+                click.echo(f"The list {clean(about.name)} is unchanged: {error}", err=True)
                 failed = True
                 continue
             _show_list(output, made)
@@ -230,7 +230,7 @@ def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
             try:
                 url = text.decode()
             except UnicodeDecodeError:
-                raise InputError(f"Line {number} is no text.") from None
+                raise InputError(f"Line {number} is not text.") from None
             yield url_hashes(url)[0]
 
 
@@ -262,18 +262,18 @@ def scan_group(
     ),
     watch: bool = option("Keep running: scan new payloads, and all when signatures change."),
     every: str = option("Polling interval, with --watch.", default="10s"),
-    again: bool = option("Also what has a verdict of these very signatures."),
+    again: bool = option("Also scan payloads that already have a verdict of the current signatures."),
     jobs: int = option("At once.", type=click.IntRange(1, 64), default=2),
     max_bytes: int = option(
-        "The largest payload to scan; not more than clamd's StreamMaxLength and MaxFileSize.",
+        "Largest payload to scan, at most clamd's StreamMaxLength and MaxFileSize.",
         type=click.IntRange(1),
         default=MOST_BYTES,
     ),
     signatures: Path | None = option(
-        "clamd's database folder: signatures of your own count towards their version, too.",
+        "clamd's database folder: your own signatures there count towards the version, too.",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
     ),
-    settle: str = option("How long clamd may take to read --signatures that have changed.", default="15m"),
+    settle: str = option("Time limit for clamd to load changed --signatures.", default="15m"),
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Scan payloads with clamd, and store its verdicts.
@@ -370,7 +370,7 @@ def _print_scan(result: ScanProgress, output: CommandOutput) -> None:
         "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in result.threats],
     }
     lines = [f"{clean(verdict.threat)}  {clean(url)}  {verdict.digest}" for verdict, url in result.threats]
-    skipped = f", {result.skipped} not looked into" if result.skipped else ""
+    skipped = f", {result.skipped} not scanned" if result.skipped else ""
     lines.append(
         f"{result.scanned} payloads of {format_size(result.read_bytes)} scanned with {result.scanner}:"
         f" {len(result.threats)} threats, {result.clean} clean{skipped}."

@@ -17,13 +17,13 @@ from weboid.cli.support.stores import STORES, CollectionStores
 def command(
     *,
     text: tuple[str, ...] = argument("TEXT...", required=True),
-    host: str = option("Only this host and its subdomains.", default=""),
+    host: str = option("Only pages of this host and its subdomains.", default=""),
     year: str = option("Only captures of this year: 2026.", default=""),
     lang: str = option("Only pages in this language: de.", default=""),
     media: str | None = option("Only this type.", type=click.Choice(MEDIA)),
     state: str | None = option("Only pages in this state.", type=click.Choice(STATES)),
     limit: int = option("Results at most.", type=click.IntRange(1, 300), default=20),
-    after: str = option("Continue after these results, as the previous answer says.", default=""),
+    after: str = option("Continue after the previous answer; it prints the value.", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:

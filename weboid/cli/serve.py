@@ -46,19 +46,19 @@ _NETWORKS = ("behind", "links_internal", "reviewers")
 
 SERVE_OPTIONS: dict[str, Any] = {
     "replay_port": option(
-        "Port of the copies, which is another origin; 0: any free port.  [default: the pages' port + 1]",
+        "Port of the copies, which need their own origin; 0: any free port.  [default: the pages' port + 1]",
         type=click.IntRange(0, _LAST_PORT),
     ),
     "origin": option("Public origin of the pages: https://a.example.", default=""),
-    "replay_origin": option("Public origin of the copies; not that of the pages.", default=""),
+    "replay_origin": option("Public origin of the copies; differs from that of the pages.", default=""),
     "behind": option("Reverse proxy whose X-Forwarded-For is trusted; repeatable.", multiple=True, metavar="NETWORK"),
     "links_internal": option(
-        "Callers without a rate limit at the link registry, such as the wiki's server; repeatable.",
+        "Callers of the link registry without a rate limit, such as the wiki's server; repeatable.",
         multiple=True,
         metavar="NETWORK",
     ),
     "links_token_file": option(
-        "Token for callers elsewhere without a rate limit, who send `Authorization: Bearer TOKEN`.",
+        "Token for other callers without a rate limit, who send `Authorization: Bearer TOKEN`.",
         type=click.Path(path_type=Path),
         metavar="FILE",
     ),
@@ -121,31 +121,34 @@ def command(
     port: int | None = option(hidden=True),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     workers: int = option(
-        "Replay processes.  [default: one a core, 4 at most]", type=click.IntRange(0, 64), default=0, show_default=False
+        "Number of replay processes.  [default: one per core, at most 4]",
+        type=click.IntRange(0, 64),
+        default=0,
+        show_default=False,
     ),
     language: str = option("Language for browsers that request none of the available ones.", default=SOURCE),
     captures_index: str = option(
-        "An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
+        "An OutbackCDX collection of additional captures: cdx+http://host:8080/name.",
         default="",
         metavar="URL",
         envvar="WEBOID_CAPTURES_INDEX",
     ),
     unscanned: str = option(
-        "Downloads that were not scanned: served, or withheld.",
+        "Serve or withhold downloads that were not scanned.",
         type=click.Choice([str(each) for each in UnscannedPolicy]),
         default=str(UnscannedPolicy.ALLOW),
     ),
-    full: bool = option("Copies may run their scripts where the level is `full`."),
+    full: bool = option("Let copies run their scripts where the level is `full`."),
     full_origin: str = option(
         "Origins of copies with scripts, for readers on other machines: https://*.copies.example.", default=""
     ),
     window_days: float = option(
-        "Days that a picture or style sheet may be captured before or after its page, at most.",
+        "Maximum number of days between the capture of a page and of its pictures and style sheets.",
         type=click.FloatRange(min=0),
         default=30.0,
     ),
     fonts: bool = option(
-        "Copies load the fonts that were captured with their pages, re-encoded.", "--fonts/--no-fonts", default=True
+        "Let copies load the fonts captured with their pages, re-encoded.", "--fonts/--no-fonts", default=True
     ),
     show_logins: bool = option("Show captures that were made with a login to every reader; hidden by default."),
     indexing: str = option(
@@ -155,16 +158,20 @@ def command(
     ),
     cdx_hosts: bool = option("Allow CDX queries for whole hosts and domains."),
     links_reports: int = option(
-        "Reports about links accepted from all readers per day; 0: none.",
+        "Maximum number of link reports per day from all readers; 0: none.",
         type=click.IntRange(min=0),
         default=LinksSettings().reports_per_day,
     ),
-    save: bool = option("Readers may save pages, at /save: they are queued before all others."),
+    save: bool = option("Let readers save pages at /save; these are queued before all others."),
     saves_per_address: int = option(
-        "Pages that an IP address may save a day.", type=click.IntRange(min=1), default=SAVES_PER_ADDRESS
+        "Maximum number of pages per day saved from one IP address.",
+        type=click.IntRange(min=1),
+        default=SAVES_PER_ADDRESS,
     ),
     saves_per_day: int = option(
-        "Pages that all readers together may save a day.", type=click.IntRange(min=1), default=SAVES_PER_DAY
+        "Maximum number of pages per day saved by all readers together.",
+        type=click.IntRange(min=1),
+        default=SAVES_PER_DAY,
     ),
     save_worker: bool = option(
         "Visit the saved pages here, unless another run writes the collection.",
@@ -173,7 +180,7 @@ def command(
     ),
     profile: str = PROFILE,
     scan: bool = SCAN,
-    no_replay: bool = option("Start no replay: another one serves the copies."),
+    no_replay: bool = option("Do not start replay; another server serves the copies."),
     console: str = option(
         "Serve the operator's console there, too: `weboid console`.", default="", metavar="HOST:PORT"
     ),

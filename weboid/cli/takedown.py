@@ -43,18 +43,21 @@ def takedown_group() -> None:
 def add_command(
     *,
     names: tuple[str, ...] = argument("[URL|HOST|DIGEST]..."),
-    prefix: bool = option("Each URL with everything below its path."),
-    host: bool = option("Whole hosts, with all hosts below them."),
-    capture: str | None = option("Only the URL's capture of that moment.", metavar="TIMESTAMP"),
-    digest: bool = option("Payloads, wherever they were captured."),
+    prefix: bool = option("Match each URL and everything below its path."),
+    host: bool = option("Match whole hosts with their subdomains."),
+    capture: str | None = option("Match only the URL's capture at this time.", metavar="TIMESTAMP"),
+    digest: bool = option("Match payloads by digest, wherever they were captured."),
     file: Any = option(
-        "More of them, one a line; - is standard input.", "--list", type=click.File(encoding="utf-8"), metavar="FILE"
+        "Read more of them, one per line; - is standard input.",
+        "--list",
+        type=click.File(encoding="utf-8"),
+        metavar="FILE",
     ),
-    hide: bool = option("As if it had never been captured, instead of a notice."),
+    hide: bool = option("Show nothing, as if it had never been captured, instead of a notice."),
     reason: str = option("Reason; shown to readers, unless it is hidden.", default=""),
     ticket: str = option("Reference of the request; not shown to readers.", default=""),
-    actor: str | None = option("Who decides.  [default: you]"),
-    until: str | None = option("For this time (30d), or until this day (2026-12-31).", metavar="WHEN"),
+    actor: str | None = option("Author of the decision.  [default: you]"),
+    until: str | None = option("Expires after this time (30d), or on this day (2026-12-31).", metavar="WHEN"),
     dry_run: bool = option("Show what would be covered, without taking it down."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -73,7 +76,7 @@ def add_command(
     }
     kinds = [kind for kind, is_chosen in options.items() if is_chosen]
     if len(kinds) > 1:
-        raise InputError("Only one of --prefix, --host, --capture and --digest can be meant.")
+        raise InputError("Use only one of --prefix, --host, --capture and --digest.")
     lines = (line.strip() for line in (file or ()))
     words = [*names, *(line for line in lines if line and not line.startswith("#"))]
     if not words:
@@ -119,8 +122,8 @@ def add_command(
 @cli_command("ls")
 def list_command(
     *,
-    url: str | None = option("Only those that hold for the URL.", "--for", metavar="URL"),
-    with_past: bool = option("Also those that were lifted or are over.", "--all"),
+    url: str | None = option("Only take-downs that cover the URL.", "--for", metavar="URL"),
+    with_past: bool = option("Include lifted and expired take-downs.", "--all"),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -150,7 +153,7 @@ def remove_command(
     *,
     names: tuple[str, ...] = argument("NUMBER|URL...", required=True),
     reason: str = option("Reason, for the history.", required=True),
-    actor: str | None = option("Who decides.  [default: you]"),
+    actor: str | None = option("Author of the decision.  [default: you]"),
     dry_run: bool = option("Show which would be lifted, without lifting them."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,

@@ -55,9 +55,9 @@ _MOST_SHOWN = 50
 def erase_command(
     *,
     number: int | None = argument("NUMBER"),
-    yes: bool = option("Erase. Without it, only show what would be erased."),
-    only_finish: bool = option("End an erasing that was interrupted.", "--finish"),
-    actor: str | None = option("Who does it.  [default: you]"),
+    yes: bool = option("Erase. Without this, only show what would be erased."),
+    only_finish: bool = option("Finish an interrupted erasure.", "--finish"),
+    actor: str | None = option("Author of the erasure.  [default: you]"),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -105,13 +105,13 @@ def _erase(
 ) -> list[ErasedRecord] | None:
     """Print what is erased, and erase it if `yes` is set; None otherwise."""
     if is_interrupted(erasure.layout):
-        raise InputError("An erasing was interrupted: end it first, with --finish.")
+        raise InputError("An erasure was interrupted: finish it first, with --finish.")
     takedowns = book.list_takedowns(erasure.decisions)
     takedown = next((each for each in takedowns if each.number == number), None)
     if takedown is None:
         raise InputError(f"There is no take-down {number}; `weboid takedown ls` shows them.")
     if not takedown.holds(_CLOCK.now()):
-        raise InputError(f"Take-down {number} was lifted or is over, so nothing is erased.")
+        raise InputError(f"Take-down {number} was lifted or has expired, so nothing is erased.")
     captures = list(TakedownCoverage(index, takedown, _CLOCK.now()).captures())
     lost = revisits_of(index, captures)
     if not output.is_json:
@@ -130,7 +130,7 @@ def _erase(
     if yes:
         return erasure.erase(takedown, captures, lost)
     facts = {"erased": 0, "records": len(captures), "lost_revisits": [each.url for each in lost]}
-    output.show(facts, "Nothing was erased. It cannot be undone: use --yes to do it.")
+    output.show(facts, "Nothing was erased. Erasure cannot be undone: confirm with --yes.")
     return None
 
 
@@ -167,7 +167,7 @@ class _Erasure:
     def finish(self) -> list[ErasedRecord]:
         """Complete an erasure that was interrupted."""
         if not is_interrupted(self.layout):
-            raise InputError("No erasing was interrupted.")
+            raise InputError("No erasure was interrupted.")
         erased = finish_erasure(self.layout, with_index=not self.database_url)
         self._complete(erased, 0)
         return erased
@@ -209,13 +209,13 @@ _STARTS = 3
 def prove_command(
     *,
     url: str = argument("URL"),
-    front: str = option("Origin of the archive to ask.  [default: one is started]", default=""),
+    front: str = option("Origin of the archive to test.  [default: one is started]", default=""),
     replay: str = option("Origin of its copies.", default=""),
     keep: Path | None = option(
-        "Ask before the take-down, and keep what readers hold then in this file.", "--before", type=FILE
+        "Run before the take-down: store in this file the validators that readers' caches hold.", "--before", type=FILE
     ),
     warm: Path | None = option(
-        "Send the validators in that file, as readers with a cached copy do.", type=EXISTING_FILE
+        "Send the validators in this file, as readers with a cached copy do.", type=EXISTING_FILE
     ),
     show_logins: bool = option("The archive is served with --show-logins: captures made with a login may be shown."),
     stores: CollectionStores = STORES,
@@ -237,12 +237,12 @@ def prove_command(
         try:
             validators = HeldValidators.from_json(warm.read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{warm} is nothing that `weboid takedown prove --before` wrote: {error}.") from error
+            raise InputError(f"{warm} was not written by `weboid takedown prove --before`: {error}.") from error
     options = _ProofOptions(stores, url, validators, keep is not None, show_logins)
     proof = _prove(options, front, replay) if front else asyncio.run(_prove_own_server(options))
     if keep is not None:
         keep.write_text(proof.warm.to_json(), encoding="utf-8")
-        click.echo(f"{len(proof.cases)} captures asked for; what readers hold is in {keep}.")
+        click.echo(f"{len(proof.cases)} captures requested; their validators are in {keep}.")
         return ExitCode.OK
     rows = list(proof.by_route())
     names = ("server", "route", "answers", "verdict")
@@ -327,7 +327,7 @@ async def _prove_own_server(options: _ProofOptions) -> AuditReport:
                 if attempt < _STARTS and serving.exception() is not None:
                     continue  # the port may have been taken meanwhile
                 serving.result()
-                raise UnavailableError("The archive ended before it could be asked.")
+                raise UnavailableError("The archive server exited before it could be tested.")
             origins = ready.result(), f"http://127.0.0.1:{port}"
             return await asyncio.to_thread(_prove, options, *origins)
         finally:

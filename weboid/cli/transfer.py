@@ -81,20 +81,22 @@ def export_command(
         "Pages whose URLs are in FILE, one a line.", "--list", metavar="FILE", type=EXISTING_FILE
     ),
     hosts: tuple[str, ...] = option("Pages of HOST and its subdomains.", "--host", metavar="HOST"),
-    jobs: tuple[str, ...] = option("Pages that the crawl NAME archived, as it did last.", "--job", metavar="NAME"),
+    jobs: tuple[str, ...] = option(
+        "Pages that the crawl NAME archived, in their last capture.", "--job", metavar="NAME"
+    ),
     page_ids: tuple[str, ...] = option("The capture with this page id.", "--page", metavar="ID"),
     since: str = option("Captures from this time on: 2026-12-31, or 30d ago.", default=""),
     until: str = option("Captures before this time.", default=""),
     title: str = option("Title of the file.", default=""),
     description: str = option("Description of the file.", default=""),
-    size_limit: int = option("Largest size of a file; further ones are numbered.", type=SIZE, default=0),
+    size_limit: int = option("Maximum size of a file; further files are numbered.", type=SIZE, default=0),
     text: bool = option("Include the pages' text, for search.", "--text/--no-text", default=True),
     sign: bool = option("Sign the file (wacz-auth), with --sign-key or sign_key in [export] of weboid.toml."),
     sign_key: Path | None = option("EC private key, PEM.", metavar="FILE", type=FILE),
     sign_cert: Path | None = option("TLS certificate chain, PEM, of the key's domain.", metavar="FILE", type=FILE),
     timestamp_url: str = option("Time-stamp authority (RFC 3161) that dates the signature.", default="", metavar="URL"),
     upload: bool = option("Also upload the files to [storage] url, below exports/."),
-    withheld: bool = option("Include what was taken down, has a threat, or was captured with a login."),
+    withheld: bool = option("Include captures that were taken down, contain a threat, or were made with a login."),
     force: bool = option("Replace an existing file."),
     frontier_url: str = FRONTIER,
     stores: CollectionStores = STORES,
@@ -112,7 +114,7 @@ def export_command(
     begin with it. Records that a page shares with others are included. What readers may not see is left out.
     """
     if out.exists() and not force:
-        raise InputError(f"{clean(str(out))} exists already: give --force to replace it.")
+        raise InputError(f"{clean(str(out))} already exists: give --force to replace it.")
     endings = {".wacz": ExportForm.WACZ, ".warc.gz": ExportForm.WARC, ".cdxj": ExportForm.CDXJ}
     form = next((each for ending, each in endings.items() if out.name.endswith(ending)), None)
     if form is None and out.suffix not in _PAGE_ENDINGS:
@@ -174,7 +176,7 @@ def export_command(
     if upload:
         quiet = is_quiet() or output.is_json
         result["uploaded"] = _upload(load_profile(profile).storage, count.files, size, replaces=force, quiet=quiet)
-    names = f"{len(count.files)} files beside {out}" if len(count.files) > 1 else str(out)
+    names = f"{len(count.files)} files next to {out}" if len(count.files) > 1 else str(out)
     lines = [f"{clean(names)}: {count.pages:,} pages, {count.records:,} records, {format_size(size)}."]
     if count.withheld_pages or count.withheld_records:
         lines.append(
@@ -259,7 +261,7 @@ def _send_query(url: str, query: bytes) -> bytes:
                     break
             return bytes(pieces)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise UnavailableError(f"The time-stamp authority {clean(url)} gave no time stamp: {error}.") from error
+        raise UnavailableError(f"The time-stamp authority {clean(url)} returned no time stamp: {error}.") from error
 
 
 def _listed(paths: tuple[Path, ...]) -> Iterator[str]:
@@ -297,8 +299,8 @@ def import_command(
     sources: tuple[str, ...] = argument("FILE|FOLDER|URL...", required=True),
     *,
     dry_run: bool = option("Read the files and list what would be imported; write nothing."),
-    link: bool = option("Hard-link WARCs instead of copying them: for files that nobody changes."),
-    limit: int = option("Most bytes of a URL's file.", type=SIZE, default="100GB"),
+    link: bool = option("Hard-link WARCs instead of copying them; only for files that never change."),
+    limit: int = option("Maximum size of a downloaded file, in bytes.", type=SIZE, default="100GB"),
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
@@ -380,7 +382,7 @@ def _trial(
 ) -> ImportResult:
     """Import into a folder that is removed, of which the collection's files are known; return what would come."""
     if urls := [each for each in sources if each.startswith(("http://", "https://"))]:
-        raise InputError(f"{clean(urls[0])} cannot be looked into before it is downloaded.")
+        raise InputError(f"{clean(urls[0])} cannot be inspected before it is downloaded.")
     collection, scratch = Layout(stores.root), stack.enter_context(scratch_folder(ScratchKind.VERIFY))
     layout = Layout(scratch / "collection")
     for folder in (layout.archive, layout.databases):
@@ -440,8 +442,8 @@ def _import_lines(result: ImportResult, *, is_dry: bool) -> Iterator[str]:
     done = "would be imported" if is_dry else "imported"
     yield f"{result.count('new' if is_dry else 'imported'):,} files and {result.pages:,} pages {done}{known}."
     if result.pages_without_record:
-        yield f"{result.pages_without_record:,} listed pages have no record in the files."
+        yield f"{result.pages_without_record:,} listed pages have no records in the files."
     if result.withheld_pages:
-        yield f"{result.withheld_pages:,} pages are stored and not shown: they are taken down here, or need a login."
+        yield f"{result.withheld_pages:,} pages are stored but not shown: they are taken down here, or need a login."
     if result.revisits_without_payload:
-        yield f"{result.revisits_without_payload:,} revisits refer to payloads that are in no file of the collection."
+        yield f"{result.revisits_without_payload:,} revisits refer to payloads that the collection does not have."

@@ -36,8 +36,8 @@ def webhooks_group() -> None:
 @cli_command("ls", webhooks_group)
 def list_command(
     *,
-    deliveries: bool = option("List deliveries with their result instead, the newest first."),
-    limit: int = option("Number of deliveries, at most.", type=click.IntRange(1), default=50),
+    deliveries: bool = option("List deliveries with their results instead, newest first."),
+    limit: int = option("Maximum number of deliveries.", type=click.IntRange(1), default=50),
     state: str | None = option("Only deliveries in this state.", type=click.Choice(("queued", "delivered", "failed"))),
     collection: Path = COLLECTION,
     output: CommandOutput = OUTPUT,
@@ -88,7 +88,7 @@ def add_command(
     hook = add_webhook(read_collection(collection).root, url, events)
     output.show(
         {"url": hook.url, "events": hook.events, "secret_file": str(hook.secret_file)},
-        f"Added {hook.url}. The secret that its receiver verifies with is in {hook.secret_file}.",
+        f"Added {hook.url}. Its receiver verifies deliveries with the secret in {hook.secret_file}.",
     )
 
 
@@ -104,7 +104,7 @@ def _send_test(url: str, collection: Path, profile: str, output: CommandOutput) 
     hooks = {each.url: each for each in read_config(layout.root).webhooks()}
     hook = hooks.get(fetch_key(url, allow_single_label=True))
     if hook is None:
-        raise InputError(f"{url} is no webhook of {collection}: `weboid webhooks ls` lists them.")
+        raise InputError(f"{url} is not a webhook of {collection}: `weboid webhooks ls` lists them.")
     now = _CLOCK.now()
 
     async def send(store: WebhookStore) -> WebhookDelivery:

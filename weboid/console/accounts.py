@@ -78,7 +78,7 @@ class SignInDelayError(SignInError):
     """The sign-in was refused unseen, because of failed ones before."""
 
     def __init__(self, retry_after_s: int) -> None:
-        super().__init__(noop("Too many failed attempts: wait a little, then try again."))
+        super().__init__(noop("Too many failed attempts: try again in a few minutes."))
         self.retry_after_s = retry_after_s
 
 
@@ -177,7 +177,7 @@ class AccountStore(ConsoleDatabase):
         if not 0 < len(name) <= _NAME_LENGTH or not name.isprintable() or ":" in name:
             raise InputError(f"An account's name has 1 to {_NAME_LENGTH} printable characters, and no colon.")
         if password is not None and len(password) < PASSWORD_LENGTH:
-            raise InputError(f"The password is too short: use {PASSWORD_LENGTH} characters at least.")
+            raise InputError(f"The password is too short: use at least {PASSWORD_LENGTH} characters.")
         hashed = "" if password is None else _hasher().hash(password)
         with self._rows() as rows:
             before = rows.execute("SELECT * FROM users WHERE name = ?", (name,)).fetchone()
@@ -295,7 +295,9 @@ class AccountStore(ConsoleDatabase):
             ).fetchone()
             if row is not None and row["expires"] >= self._now:
                 return self._begin(rows, row["name"])
-        raise SignInError(noop("This link was used, or is over. `weboid console user NAME --link` makes another one."))
+        raise SignInError(
+            noop("This link was used, or has expired. `weboid console user NAME --link` makes another one.")
+        )
 
     def add_token(
         self,

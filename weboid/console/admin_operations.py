@@ -50,7 +50,7 @@ class PolicyFields(OperationFields):
     pattern: Annotated[str, Field(min_length=1, max_length=2_000)]
     kind: Literal["blacklist", "whitelist"] = "blacklist"
     reason: Annotated[str, Field(min_length=1, max_length=500)]
-    duration: str = Field(default="", description="As 30d; without one the rule does not end.")
+    duration: str = Field(default="", description="Duration such as 30d; by default the rule does not end.")
 
 
 @operation("/policy", ConsoleRole.CURATOR, status=201, state=list_policy)
@@ -70,7 +70,7 @@ def add_policy(context: OperationContext, fields: PolicyFields) -> dict[str, Any
         )
     )
     context.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
-    return {"id": entry.id, **entry.facts, "message": f"The rule for {fields.pattern} holds."}
+    return {"id": entry.id, **entry.facts, "message": f"The rule for {fields.pattern} is in force."}
 
 
 class PolicyEntryFields(OperationFields):
@@ -150,7 +150,7 @@ def add_takedown(context: OperationContext, fields: TakedownFields) -> dict[str,
     wanted, decisions = takedown_targets(context.stores.database, model, [fields.url]), context.stores.decisions
     add_takedowns(decisions, not_in_force(decisions, wanted, now))
     what = wanted[0].what
-    return {"kind": fields.kind, "what": what, "effect": fields.effect, "message": f"{what} is not shown any more."}
+    return {"kind": fields.kind, "what": what, "effect": fields.effect, "message": f"{what} is no longer shown."}
 
 
 class LiftFields(OperationFields):
@@ -232,7 +232,7 @@ class UserFields(OperationFields):
     name: Annotated[str, Field(min_length=1, max_length=100)]
     role: ConsoleRole
     password: str | None = Field(
-        default=None, max_length=1_000, description="Without one it signs in by a link or OIDC."
+        default=None, max_length=1_000, description="Without a password it signs in by link or OIDC."
     )
 
 
@@ -277,7 +277,7 @@ class TokenFields(OperationFields):
     name: Annotated[str, Field(min_length=1, max_length=100)]
     role: ConsoleRole = ConsoleRole.READER
     scopes: list[str] = Field(
-        default=[], description="Operations that it may call, and `read` for resources; none: all that the role may."
+        default=[], description="Operations that it may call, and `read` for resources; none: everything the role allows."
     )
     duration: str = Field(default="365d", description="Until it expires.")
 
@@ -288,12 +288,12 @@ def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
     if unknown := sorted(set(fields.scopes) - {*OPERATIONS, "read", "upload_file"}):
         raise InputError(f"There is no operation {unknown[0]!r}.")
     if context.user.scopes or ":" in context.user.name:
-        raise InputError("A token cannot make tokens: sign in.")
+        raise InputError("A token cannot create tokens: sign in.")
     age = parse_duration(fields.duration)
     secret = context.stores.accounts.add_token(
         fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age
     )
-    return {"name": fields.name, "role": fields.role, "token": secret, "message": f"The token {fields.name} was made."}
+    return {"name": fields.name, "role": fields.role, "token": secret, "message": f"The token {fields.name} was created."}
 
 
 class TokenNumberFields(OperationFields):

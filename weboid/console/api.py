@@ -73,7 +73,7 @@ def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONRespo
 def problem_of(error: WeboidError) -> JSONResponse:
     """Return the problem details of an error of ours."""
     if isinstance(error, ProposalTakenError | StateConflictError | CollectionInUseError):
-        return problem(409, "The state is another one", str(error))
+        return problem(409, "The state has changed", str(error))
     if isinstance(error, OverloadedError):
         answer = problem(429, "Too many requests", str(error))
         answer.headers["Retry-After"] = str(error.retry_after_s)
@@ -190,7 +190,7 @@ def create_api(stores: ConsoleStores) -> FastAPI:
                 (401, "Not signed in"),
                 (403, "Role or scope is missing"),
                 (404, "Not found"),
-                (409, "The state is another one than the request expects"),
+                (409, "The state is not the one that the request expects"),
                 (412, "Changed since it was read (If-Match)"),
                 (413, "The request is too large"),
                 (422, "The request is not valid"),

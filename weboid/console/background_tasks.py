@@ -100,7 +100,7 @@ class BackgroundTasks(ConsoleDatabase):
         with self._rows() as rows:
             waiting = rows.execute("SELECT count(*) FROM tasks WHERE state = 'queued'").fetchone()[0]
             if waiting >= QUEUED_LIMIT:
-                raise OverloadedError(f"{waiting} tasks wait already: try again later.", retry_after_s=60)
+                raise OverloadedError(f"{waiting} tasks are already waiting: try again later.", retry_after_s=60)
             values = (kind, actor, "[]", TaskState.STOPPED, self._now, stops_runs)
             query = "INSERT INTO tasks (kind, actor, command, state, added, stops_runs) VALUES (?, ?, ?, ?, ?, ?)"
             number = rows.execute(query, values).lastrowid or 0
@@ -173,7 +173,7 @@ class BackgroundTasks(ConsoleDatabase):
             else:
                 return
             with self._rows() as rows:
-                error = "The console ended while the task ran: start it again."
+                error = "The console stopped while the task was running: start the task again."
                 query = "UPDATE tasks SET state = 'failed', ended = ?, error = ? WHERE state IN ('running', 'stopping')"
                 rows.execute(query, (self._now, error))
             while not self._closed.is_set():

@@ -100,7 +100,7 @@ class SwitchFields(WikiFields):
     """Page or domain that the bot leaves alone, or not any more."""
 
     title: str = Field(default="", max_length=1_000, description="A page's title; or `domain`.")
-    domain: str = Field(default="", max_length=300, description="A host with its subdomains, whose links are meant.")
+    domain: str = Field(default="", max_length=300, description="A host whose links are meant, with its subdomains.")
     enabled: bool
     reason: Reason = ""
 
@@ -204,7 +204,7 @@ def approve_repair(context: OperationContext, fields: ApprovalFields) -> dict[st
     if done.get("did") == PageEditStatus.EDITED.name.lower():
         return {**done, "message": f"{fields.title} was edited."}
     if done.get("did") == PageEditStatus.CHANGED.name.lower():
-        raise StateConflictError("The edit would be another one by now: look at the preview again.")
+        raise StateConflictError("The edit would be different now: look at the preview again.")
     why = ": ".join(filter(None, (str(done.get("did", "nothing to do")), str(done.get("note", "")))))
     raise InputError(f"{fields.title[:200]} was not edited ({why}).")
 
@@ -216,7 +216,7 @@ def skip_repair(context: OperationContext, fields: WikiPageFields) -> dict[str, 
     stores = context.stores
     run = BotRun(context.registry, stores.layout, stores.settings, wiki, stores.clock, BotOptions())
     asyncio.run(asyncio.wait_for(run.skip(page.page_id), RUN_S))
-    return {"page": fields.title, "message": f"{fields.title} is left as it is until it changes."}
+    return {"page": fields.title, "message": f"{fields.title} is left unchanged until it changes."}
 
 
 # --------------------------------------------------------------------------------------------------- edits and reviews

@@ -84,7 +84,7 @@ class ProfileQuery(OperationFields):
     """A preset."""
 
     name: str = Field(min_length=1, max_length=100)
-    changed: bool = Field(default=False, description="Only settings that are not as by default.")
+    changed: bool = Field(default=False, description="Only settings that differ from the defaults.")
 
 
 @resource("/profiles/profile", ConsoleRole.OPERATOR)
@@ -140,7 +140,7 @@ class SettingsFields(OperationFields):
 
     text: str = Field(max_length=TEXT_LENGTH)
     version: str = Field(
-        default="", max_length=100, description="`version` of the text that was edited; another one by now is 409."
+        default="", max_length=100, description="`version` of the text that was edited; 409 if it has changed since."
     )
 
 
@@ -181,7 +181,7 @@ def write_settings(context: OperationContext, fields: SettingsFields) -> dict[st
     with _WRITING:
         before = read_config_text(path) or ""
         if fields.version not in ("", text_version(before)):
-            raise StateConflictError(f"{path} has changed since you opened it. Open it again, and edit that.")
+            raise StateConflictError(f"{path} has changed since you opened it. Open it again, and repeat your changes.")
         own = dict[str, Any]()
         with suppress(ConfigError):
             own.update(file_values(parse_config(path, before).document))
@@ -201,7 +201,7 @@ class TextsQuery(OperationFields):
     language: str = Field(default="", pattern=r"^([a-z]{2,3})?$")
     media: Literal["", *MEDIA] = ""  # type: ignore[valid-type]
     state: Literal["", *STATES] = ""  # type: ignore[valid-type]
-    cursor: str = Field(default="", pattern=r"^([0-9]{1,19}\.[0-9]{1,4})?$", description="`next` of the answer before.")
+    cursor: str = Field(default="", pattern=r"^([0-9]{1,19}\.[0-9]{1,4})?$", description="`next` of the previous answer.")
     limit: Annotated[int, Field(ge=1, le=300)] = 20
 
 

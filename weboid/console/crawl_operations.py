@@ -68,7 +68,7 @@ def _job(context: OperationContext, name: str) -> Job:
 class LimitsFields(CrawlName):
     """New limits of a crawl; what is left out stays."""
 
-    pages: _Limit = Field(default=None, description="Of the whole crawl; 0: no limit.")
+    pages: _Limit = Field(default=None, description="Limit of the whole crawl; 0: no limit.")
     bytes: _Limit = None
     seconds: _Limit = None
     host_pages: _Limit = None
@@ -121,9 +121,9 @@ def crawl_configured(context: OperationContext, fields: ConfiguredFields) -> dic
 class ListFileFields(OperationFields):
     """URLs to archive, without following their links."""
 
-    urls: str | list[Url] = Field(description="As a list, or one a line.")
+    urls: str | list[Url] = Field(description="As a list, or one per line.")
     lane: LaneName = "standard"
-    again: bool = Field(default=False, description="Also those that were archived before.")
+    again: bool = Field(default=False, description="Include URLs that were archived before.")
 
 
 @operation("/lists", ConsoleRole.OPERATOR, status=202)
@@ -145,14 +145,14 @@ def queue_list(context: OperationContext, fields: ListFileFields) -> dict[str, A
         "queued": queued,
         "known": len(urls) - queued,
         "problems": problems[:100],
-        "message": f"{queued:,} queued, {len(urls) - queued:,} known before, {len(problems):,} are no URLs.",
+        "message": f"{queued:,} queued, {len(urls) - queued:,} known before, {len(problems):,} are not URLs.",
     }
 
 
 class SheetFields(OperationFields):
     """Part of the web with settings of its own."""
 
-    prefix: Annotated[str, Field(min_length=1, max_length=2_000)] = Field(description="As of `weboid sheet`.")
+    prefix: Annotated[str, Field(min_length=1, max_length=2_000)] = Field(description="As in `weboid sheet`.")
 
 
 @resource("/sheets")
@@ -164,7 +164,7 @@ def list_sheets(context: OperationContext, query: NoFields) -> dict[str, Any]:  
 class SheetChangeFields(SheetFields):
     """Settings for a part of the web; others of it stay."""
 
-    settings: dict[str, dict[str, Any]] = Field(description='As of a profile: {"politeness": {"min_delay_s": 5}}.')
+    settings: dict[str, dict[str, Any]] = Field(description='As in a profile: {"politeness": {"min_delay_s": 5}}.')
 
 
 @operation("/sheets", ConsoleRole.OPERATOR, state=list_sheets)

@@ -74,7 +74,7 @@ class LinksQuery(ListFields):
     """Links to list."""
 
     host: str = Field(default="", max_length=300, description="That host alone.")
-    pattern: str = Field(default="", max_length=8_000, description="As of `weboid links ls`: *.example.org/path.")
+    pattern: str = Field(default="", max_length=8_000, description="As in `weboid links ls`: *.example.org/path.")
     wiki: str = Field(default="", max_length=200, description="With `pattern`: only links on this wiki's pages.")
     state: names_of(LinkState) | None = None  # type: ignore[valid-type]
 
@@ -116,7 +116,7 @@ def read_link(context: OperationContext, query: UrlFields) -> dict[str, Any]:
 class StatesQuery(OperationFields):
     """Days to read."""
 
-    since: date | None = Field(default=None, description="The first day; without one the last 90 days.")
+    since: date | None = Field(default=None, description="First day; by default the last 90 days.")
 
 
 @resource("/links/states")
@@ -146,7 +146,7 @@ def known_page(context: OperationContext, fields: WikiPageFields) -> tuple[Wiki,
         wiki = known_wiki(rows, parse_wiki(fields.wiki))
         page = pages_by_title(rows, wiki.id, [fields.title]).get(fields.title)
     if page is None:
-        raise UnknownThingError(f"The registry does not know a page {fields.title[:200]!r} of {wiki.name}.")
+        raise UnknownThingError(f"The registry does not know the page {fields.title[:200]!r} of {wiki.name}.")
     return wiki, page
 
 
@@ -164,7 +164,7 @@ class ChecksFields(OperationFields):
     """Links to check."""
 
     url: _Names = Field(default=[], description="URLs.")
-    host: str = Field(default="", max_length=300, description="All links of that host, instead of URLs.")
+    host: str = Field(default="", max_length=300, description="All links of this host, instead of URLs.")
 
 
 def _of_url(context: OperationContext, fields: Any) -> Any:
@@ -181,7 +181,7 @@ def check_links(context: OperationContext, fields: ChecksFields) -> dict[str, An
         with context.registry.reading() as rows:
             listed = list_urls(rows, limit=URLS_LIMIT, host=fields.host.lower(), states=_CHECKED_STATES)
         if not listed:
-            raise UnknownThingError("The registry checks no link of that host.")
+            raise UnknownThingError("The registry checks no links of that host.")
         numbers = [each.id for each in listed]
     else:
         numbers = [each.id for each in watched_urls(context.registry, _names(fields.url))]
@@ -203,7 +203,7 @@ def _names(given: _Names) -> Sequence[str]:
 class MarksQuery(ListFields):
     """Marks to list."""
 
-    with_lifted: bool = Field(default=False, description="Those that are over, too.")
+    with_lifted: bool = Field(default=False, description="Include expired marks.")
 
 
 @resource("/links/marks")
@@ -229,7 +229,7 @@ class MarkFields(OperationFields):
     reason: Annotated[str, Field(min_length=1, max_length=500)]
     key: str = Field(default="", max_length=50, description="Of a setting: every_days, method, preset or gap_s.")
     value: str = Field(default="", max_length=100)
-    duration: str = Field(default="", description="As 90d; without one it does not end.")
+    duration: str = Field(default="", description="Duration such as 90d; by default no end.")
 
 
 @operation("/links/marks", ConsoleRole.CURATOR, status=201, state=_of_url)
@@ -311,7 +311,7 @@ def list_link_reports(context: OperationContext, query: ListFields) -> dict[str,
 class ReportFields(OperationFields):
     """Links that can be reached."""
 
-    url: _Names = Field(description="URLs; with `is_pattern` domains with as much of a path as is meant.")
+    url: _Names = Field(description="URLs; with `is_pattern` domains, optionally with a path.")
     is_pattern: bool = False
 
 

@@ -135,7 +135,7 @@ class IdentityProvider:
         is_ours = attempt is not None and hmac.compare_digest(attempt.binding, _digest(cookie))
         if attempt is None or not is_ours or self._clock.now() - attempt.began > ATTEMPT_AGE:
             raise ProviderRefusalError(
-                noop("This sign-in was not begun in this browser, or is too old. Sign in again.")
+                noop("This sign-in was not started in this browser, or has expired. Sign in again.")
             )
         metadata = self._discover()
         issuer = query.get("iss")  # RFC 9207: the answer of another provider is refused before its code is sent
@@ -224,10 +224,10 @@ class IdentityProvider:
             raise UnavailableError("The identity provider names another issuer than [oidc] in weboid.toml.")
         for key in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             if not is_secure_address(document.get(key)):
-                raise UnavailableError(f"The identity provider's {key} is no https address.")
+                raise UnavailableError(f"The identity provider's {key} is not an https address.")
         for key in ("id_token_signing_alg_values_supported", "token_endpoint_auth_methods_supported"):
             if not isinstance(document.get(key, []), list):
-                raise UnavailableError(f"The identity provider's {key} is no list.")
+                raise UnavailableError(f"The identity provider's {key} is not a list.")
         with self._lock:
             self._metadata = now, document
         return document

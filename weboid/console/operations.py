@@ -162,14 +162,14 @@ def resource(path: str, role: ConsoleRole = ConsoleRole.READER) -> Callable[[_Fu
 class ListFields(OperationFields):
     """Part of a list that is read."""
 
-    cursor: str = Field(default="", max_length=4_000, description="`next` of the answer before.")
+    cursor: str = Field(default="", max_length=4_000, description="`next` of the previous answer.")
     limit: Annotated[int, Field(ge=1, le=1_000)] = 100
 
     @property
     def after(self) -> int:
         """Return the number that the cursor is; 0 without one. Raises InputError."""
         if self.cursor and not (self.cursor.isascii() and self.cursor.isdecimal() and len(self.cursor) < 19):
-            raise InputError("That is no cursor: take `next` from the answer before.")
+            raise InputError("That is not a cursor: take `next` from the previous answer.")
         return int(self.cursor or 0)
 
 
@@ -232,7 +232,7 @@ def create_crawl(context: OperationContext, fields: CrawlFields) -> dict[str, An
     if fields.dry_run:
         return facts
     done = submit(context, job)
-    return {**facts, "added": done.added.added, "message": f"The crawl {name} has begun with {len(urls)} seeds."}
+    return {**facts, "added": done.added.added, "message": f"The crawl {name} was started with {len(urls)} seeds."}
 
 
 @resource("/crawl")
@@ -265,7 +265,7 @@ def resume_crawl(context: OperationContext, fields: NoFields) -> dict[str, Any]:
     """Resume a paused crawl, and cancel a stop order."""
     context.frontier.resume()
     context.frontier.take_back(STOP_ORDER, "")
-    return _crawl_state(context, "The crawl goes on.")
+    return _crawl_state(context, "The crawl is resumed.")
 
 
 class StopFields(OperationFields):
@@ -317,7 +317,7 @@ def read_host(context: OperationContext, query: HostFields) -> dict[str, Any]:
 class HostPauseFields(HostFields):
     """Pause of a host."""
 
-    duration: str = Field(default="", description="As 2h or 30d; until it is resumed without one.")
+    duration: str = Field(default="", description="Duration such as 2h or 30d; by default until resumed.")
     reason: Reason = "paused in the console"
 
 
@@ -388,7 +388,7 @@ def read_item(context: OperationContext, query: UrlFields) -> dict[str, Any]:
     record = context.frontier.find(fetch_key(query.url))
     captures = context.stores.pages(context.user).captures(query.url, limit=1)
     if record is None and not captures:
-        raise UnknownThingError("Neither the queue nor the archive has that URL.")
+        raise UnknownThingError("That URL is neither in the queue nor in the archive.")
     newest = capture_facts(captures[0]) if captures else None
     return {"item": None if record is None else record_facts(record), "capture": newest}
 

@@ -375,8 +375,8 @@ async def serve_console(
     host, port = listen
     if host not in _LOOPBACK and not origin.startswith("https://"):
         raise ConfigError(
-            "The console is reached by this machine only, unless a proxy with TLS is in front of it: "
-            "give its address as --origin https://console.example, or listen on 127.0.0.1."
+            "The console can only be reached from this machine, unless a proxy with TLS is in front of it: give that "
+            "address as --origin https://console.example, or listen on 127.0.0.1."
         )
     listener = open_listener(host, port)
     shown_host = f"[{host}]" if ":" in host else host

@@ -117,7 +117,7 @@ class ExportFields(OperationFields):
     """Captures to export, as of `weboid export`; without any filter the whole collection."""
 
     form: Literal["wacz", "warc.gz", "cdxj"] = "wacz"
-    urls: _Urls = Field(default=[], description="Pages; one that ends with * means all that begin with it.")
+    urls: _Urls = Field(default=[], description="Pages; a trailing * matches all that begin with it.")
     hosts: _Names = Field(default=[])
     jobs: _Names = Field(default=[], description="Names of crawls.")
     page_ids: _Names = Field(default=[])
@@ -125,7 +125,7 @@ class ExportFields(OperationFields):
     until: _Moment = ""
     title: str = Field(default="", max_length=300)
     text: bool = True
-    upload: bool = Field(default=False, description="Also into the bucket of [storage] url.")
+    upload: bool = Field(default=False, description="Also upload to the bucket of [storage] url.")
 
 
 @operation("/exports", ConsoleRole.OPERATOR, status=202)
@@ -145,7 +145,9 @@ def start_export(context: OperationContext, fields: ExportFields) -> dict[str, A
 class IncomingQuery(OperationFields):
     """Name of a file to import."""
 
-    name: str = Field(min_length=1, max_length=200, description="It ends with .warc, .warc.gz, .arc, .wacz or similar.")
+    name: str = Field(
+        min_length=1, max_length=200, description="Its name ends with .warc, .warc.gz, .arc, .wacz or similar."
+    )
 
 
 class ImportFields(OperationFields):
@@ -156,8 +158,8 @@ class ImportFields(OperationFields):
     dry_run: bool = False
     stop_runs: bool = Field(
         default=True,
-        description="Stop runs that write the collection after their pages in progress, also those of a terminal; "
-        "the console's worker and services go on after the import.",
+        description="Stop runs that write the collection, including those of a terminal, after their pages in "
+        "progress; the console's worker and services continue after the import.",
     )
 
 
@@ -179,7 +181,7 @@ def start_import(context: OperationContext, fields: ImportFields) -> dict[str, A
         paths.append(str(path))
     for url in fields.urls:
         if not url.startswith(("http://", "https://")):
-            raise InputError(f"{url[:200]!r} is no http or https URL.")
+            raise InputError(f"{url[:200]!r} is not an http or https URL.")
     command = ["import", "--json", *["--dry-run"] * fields.dry_run, "--", *paths, *fields.urls]
     return _queue(context, "import", lambda _folder: command, stops_runs=fields.stop_runs and not fields.dry_run)
 
@@ -222,7 +224,7 @@ def upload_endpoint(stores: ConsoleStores, require: Callable[..., SignedInUser])
             try:
                 os.link(partial, target)  # never replaces one
             except FileExistsError as error:
-                raise StateConflictError(f"incoming/ has a file {name} already.") from error
+                raise StateConflictError(f"incoming/ already has a file {name}.") from error
             stores.accounts.log(user.name, "upload_file", {"name": name, "bytes": size}, "done")
             return {"name": name, "bytes": size, "message": f"{name} can be imported."}
 
@@ -265,7 +267,7 @@ class QualityFields(OperationFields):
     sample: Annotated[int, Field(ge=1, le=100_000)] = 100
     host: str = Field(default="", max_length=300)
     since: _Moment = ""
-    again: bool = Field(default=False, description="Also those that were checked before.")
+    again: bool = Field(default=False, description="Include copies that were checked before.")
     repair: bool = Field(default=True, description="Capture broken pages again, once.")
 
 
@@ -299,7 +301,7 @@ class ChecksQuery(ListFields):
     page_class: str = ""
     fault: str = ""
     level: str = ""
-    below: str = Field(default="", max_length=20, description="Only scores below it: 0.8, or 80%.")
+    below: str = Field(default="", max_length=20, description="Only scores below this: 0.8, or 80%.")
     unreviewed: bool = False
 
 

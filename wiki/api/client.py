@@ -73,7 +73,7 @@ def user_agent(contact: str = "", purpose_page: str = "") -> str:
     """Return the User-Agent; raises ConfigError for characters that a header must not contain."""
     for name, text in (("contact", contact), ("purpose page", purpose_page)):
         if len(text) > CONTACT_CHARS or not text.isascii() or not text.isprintable():
-            raise ConfigError(f"The {name} must be an address of a page or for mail, in ASCII.")
+            raise ConfigError(f"The {name} must be a page or mail address, in ASCII.")
     pages = "".join(f"; +{each}" for each in (purpose_page, contact) if each)
     return f"Weboid/0.2 (wiki archiver{pages})"
 
@@ -133,7 +133,7 @@ class WikiApi:
         try:
             self.address = fetch_key(address, allow_single_label=True)
         except BadUrlError as error:
-            raise ConfigError(f"{address[:200]!r} is no address of an API: {error}") from error
+            raise ConfigError(f"{address[:200]!r} is not the address of an API: {error}") from error
         self.account = account
         self.moved_to = ""  # where the wiki sent us, when it did: the new address
         self.manners = manners
@@ -237,7 +237,7 @@ class WikiApi:
             if further_now == further:
                 break
             further = further_now
-        raise WikiRefusedError("endless", f"{self.host} continues its answer without end.")
+        raise WikiRefusedError("endless", f"{self.host} sends an endless answer.")
 
     async def token(self, kind: str = "csrf") -> str:
         """Return a token of this kind, cached until the wiki rejects it."""
@@ -265,7 +265,7 @@ class WikiApi:
             if reply.status not in REDIRECTS:
                 return reply
             url = await self._wire.target_of(reply)
-        raise WikiAwayError(f"{host_of(url)} sends us on and on.")
+        raise WikiAwayError(f"{host_of(url)} redirects in a loop.")
 
     async def _ensure_login(self) -> None:
         if self._is_logged_in:
@@ -277,7 +277,7 @@ class WikiApi:
     async def _log_in_again(self, seen: int) -> None:
         async with self._login_turn:
             if self._logins == seen:
-                log.info("%s has logged us out; logging in again", self.host)
+                log.info("%s ended the session; logging in again", self.host)
                 await self._log_in()
 
     async def _log_in(self) -> None:
@@ -337,8 +337,8 @@ class WikiApi:
             target = (await self._wire.target_of(reply)).partition("?")[0]
             if not target.endswith(".php"):
                 raise WikiAwayError(
-                    f"{self.host} leads us to {target} in place of an answer: it may want a login in front "
-                    "of the wiki (--basic-file), or is out of order."
+                    f"{self.host} redirects to {target} instead of answering: the web server may want a login "
+                    "(--basic-file), or the wiki is out of order."
                 )
             if self.account.has_secret and not is_same_server(self._home, target):
                 raise WikiMovedError(target)
@@ -346,7 +346,7 @@ class WikiApi:
             self.address = self.moved_to = target
             if is_same_server(self._home, target):
                 self._home = target
-        raise WikiAwayError(f"{self.host} sends us on and on.")
+        raise WikiAwayError(f"{self.host} redirects in a loop.")
 
     async def _one(self, question: ApiRequest) -> ApiResponse:
         async with self._turn:
@@ -366,8 +366,8 @@ class WikiApi:
         if answer is None or ("error" not in answer and "errors" not in answer):
             check_status(reply)
         if answer is None:
-            why = "cut short?" if reply.is_json else "a page in its place, for a login or an outage?"
-            raise WikiAwayError(f"{self.host} answers with no JSON: {why}")
+            why = "cut short?" if reply.is_json else "it sent a page instead, for a login or an outage?"
+            raise WikiAwayError(f"{self.host} did not answer with JSON: {why}")
         if (warnings := answer.get("warnings")) and len(self._warned) < _WARNINGS_KEPT:
             text = json.dumps(warnings, ensure_ascii=False)[:500]
             if text not in self._warned:

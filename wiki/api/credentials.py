@@ -89,7 +89,7 @@ def read_secret(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no text.") from error
+        raise ConfigError(f"{path} is not text.") from error
     if not text or len(text) > SECRET_LIMIT_BYTES or not text.isprintable():
         raise ConfigError(f"{path} must hold one line: a password or a token.")
     return text
@@ -114,7 +114,7 @@ def check_login(answer: Any, *, host: str, name: str) -> None:
     """Check ``action=login``; raises LoggedOutError, or ThrottledError, which may also hit a correct password."""
     value = answer.get("login") if isinstance(answer, dict) else None
     if not isinstance(value, dict):
-        value = {"result": "it says nothing of a login"}
+        value = {"result": "its answer has no login result"}
     if value.get("result") == "Success":
         return
     reason = value.get("reason")
@@ -127,8 +127,8 @@ def check_login(answer: Any, *, host: str, name: str) -> None:
     if "throttled" in code or value.get("result") == "Throttled":
         wait = value.get("wait")
         wait_s = float(wait) if isinstance(wait, int) and 0 < wait <= 86_400 else LOGIN_THROTTLE_S
-        raise ThrottledError(f"{host} takes no more logins for a while: {why}.", retry_s=wait_s)
+        raise ThrottledError(f"{host} refuses further logins for a while: {why}.", retry_s=wait_s)
     raise LoggedOutError(
-        f"{host} does not take the account {name}: {why}. Make a bot password at "
+        f"{host} does not accept the account {name}: {why}. Make a bot password at "
         "Special:BotPasswords; the name is then USER@APP."
     )

@@ -155,7 +155,7 @@ async def read_bot_account(api: WikiApi) -> BotAccount:
     answer = await api.get(action="query", meta="userinfo", uiprop="rights|hasmsg|blockinfo")
     user = object_field(query_result(answer), "userinfo")
     if bool_field(user, "anon") or not count_field(user, "id"):
-        raise EditingStoppedError("Nobody is logged in at the wiki: give the bot an account of its own.")
+        raise EditingStoppedError("The bot is not logged in at the wiki: give it its own account.")
     blocked = ""
     if user.get("blockid") is not None and not bool_field(user, "blockpartial"):
         by = f" by {user['blockedby']}" if user.get("blockedby") else ""
@@ -194,7 +194,7 @@ async def _save(api: WikiApi, request: Mapping[str, str], saving: SaveOptions) -
         return SavedEdit(None)
     rev = count_field(result, "newrevid")
     if not rev:
-        raise WikiAwayError("The wiki says that an edit was made, and not which revision that is.")
+        raise WikiAwayError("The wiki reports an edit, but not its revision.")
     return SavedEdit(rev, count_field(result, "oldrevid"))
 
 
@@ -203,7 +203,7 @@ async def edit_error(api: WikiApi, code: str, text: str) -> Exception:
     if code == "editconflict":
         return EditConflictError("Somebody edited the page at the same time.")
     if code in _DELETED_CODES:
-        return PageDeletedError(f"The page is no more ({code}).")
+        return PageDeletedError(f"The page no longer exists ({code}).")
     if code in _BLOCKED_CODES:
         # A site-wide or a partial block: only the account's own data shows that.
         try:
@@ -216,7 +216,7 @@ async def edit_error(api: WikiApi, code: str, text: str) -> Exception:
     reason = _reason(code)
     if reason is not None:
         return PageRefusedError(reason, code, text)
-    return EditingStoppedError(f"The wiki lets us edit nothing ({code or 'no code'}): {text}")
+    return EditingStoppedError(f"The wiki refuses all edits ({code or 'no code'}): {text}")
 
 
 def _reason(code: str) -> EditRefusal | None:
@@ -347,7 +347,7 @@ def check_account(me: BotAccount, settings: BotSettings) -> None:
         raise EditingStoppedError(f"The account {me.name} may not edit: grant its bot password “Edit existing pages”.")
     if me.has_messages and settings.stop_on_messages:
         raise EditingStoppedError(
-            f"Somebody wrote on the talk page of {me.name}. Read it, answer, then go on with"
+            f"Somebody wrote on the talk page of {me.name}. Read it, answer it, then continue with"
             " `weboid wiki bot on NAME --messages-read`."
         )
 

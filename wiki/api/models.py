@@ -178,7 +178,7 @@ def query_result(answer: Mapping[str, Any]) -> Mapping[str, Any]:
         return value
     if value == []:  # PHP's empty array
         return {}
-    raise WikiAwayError("The wiki's answer is not of the form that its API has.")
+    raise WikiAwayError("The wiki's answer does not match its API.")
 
 
 def json_rows(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
@@ -187,7 +187,7 @@ def json_rows(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     if isinstance(rows, dict):
         rows = list(rows.values())
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise WikiAwayError(f"The wiki's answer is not of the form that its API has ({name}).")
+        raise WikiAwayError(f"The wiki's answer does not match its API ({name}).")
     return rows
 
 
@@ -235,7 +235,7 @@ def parse_moment(value: Any) -> datetime:
     """
     moment = parse_web_date(value) if isinstance(value, str) else None
     if moment is None:
-        raise WikiAwayError("The wiki's answer has something else where a time belongs.")
+        raise WikiAwayError("The wiki's answer has an invalid time.")
     return moment
 
 

@@ -93,7 +93,7 @@ class ChangesCursor:
             )
         except (ValueError, KeyError, TypeError, RecursionError, WikiAwayError) as error:
             raise ConfigError(
-                "The place up to which a wiki's changes were read is not readable; take it out and sweep the wiki."
+                "The stored position in the wiki's changes is not readable; remove it and sweep the wiki."
             ) from error
 
 
@@ -174,7 +174,7 @@ async def _read(api: WikiApi, at: ChangesCursor, most: int) -> tuple[list[PageCh
         if next_page is None:
             break
         if not isinstance(next_page, str) or next_page == go_on or len(next_page) > 200:
-            raise WikiRefusedError("endless", "its list of recent changes goes on at the same place.")
+            raise WikiRefusedError("endless", "its list of recent changes repeats the same position.")
         go_on = next_page
         if len(changes) >= most:
             seen_recently = _trim_seen(seen, newest)
@@ -289,7 +289,7 @@ class EventReader:
         self._rest.append(text)
         self._rest_chars += len(text)
         if self._rest_chars > EVENT_CHARS:
-            raise WikiAwayError("The stream sends a line without end.")
+            raise WikiAwayError("The stream sends an endless line.")
         # Chunks without a line end are only collected, to stay linear for small chunks; so is a final CR,
         # which may be half of a CRLF.
         if "\n" not in text and "\r" not in "".join(self._rest[-2:])[:-1]:
@@ -313,7 +313,7 @@ class EventReader:
         if name == "data":
             self._length += len(value) + 1
             if self._length > EVENT_CHARS:
-                raise WikiAwayError("The stream sends an event without end.")
+                raise WikiAwayError("The stream sends an endless event.")
             self._data.append(value)
         elif name == "id" and "\0" not in value and len(value) <= ID_CHARS:
             self._id = value
@@ -360,7 +360,7 @@ async def listen_to_stream(
             why = error
         failures += 1
         if failures > _FAILURES_MOST:
-            raise why or WikiAwayError(f"{url} ends whenever it is opened.")
+            raise why or WikiAwayError(f"{url} closes whenever it is opened.")
         requested_s = max(reader.retry_s or 0.0, why.retry_s if why is not None else 0.0)
         await timing.sleep(max(requested_s, reconnect_delay(failures, timing.chance.random())))
 

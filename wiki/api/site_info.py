@@ -95,7 +95,7 @@ async def find_api(url: str, open_api: OpenApi) -> str:
         for each in starts:
             fetch_key(each, allow_single_label=True)
     except BadUrlError as error:
-        raise InputError(f"{url[:200]!r} is no address of a wiki: {error}") from error
+        raise InputError(f"{url[:200]!r} is not the address of a wiki: {error}") from error
     for number, start in enumerate(starts, start=1):
         try:
             return await _find_from(start, open_api)
@@ -127,9 +127,9 @@ async def _find_from(url: str, open_api: OpenApi) -> str:
         hint = " Its server asks for a user and a password: --basic-file FILE."
     elsewhere = declared_api(page.url, text)
     if elsewhere and registrable(host_of(elsewhere)) != registrable(host_of(page.url)):
-        hint = f" It says that its API is at {elsewhere}: add that if it is meant."
+        hint = f" It names {elsewhere} as its API: add that address if it is meant."
     looked = "; ".join(f"{at}: {why[:120]}" for at, why in list(tried.items())[:5])
-    raise InputError(f"No API of MediaWiki was found for {url}.{hint} Tried were {looked}.")
+    raise InputError(f"No MediaWiki API was found for {url}.{hint} Tried were {looked}.")
 
 
 async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
@@ -222,9 +222,9 @@ def _links(text: str) -> list[tuple[str, str]]:
 def _general(query: Mapping[str, Any], host: str) -> Mapping[str, Any]:
     value = query.get("general")
     if not isinstance(value, dict) or not text_field(value, "generator").startswith("MediaWiki"):
-        raise WikiRefusedError("no-mediawiki", f"{host} has an API that is not MediaWiki's.")
+        raise WikiRefusedError("no-mediawiki", f"{host} has an API that is not MediaWiki.")
     if not _DBNAME.fullmatch(text_field(value, "wikiid")):
-        raise WikiRefusedError("no-name", f"{host} does not tell its database's name.")
+        raise WikiRefusedError("no-name", f"{host} does not report its database's name.")
     return value
 
 

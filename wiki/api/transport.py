@@ -120,7 +120,7 @@ class ApiTransport:
         if self._has_proxy and _is_public(host) is None:  # a proxy finds the server by itself
             return
         if not await _is_host_public(host):
-            raise WikiAwayError(f"{host} is on a private network, and only a server on the public one says to ask it.")
+            raise WikiAwayError(f"{host} is on a private network, but only a public server refers to it.")
         self.is_public = None if self._has_proxy else True
 
     def forget(self) -> None:
@@ -139,7 +139,7 @@ class ApiTransport:
         except (TimeoutError, httpx.TimeoutException) as error:
             raise WikiAwayError(f"{host} did not answer within {self._limit_s:.0f} s.") from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, OSError) as error:
-            raise WikiAwayError(f"{host} broke off: {_error_text(error)}.") from error
+            raise WikiAwayError(f"{host} closed the connection: {_error_text(error)}.") from error
 
     async def _send(self, question: ApiRequest) -> ApiResponse:
         is_post = question.method == "POST"
@@ -172,12 +172,12 @@ class ApiTransport:
                 async for piece in answer.aiter_raw():
                     yield piece
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
-            raise WikiAwayError(f"The stream of {host} broke off: {_error_text(error)}.") from error
+            raise WikiAwayError(f"The stream of {host} closed the connection: {_error_text(error)}.") from error
 
     async def _body(self, answer: httpx.Response) -> bytes:
         coding = answer.headers.get("content-encoding", "").strip().lower()
         if coding not in {"", "identity", "gzip", "x-gzip"}:
-            raise WikiAwayError(f"{host_of(str(answer.url))} packs what it sends as {coding[:40]!r}.")
+            raise WikiAwayError(f"{host_of(str(answer.url))} uses the unsupported content coding {coding[:40]!r}.")
         body = bytearray()
         unpack = zlib.decompressobj(_GZIP) if "gzip" in coding else None
         async for piece in answer.aiter_raw():
@@ -189,7 +189,7 @@ class ApiTransport:
                 limit = self._limit_bytes // 1_000_000
                 raise BodyTooLargeError(f"{host_of(str(answer.url))} answers with more than {limit} MB.")
         if unpack is not None and body and not unpack.eof:
-            raise WikiAwayError(f"{host_of(str(answer.url))} broke off: its answer is cut short.")
+            raise WikiAwayError(f"{host_of(str(answer.url))} sent a truncated answer.")
         return bytes(body)
 
     def _unpack(self, unpack: "zlib._Decompress", piece: bytes, body: bytearray) -> None:
@@ -201,7 +201,7 @@ class ApiTransport:
                     return
                 piece = unpack.unconsumed_tail
         except zlib.error as error:
-            raise WikiAwayError(f"What the wiki sends cannot be unpacked: {error}.") from error
+            raise WikiAwayError(f"The wiki's answer cannot be decompressed: {error}.") from error
 
     def _judge_peer(self, answer: httpx.Response) -> None:
         """Record the network of the first answer; refuse later answers from a more private one."""
@@ -214,7 +214,7 @@ class ApiTransport:
             self.is_public = is_public_now
         elif self.is_public and not is_public_now:
             host = host_of(str(answer.url))
-            raise WikiAwayError(f"{host} is suddenly on a private network, so nothing is taken from it.")
+            raise WikiAwayError(f"{host} now resolves to a private network, so its answer is not used.")
 
     async def target_of(self, reply: ApiResponse) -> str:
         """Return a redirect's target; raises WikiAwayError if it is elsewhere or newly on a private network."""
@@ -222,17 +222,17 @@ class ApiTransport:
         value = reply.headers.get("location", "")
         target = absolute_address(reply.url, value) if value else ""
         if not target:
-            raise WikiAwayError(f"{here} sends us on to what is no address.")
+            raise WikiAwayError(f"{here} redirects to an invalid address.")
         there = host_of(target)
         if registrable(there) != registrable(here):
             raise WikiAwayError(
-                f"{here} sends us on to {there}, which is somebody else's: if the wiki has moved "
-                "there, run `weboid wiki add` with its new address; else it asks for a login first."
+                f"{here} redirects to {there}, another site: if the wiki has moved there, run `weboid wiki add` with "
+                "its new address; otherwise it probably wants a login."
             )
         if (urlsplit(target).port or 80) in BAD_PORTS:
-            raise WikiAwayError(f"{here} sends us on to a port that is none of the web's.")
+            raise WikiAwayError(f"{here} redirects to a port that is not used for the web.")
         if self.is_public and there != here and not await _is_host_public(there):
-            raise WikiAwayError(f"{here} sends us on into a private network, to {there}.")
+            raise WikiAwayError(f"{here} redirects to a private network, to {there}.")
         return target
 
 
@@ -243,7 +243,7 @@ def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
     if status != 200:
         raise WikiRefusedError(f"http-{status}", f"{host} has no such stream.")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "text/event-stream":
-        raise WikiAwayError(f"{host} answers with something else than a stream of events.")
+        raise WikiAwayError(f"{host} does not answer with a stream of events.")
 
 
 def absolute_address(base: str, reference: str) -> str:
@@ -331,17 +331,17 @@ def check_status(reply: ApiResponse) -> None:
     """Raise the error for the status of a response without an API error."""
     status, host = reply.status, host_of(reply.url)
     if status == 429:
-        raise ThrottledError(f"{host} says that we ask too often.", retry_s=retry_after(reply.headers))
+        raise ThrottledError(f"{host} limits our request rate.", retry_s=retry_after(reply.headers))
     if status >= 500 or status in {408, 425}:
         raise WikiAwayError(f"{host} answers {status}.", retry_s=retry_after(reply.headers))
     if status == 401:
         raise LoggedOutError(
-            f"{host} asks for a user and a password before it shows the wiki: write user:password "
+            f"{host} requires a user name and password before it shows the wiki: write user:password "
             "into a file and name it with --basic-file."
         )
     if status == 403:
         raise PermissionDeniedError(
-            f"{host} forbids us to ask (403): its operator may have blocked robots, or this address."
+            f"{host} refuses our requests (403): its operator may have blocked robots, or this address."
         )
     if status != 200:
         raise WikiRefusedError(f"http-{status}", f"{host} has no API at {reply.url.partition('?')[0]}.")
@@ -363,7 +363,7 @@ def check_answer(document: Mapping[str, Any], reply: ApiResponse, *, host: str) 
         raise WikiAwayError(message, retry_s=retry_after(reply.headers))
     if code in LOGGED_OUT:
         raise LoggedOutError(
-            f"{message.rstrip('.')}. Give an account that may read it: --account NAME --password-file FILE."
+            f"{message.rstrip('.')}. Provide an account that may read it: --account NAME --password-file FILE."
         )
     if code in _NOT_ALLOWED or code.startswith(_NOT_ALLOWED_STARTS):
         raise PermissionDeniedError(message, code=code)

@@ -45,8 +45,8 @@ async def repository_address(api: WikiApi) -> str:
     address = absolute_address(api.address, f"{base}{path}/api.php") if base else ""
     if not address or urlsplit(address).port in BAD_PORTS:
         raise ConfigError(
-            f"{api.host} does not say where its pages' Wikidata items are kept. If they are anywhere, "
-            "say it by item_api: weboid wiki add … --item-api https://www.wikidata.org/w/api.php."
+            f"{api.host} does not name the repository of its pages' Wikidata items. If there is one, set "
+            "item_api: weboid wiki add … --item-api https://www.wikidata.org/w/api.php."
         )
     return address
 
@@ -93,7 +93,7 @@ async def _read_some(repository: WikiApi, ids: list[str]) -> dict[str, Statement
             return {ids[0]: frozenset()}
     left = [each for each in ids if each not in results]
     if len(ids) == 1 and left:
-        log.warning("%s does not tell what %s says", repository.host, ids[0])
+        log.warning("%s does not return the statements of %s", repository.host, ids[0])
         return {ids[0]: None}
     middle = (len(left) + 1) // 2 if len(left) == len(ids) else len(left)
     for some in (left[:middle], left[middle:]):
@@ -151,7 +151,7 @@ def _values(snak: Any) -> tuple[str, ...]:
 
 
 def _malformed_answer(name: str) -> WikiAwayError:
-    return WikiAwayError(f"The item repository's answer is not of the form that its API has ({name}).")
+    return WikiAwayError(f"The item repository's answer does not match its API ({name}).")
 
 
 OpenApi = Callable[[str], WikiApi]
@@ -224,5 +224,5 @@ def _repository_errors(repository: WikiApi) -> Iterator[None]:
         yield
     except WikiRefusedError as error:
         raise ConfigError(
-            f"{repository.host} does not tell what Wikidata items say; item_api may name another repository. {error}"
+            f"{repository.host} does not return statements of Wikidata items; item_api can name another repository. {error}"
         ) from error

@@ -77,7 +77,7 @@ class PageEditStatus(StrEnum):
     EDITED = "edited"
     PROPOSED = "proposed"  # a dry run, or a message in place of an edit
     NOTHING = "nothing to do"
-    FORBIDDEN = "bots are asked to stay away"
+    FORBIDDEN = "the page excludes bots"
     UNFIT = "no wikitext page"
     GONE = "gone"
     REFUSED = "refused"
@@ -381,7 +381,7 @@ async def _restore_overwritten(
     drafted = await _draft_with_seen_copies(bench, task, replace(now, text=lost), looks)
     text = drafted.repaired.text if isinstance(drafted, EditDraft) else lost
     saving = SaveOptions(
-        f"Bringing back revision {made.replaced}, which an edit at the same moment had replaced (job {bench.job})",
+        f"Restoring revision {made.replaced}, which an edit at the same moment had replaced (job {bench.job})",
         is_marked=bench.settings.mark,
     )
     try:

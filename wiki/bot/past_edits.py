@@ -199,7 +199,7 @@ def judge_edit(
     if not undone:
         return EditJudgement(EditState.MADE)
     if by is None:
-        note = "its history does not tell who undid it"
+        note = "its history does not show who undid it"
         return EditJudgement(EditState.REVERTED, undone, None, note)
     if me and by.user == me:
         return EditJudgement(EditState.ACCEPTED, undone, by, "undone with the bot's own account")
@@ -282,7 +282,7 @@ async def check_edits(
             except WeboidError:
                 raise
             except Exception:
-                log.exception("edit %s cannot be looked at", edit.id)
+                log.exception("edit %s cannot be inspected", edit.id)
                 continue
             if (outcome.state, outcome.changes) != (edit.state, edit.changes):
                 changed.append(outcome)

@@ -232,7 +232,7 @@ class CopyChecker:
         except ArchiveUnavailableError as error:
             return CopyCheckResult(CopyVerdict.UNCLEAR, note=str(error))
         if not resolved.original:
-            note = "its archive does not say what it is of"
+            note = "its archive does not name the original"
             return CopyCheckResult(CopyVerdict.UNCLEAR, note=note)
         if not is_same_page(resolved.original, url):
             note = f"a copy of {resolved.original[:200]}"

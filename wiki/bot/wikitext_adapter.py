@@ -133,16 +133,16 @@ def verify_repair(text: str, repaired: RepairedText, before: Sequence[Citation],
         key=lambda piece: (piece.span.start, piece.span.end),
     )
     if _with_replacements(text, pieces) != repaired.text:
-        raise UnsafeRepairError("A repair changes more than the pieces that it names.")
+        raise UnsafeRepairError("A repair changes more than the parts that it declares.")
     if len(repaired.text) > len(text) + _MOST_GROWTH * len(repaired.changes):
-        raise UnsafeRepairError("A repair makes the page far longer.")
+        raise UnsafeRepairError("A repair makes the page much longer.")
     if align_citations(before, after) is None:
-        raise UnsafeRepairError("A repaired text has other links than before.")
+        raise UnsafeRepairError("The repaired text has other links than before.")
     mended = {url_key_or_empty(change.url) for change in repaired.changes}
     more = Counter(url_key_or_empty(each.url) for each in after)
     more.subtract(url_key_or_empty(each.url) for each in before)
     if any(count and key not in mended for key, count in more.items()):
-        raise UnsafeRepairError("A repaired text has links that the repair does not account for.")
+        raise UnsafeRepairError("The repaired text has links that the repair does not explain.")
 
 
 def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> list[int] | None:
@@ -164,7 +164,7 @@ def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> li
 def verify_idempotent(again: RepairedText, *, waits: bool) -> None:
     """Raise UnsafeRepairError if a second repair changes something that the first did not postpone."""
     if again.changes and not waits:
-        raise UnsafeRepairError("A repair is not done with one edit.")
+        raise UnsafeRepairError("A repair does not settle after one edit.")
 
 
 def _with_replacements(text: str, pieces: Sequence[ReplacedSpan]) -> str:

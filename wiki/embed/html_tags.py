@@ -351,7 +351,7 @@ def parse_selector(text: str) -> ElementSelector:
     match = _SELECTOR.fullmatch(text.strip())
     if match is None or not text.strip():
         raise ConfigError(
-            f"{text[:80]!r} is no selector: write an element's name, .class, #id, name.class, or [attribute]."
+            f"{text[:80]!r} is not a selector: write an element's name, .class, #id, name.class, or [attribute]."
         )
     name = (match["name"] or "").lower().encode()
     if match["has"]:

@@ -149,7 +149,7 @@ def all_origins(urls: Iterable[str]) -> tuple[str, ...]:
     for url in urls:
         matched = re.match(r"(https?://[^/?#\\@\s]+)(?=[/?#]|$)", url, re.IGNORECASE)
         if matched is None:
-            raise ConfigError(f"{url[:80]!r} is no address of a front: https://archive.example.")
+            raise ConfigError(f"{url[:80]!r} is not the address of a front: https://archive.example.")
         results[matched[1].lower()] = None
     return tuple(results)
 
@@ -403,7 +403,7 @@ class HttpLinkLookup:
                 raise LookupFailedError("its answer is no JSON") from error
             if self._manner.is_patient:
                 await asyncio.sleep(answer)
-        raise LookupFailedError("it was asked too often, and says so")
+        raise LookupFailedError("it limits the request rate")
 
     async def _answer(self, question: bytes) -> bytes | float:
         """Return the answer's body, or the seconds to wait before asking again."""

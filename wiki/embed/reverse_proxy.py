@@ -60,12 +60,12 @@ _LOG = logging.getLogger(__name__)
 _PSEUDONYM = b"weboid-embed"
 _ERROR_PAGE = (
     '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-    "<h1>{title}</h1><p>{said}</p><p>This was said by the proxy before the wiki.</p></html>"
+    "<h1>{title}</h1><p>{said}</p><p>This message comes from the proxy in front of the wiki.</p></html>"
 )
 _TITLES = {
-    400: "That request cannot be answered",
-    405: "That request cannot be answered",
-    501: "That is not supported here",
+    400: "Invalid request",
+    405: "Invalid request",
+    501: "Not supported",
     502: "The wiki does not answer",
     504: "The wiki takes too long to answer",
 }
@@ -98,11 +98,11 @@ class EmbedExchange:
         try:
             await self._until_gone(self._answer())
         except httpcore.TimeoutException as error:
-            await self._failed(504, "It was waited for too long. Try again later.", error)
+            await self._failed(504, "The wiki did not answer in time. Try again later.", error)
         except (httpcore.NetworkError, httpcore.RemoteProtocolError) as error:
             await self._failed(502, "It may be restarting. Try again in a minute.", error)
         except httpcore.LocalProtocolError as error:
-            await self._failed(400, "The request is not as HTTP asks for.", error)
+            await self._failed(400, "The request is not valid HTTP.", error)
 
     async def _failed(self, status: int, text: str, error: Exception) -> None:
         _LOG.warning("%s: %s", self._proxy.settings.upstream, str(error) or type(error).__name__)
@@ -135,7 +135,7 @@ class EmbedExchange:
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise httpcore.ReadError("the reader went away")
+                raise httpcore.ReadError("the reader disconnected")
             if message.get("body"):
                 yield message["body"]
             if not message.get("more_body"):
@@ -369,7 +369,9 @@ def parse_upstream(text: str) -> httpcore.URL:
         parts, port = urlsplit(""), None
     is_origin = parts.scheme in ("http", "https") and parts.hostname and not parts.username
     if not is_origin or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ConfigError(f"{text[:80]!r} is no address of a wiki: write scheme, host and port, http://127.0.0.1:8080.")
+        raise ConfigError(
+            f"{text[:80]!r} is not the address of a wiki: write scheme, host and port, http://127.0.0.1:8080."
+        )
     return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=port, target="/")
 
 

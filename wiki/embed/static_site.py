@@ -112,7 +112,7 @@ class StaticSite:
     def __init__(self, root: Path, marking: MarkOptions, prefix: Path | None = None) -> None:
         """Open the folder or file; `prefix`: of the names in results. Raises InputError: it does not exist."""
         if not root.exists():
-            raise InputError(f"{root} is not there.")
+            raise InputError(f"{root} does not exist.")
         self._root = root if root.is_dir() else root.resolve()
         self._marking = marking
         self._prefix = prefix
@@ -205,7 +205,7 @@ class StaticSite:
             pass  # it is not there yet
         try:
             if write and target is None and _moment(each.path.stat()) != _moment(each.facts):
-                done.passed_over[self._label(each.name)] = "another program wrote it meanwhile; run this again"
+                done.passed_over[self._label(each.name)] = "another program changed it meanwhile; run this again"
                 return
             if write:
                 # With the mode and modification time of the original page. Servers derive file versions

@@ -110,7 +110,7 @@ class HandOver:
             raise
         except Exception:
             if len(rows) <= 1:
-                log.exception("%s: links cannot be handed on", self.name)
+                log.exception("%s: links cannot be queued", self.name)
                 await asyncio.to_thread(self._put_off, rows, [], now)
                 return HandOverResult(put_off=len(rows))
         parts = [await self.hand_on([row], now=now, days=days, own=own) for row in rows]
@@ -128,7 +128,7 @@ class HandOver:
             if results:
                 await self.archive.take(results)
         except WeboidError as error:
-            log.warning("%s: the archive does not take %s links: %s", self.name, len(there), error)
+            log.warning("%s: the archive does not accept %s links: %s", self.name, len(there), error)
             await asyncio.to_thread(self._put_off, there, gone, now)
             return HandOverResult(gone=len(gone), put_off=len(there))
         await asyncio.to_thread(self._forget, rows)

@@ -173,8 +173,8 @@ class FeedContext:
             known = self.cursor(SITE)
             if known and known != site:
                 raise WikiRenamedError(
-                    f"At the address of {self.wiki.name} there is another wiki now: {site}, where {known} "
-                    "was. Nothing is changed. If it is the same wiki under another name, say so: "
+                    f"Another wiki is now at the address of {self.wiki.name}: {site} instead of "
+                    "{known}. Nothing is changed. If it is the same wiki under another name, run "
                     f"`weboid wiki add {self.wiki.url}`."
                 )
             if not known:
@@ -291,7 +291,7 @@ class FeedContext:
         before: frozenset[str] | None = parse_cursor(self.cursor(TREE), frozenset, None)
         trees = await read_trees(self.source, self.feed, self.facts, now=now)
         if not trees.is_whole:
-            log.warning("%s: the categories are too many; the rest is not observed", self.wiki.name)
+            log.warning("%s: too many categories; the rest is not observed", self.wiki.name)
         self._trees, self._tree_is_changed = trees, False
         if trees.inside is None or trees.inside == before:
             return
@@ -306,8 +306,8 @@ def order_lists(store: RegistryStore, wiki_id: int, lists: Sequence[tuple[str, s
     """Request that the wiki's feed reads the pages of these lists (kind, title) soon; InputError: too many."""
     if len(lists) > LISTS_MOST:
         raise InputError(
-            f"These are {len(lists):,} lists of pages, and {LISTS_MOST:,} can be ordered at a time: name a "
-            "smaller category."
+            f"The category has {len(lists):,} lists of pages, and at most {LISTS_MOST:,} can be swept at a time: name a smaller "
+            "category."
         )
     with store.writing() as connection:
         there = feeds_of(connection, wiki_id).get(ORDERED_LISTS)
@@ -339,7 +339,7 @@ async def refresh_spam_lists(desk: FeedContext) -> int:
         try:
             texts = await desk.source.texts(titles, address) if titles else {}
         except WeboidError as error:
-            log.warning("%s: its spam lists cannot be fetched, and stay as they are: %s", desk.wiki.name, error)
+            log.warning("%s: its spam lists cannot be fetched, and are unchanged: %s", desk.wiki.name, error)
             continue
         changed += await asyncio.to_thread(_put_spam_lists, desk, texts, wiki_id)
     await desk.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})

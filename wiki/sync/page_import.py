@@ -223,7 +223,7 @@ def _split_observed(
     for page in pages:
         is_page = 0 < page.page_id <= MAX_PAGE_ID and abs(page.namespace) < 1 << 31
         if not is_page or not plain_title(page.title):
-            log.warning("page %r, number %s, is passed over", page.title[:80], page.page_id)
+            log.warning("page %r, number %s, is skipped", page.title[:80], page.page_id)
             continue
         reason = criteria.refusal(page, is_known=page.page_id in known)
         if reason is ExclusionReason.REDIRECT and page.page_id in known:

@@ -62,8 +62,8 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
     at_url = comparable_address(there.url) if there is not None else ""
     if there is not None and at_url not in ("", comparable_address(wanted.address)):
         raise InputError(
-            f"{name} is known as the wiki at {there.url}. If this is another one, give it a name: "
-            f"--name SOMETHING@{name.farm}. If it has moved, say so first: `weboid wiki set {name} "
+            f"{name} is known as the wiki at {there.url}. If this is another wiki, give it a name: --name "
+            f"SOMETHING@{name.farm}. If it has moved, first run `weboid wiki set {name} "
             f"--url {wanted.address}`."
         )
     wiki = there or ensure_wiki(connection, name, day=day)
@@ -88,9 +88,7 @@ def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | N
     dbname, _, farm = wanted.name.partition("@")
     others = (dbname, first.name.dbname), (farm, first.name.farm), (wanted.farm, first.name.farm)
     if any(written and written != known for written, known in others):
-        raise InputError(
-            f"The wiki at {first.url} is known as {first.name} and stays that: leave out --name and --farm."
-        )
+        raise InputError(f"The wiki at {first.url} is already known as {first.name}: omit --name and --farm.")
     return first
 
 

@@ -101,7 +101,7 @@ def late_warning(sweep: SweepCursor | None, *, now: datetime) -> str:
     if days <= LONGEST_DAYS:
         return ""
     return (
-        f"A sweep has been at work for {days} days and has read {sweep.pages:,} pages; all pages should be "
+        f"A sweep has been running for {days} days and has read {sweep.pages:,} pages; all pages should be "
         f"read within {LONGEST_DAYS}: observe fewer pages, or use an account with higher limits."
     )
 
@@ -231,7 +231,7 @@ class PageSweeper:
                 except WeboidError:
                     raise
                 except Exception:
-                    log.exception("%s: the links of pages %s cannot be offered", self._desk.wiki.name, ids)
+                    log.exception("%s: the links of pages %s cannot be queued", self._desk.wiki.name, ids)
         self._gone_through = self._gone_through.plus(outcome)
         if not self._waiting:
             after = after_part(self._counted(sweep), at, self._resume, lists)

@@ -166,7 +166,7 @@ def parse_level(document: Any) -> LevelRequest:
         raise InputError("wiki, user, url and reason are texts, level is one or null.")
     wiki, user, url, reason = (str(each) for each in texts)
     if not user.strip() or not url.strip():
-        raise InputError("user and url must be said.")
+        raise InputError("user and url are required.")
     return LevelRequest(parse_wiki(wiki), user, url, level, reason)
 
 
@@ -206,14 +206,14 @@ class _WebhookRoutes:
         wiki, ids = parse_changes(document)
         self._check_signer(owner, wiki)
         if not self._options.notify(wiki.dbname, wiki.farm, ids):
-            return _error(404, f"Nobody watches {wiki} here.")
+            return _error(404, f"No process here watches {wiki}.")
         try:
             levels = parse_wiki_levels(document, wiki)
             if levels is not None and self._options.set_wiki_levels is not None:
                 await self._options.set_wiki_levels(levels)
         except WeboidError as error:  # the pages are heard all the same
             if self._options.set_wiki_levels is not None:
-                log.warning("%s: its levels do not hold: %s", wiki, error)
+                log.warning("%s: its levels are not accepted: %s", wiki, error)
                 return JSONResponse({"error": str(error)}, headers=_CLOSE)
         return Response(status_code=204, headers=_CLOSE)
 
@@ -233,7 +233,7 @@ class _WebhookRoutes:
         wiki, _ = parse_changes(document)
         self._check_signer(owner, wiki)
         if str(wiki) not in self._options.watched():
-            return _error(404, f"Nobody watches {wiki} here.")
+            return _error(404, f"No process here watches {wiki}.")
         return Response(status_code=204, headers=_CLOSE)
 
     async def _signed(self, request: Request) -> tuple[str, Any]:
@@ -246,7 +246,7 @@ class _WebhookRoutes:
         if owner is None or match is None:
             if _OLD_SIGNATURE.match(header):
                 raise RefusedRequestError(
-                    "The signature has the form of an older release: update the wiki's extension."
+                    "The signature uses the format of an older release: update the wiki's extension."
                 )
             if match is not None and abs(age := now - int(match["at"])) > AGE_LIMIT_S:
                 raise RefusedRequestError(
@@ -256,11 +256,11 @@ class _WebhookRoutes:
             raise RefusedRequestError("The signature is missing or wrong: both sides need the same secret.")
         moment = datetime.fromtimestamp(int(match["at"]), UTC)
         if not await self._options.use_signature(bytes.fromhex(match["mac"]), moment):
-            raise RefusedRequestError("This request was sent before: each needs its own nonce.")
+            raise RefusedRequestError("This request was sent before: each request needs its own nonce.")
         try:
             return owner, json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise InputError("The body is no JSON.") from error
+            raise InputError("The body is not JSON.") from error
 
     def _check_signer(self, owner: str, wiki: WikiName) -> None:
         is_valid = owner == str(wiki)
@@ -269,7 +269,7 @@ class _WebhookRoutes:
             is_valid = not has_own and self._options.watched() <= {str(wiki)}
         if not is_valid:
             raise RefusedRequestError(
-                f"The secret does not sign for {wiki}: give each wiki its own, --webhook-secret-file {wiki}=FILE."
+                f"The secret is not valid for {wiki}: give each wiki its own, --webhook-secret-file {wiki}=FILE."
             )
 
 
@@ -313,9 +313,9 @@ async def _body(request: Request) -> bytes:
             async for piece in request.stream():
                 body += piece
                 if len(body) > BODY_LIMIT_BYTES:
-                    raise InputError(f"A body has at most {BODY_LIMIT_BYTES} bytes.")
+                    raise InputError(f"The body is limited to {BODY_LIMIT_BYTES} bytes.")
     except (ClientDisconnect, TimeoutError) as error:
-        raise InputError("The body did not come.") from error
+        raise InputError("The body did not arrive.") from error
     return bytes(body)
 
 

@@ -199,7 +199,7 @@ async def _take(desk: FeedContext, batch: ChangeBatch, hinted: Collection[int], 
     if has_gap:
         # The wiki has forgotten changes: all of its pages must be read.
         name, last = desk.wiki.name, SweepCursor.parse(desk.cursor(SWEEP))
-        log.warning("%s: the wiki has forgotten changes since we asked last; sweeping", name)
+        log.warning("%s: the wiki no longer lists changes since the last query; sweeping", name)
         # A page read earlier today may have left since: `untouched` counts by days, so today's are read again.
         cursors[SWEEP] = sweep.begin_sweep(last, now=now, day=day_of(now) + 1).text()
     outcome, again = ImportResult(), set[int]()

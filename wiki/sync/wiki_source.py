@@ -201,7 +201,7 @@ async def missing_targets(
         except WeboidError as error:
             if not api:
                 raise
-            log.warning("%s is not asked whether pages are there: %s", api, error)
+            log.warning("%s is not queried for existing pages: %s", api, error)
             continue
         lost.update(url for title in missing for url in titles[title])
     return frozenset(lost)

@@ -242,8 +242,8 @@ class WikiWatcher:
         if not isinstance(error, WeboidError):
             log.error("%s: the round failed", wiki.name, exc_info=error)
             error = TransientError(
-                f"Internal error of Weboid ({type(error).__name__}); the log has its traceback. The "
-                "wiki is asked again later."
+                f"Internal error of Weboid ({type(error).__name__}); the log has its traceback. The wiki is queried "
+                "again later."
             )
         why = str(error)
         log.warning("%s: %s", wiki.name, why)

@@ -144,12 +144,12 @@ class RepairKind(StrEnum):
 class NoRepairReason(StrEnum):
     """Reason for leaving a citation with a remedy unchanged."""
 
-    HELD = "held"  # a person asked bots to leave it alone
+    HELD = "held"  # a person excluded it from bots
     MALFORMED = "malformed"  # its URL is none
     BROKEN = "broken"  # its wikitext cannot be read with certainty
     DOUBLE = "double"  # a parameter is given twice
-    COMMENT = "comment"  # a comment or markup is where the edit would be
-    SEVERAL = "several"  # the template has several links, and room for one copy
+    COMMENT = "comment"  # a comment or markup is in the way
+    SEVERAL = "several"  # the template has several links, but room for one copy only
     OTHER_TEMPLATE = "other-template"  # whose parameters for copies are unknown
     PLACE = "place"  # nothing may be put there: a template's parameter, a heading
     UNSAFE = "unsafe"  # the copy's address, or the URL, cannot be written in wikitext

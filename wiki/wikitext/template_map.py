@@ -23,7 +23,7 @@ DATE_STYLES: Final = ("dmy", "mdy", "ymd", "iso", "de")
 LONGEST_ENTRY: Final = 2_000  # characters of one text, and entries of one list
 _ROLES: Final = (*(role.value for role in ParameterRole), "text-urls", "more-urls")
 
-_TEXT = "a text"
+_TEXT = "a string"
 _FLAG = "true or false"
 _NAMES = "a list of texts"
 _ENTRIES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -74,7 +74,7 @@ def check_map(entries: Any, place: str) -> Mapping[str, Any]:
             where = f"{place}.{key}[{number}]"
             _check(entry, _ENTRIES[key], where)
             if not entry.get("names"):
-                raise ConfigError(f"{where} names no template: give it names = [\u2026].")
+                raise ConfigError(f"{where} has no template name: give it names = [\u2026].")
     return entries
 
 
@@ -243,7 +243,7 @@ def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRu
     overlay = check_map(own, "templates")
     base = str(overlay.get("extends") or _map_of(language))
     if base not in languages():
-        raise ConfigError(f"templates.extends names no map: {base!r}; known are {', '.join(languages())}.")
+        raise ConfigError(f"templates.extends names no map: {base!r}; known: {', '.join(languages())}.")
     return _compile_rules(overlay_map(_document(base), overlay))
 
 

@@ -333,7 +333,7 @@ class FullCopyServer:
         media_type = media_type_of(payload, use if use == "js_" else part.modifier)
         if media_type in ACTIVE_TYPES and not part.request.destination:
             # Without knowing what it is for, no document is given out: it might stand in no frame.
-            return plain_answer(403, "Scripts run only in browsers that say what they ask for.\n")
+            return plain_answer(403, "Scripts run only in browsers that send Sec-Fetch headers.\n")
         charset = charset_of(payload.content_type)
         textual = media_type.startswith("text/") or media_type in ACTIVE_TYPES
         content_type = f"{media_type}; charset={charset}" if charset and textual else media_type
@@ -351,7 +351,7 @@ class FullCopyServer:
         if part.request.destination == "empty" and kind != "application/json":
             return payload.body  # what a script reads itself, it means to read as it was
         if len(payload.body) > self._context.limits.html_bytes:
-            raise BodyTooLargeError("A text too long to be rewritten.")
+            raise BodyTooLargeError("A text that is too long to be rewritten.")
         job = RewriteJob(
             payload.body.decode("latin-1"), content_type, capture.url, part.page.timestamp, part.modifier, part.origin
         )

@@ -102,11 +102,11 @@ class FullGate:
         )
         method = environ.get("REQUEST_METHOD")
         if method not in _METHODS:
-            answer = plain_answer(405, "Captures can only be read.\n")
+            answer = plain_answer(405, "Captures are read-only.\n")
         elif "HTTP_SERVICE_WORKER" in environ or request.destination in _REFUSED:
-            answer = plain_answer(403, "No capture becomes a worker that outlives its page.\n")
+            answer = plain_answer(403, "Captures may not register service workers.\n")
         elif len(request.target) > _LONGEST_TARGET:
-            answer = plain_answer(414, "No capture has an address that long.\n")
+            answer = plain_answer(414, "This address is too long.\n")
         elif method == "OPTIONS":  # an opaque origin asks before it sends headers of its own (Fetch, 4.8)
             answer = FullAnswer(204, ours=True)
         else:

@@ -181,7 +181,7 @@ def _as_xml(markup: str) -> str:
     """Return markup of our DOM artifact as XML, with namespaces declared."""
     start = _START_TAG.match(markup)
     if start is None:
-        raise PermanentError("A drawing that does not begin as one.")
+        raise PermanentError("A drawing that does not begin with an svg element.")
     body = _XMLNS.sub("", markup[start.end() :])
     body = _WORDS.sub(lambda word: escape(unescape(word[0])), body)
     attributes = _XMLNS.sub("", start[1])

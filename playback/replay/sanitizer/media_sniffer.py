@@ -55,7 +55,7 @@ def _png(data: bytes) -> _Extent:
 
 
 def _jpeg(data: bytes) -> _Extent:
-    """Read the size from the frame header: the first marker SOF0 to SOF15 that is no table.
+    """Read the size from the frame header: the first marker SOF0 to SOF15 that is not a table.
 
     Bytes between segments are skipped, as decoders do (libjpeg's next_marker).
     """

@@ -81,7 +81,7 @@ def draw(
     """Return the parsed document as a PNG image; reduces the tree in place."""
     _cut_down(root, 0)
     if _weight(root) > _MOST_SHAPES:
-        raise PermanentError("A drawing of more shapes than can be drawn.")
+        raise PermanentError("A drawing with too many shapes.")
     width, height = size or natural_size(root)
     if "viewBox" not in root.attrib:  # then its box cuts it, and does not scale it (SVG 2, 8.2)
         root.set("viewBox", f"0 0 {width:g} {height:g}")
@@ -132,7 +132,7 @@ def parse_svg(text: str) -> ElementTree.Element:
         for name, double, single in _ENTITY.findall(inner):
             values.setdefault(name, double or single)
         if _ENTITY.sub("", inner).upper().count("<!ENTITY"):
-            raise PermanentError("A drawing with entities that are no plain text.")
+            raise PermanentError("A drawing with entities that are not plain text.")
         text = text[: doctype.start()] + text[doctype.end() :]
     if "<!DOCTYPE" in text.upper() or "<!ENTITY" in text.upper():
         raise PermanentError("A drawing with declarations that are not resolved.")
@@ -150,14 +150,14 @@ def parse_svg(text: str) -> ElementTree.Element:
             if not each.tag.startswith("{"):
                 each.tag = f"{{{NAMESPACE}}}{each.tag}"
     if root.tag != f"{{{NAMESPACE}}}svg":
-        raise PermanentError("This is no drawing.")
+        raise PermanentError("This is not a drawing.")
     return root
 
 
 def _cut_down(element: ElementTree.Element, depth: int) -> None:
     """Remove elements that are no shapes, and references out of the document."""
     if depth > _DEEPEST:
-        raise PermanentError("A drawing that is nested too deep.")
+        raise PermanentError("A drawing that is nested too deeply.")
     for key in list(element.attrib):
         local = key.rpartition("}")[2].lower()
         leads_out = local == "href" and not _is_inner(element.attrib[key])
@@ -288,7 +288,7 @@ def raster(data: bytes, scale: float = 1.0) -> bytes:
     if kind is RasterKind.SVG:
         return raster_svg(data, scale)
     if kind is None:
-        raise PermanentError("This is no picture.")
+        raise PermanentError("This is not a picture.")
     with _picture(data, (kind.value,), _MOST_PIXELS) as image:
         return _png(image.convert("RGBA"))
 
@@ -298,7 +298,7 @@ def mask(data: bytes) -> bytes:
     if raster_kind(data) is RasterKind.SVG:
         data = raster_svg(data)
     if image_type(data) is None:
-        raise PermanentError("This is no picture.")
+        raise PermanentError("This is not a picture.")
     from PIL import Image
 
     with _picture(data, _MASKS, _MOST_MASK_PIXELS) as image:

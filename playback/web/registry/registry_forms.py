@@ -106,7 +106,7 @@ async def read_body(
     is_plain = request.headers.get("content-encoding", "identity").lower() == "identity"
     if kind.strip() not in types or parameters.strip() not in _CHARSETS or not is_plain:
         raise HTTPException(415, f"Send UTF-8, as {' or '.join(types)}.")
-    too_long = HTTPException(413, f"A question has {most_bytes} bytes at most.")
+    too_long = HTTPException(413, f"The request body is limited to {most_bytes} bytes.")
     length = request.headers.get("content-length", "0")
     if len(length) > 9 or not (length.isascii() and length.isdigit()) or int(length) > most_bytes:
         raise too_long
@@ -118,7 +118,7 @@ async def read_body(
                 if len(body) > most_bytes:
                     raise too_long
     except TimeoutError:
-        raise HTTPException(408, "The question did not arrive in time.") from None
+        raise HTTPException(408, "The request body did not arrive in time.") from None
     return bytes(body)
 
 

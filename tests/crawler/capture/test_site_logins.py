@@ -93,7 +93,7 @@ def test_another_passphrase_opens_nothing_and_the_next_step_is_said(tmp_path: Pa
     write_login(tmp_path, LOGIN, right)
 
     assert opened(tmp_path, "wiki", key=right).of("https://wiki.example.org/a") is not None
-    with pytest.raises(InputError, match="wiki does not open: the passphrase is another one"):
+    with pytest.raises(InputError, match="wiki cannot be decrypted: the passphrase differs"):
         opened(tmp_path, "wiki", key=passphrase_key("battery staple"))
     with pytest.raises(InputError, match="made with a passphrase"):
         unseal_login(read_login(tmp_path, "wiki"), KEY)
@@ -149,8 +149,8 @@ def test_expired_cookies_are_left_out_and_told(tmp_path: Path) -> None:
     said: list[str] = []
     logins = opened(tmp_path, "some", "none", key=passphrase_key("correct horse"), said=said)
 
-    assert said[0] == "Of the login some 1 cookies have expired, 1 are left."
-    assert "make it again with weboid login URL --name none" in said[1]
+    assert said[0] == "1 cookies of the login some have expired, 1 are left."
+    assert "create it again with weboid login URL --name none" in said[1]
     first = logins.of("https://wiki.example.org/")
     assert first is not None
     assert [each["name"] for each in first.session.cookies] == ["1"]
@@ -163,9 +163,9 @@ def test_a_login_that_is_not_there_or_is_none_is_refused_by_name(tmp_path: Path)
     (tmp_path / "empty.login").write_bytes(b"{}")
     for name, said in (
         ("none", "There is no login 'none'"),
-        ("../wiki", "no name for a login"),
-        ("other", "is that of wiki"),
-        ("empty", "no login file"),
+        ("../wiki", "not a name for a login"),
+        ("other", "contains the login wiki"),
+        ("empty", "not a login file"),
     ):
         with pytest.raises(InputError, match=said):
             opened(tmp_path, name, key=passphrase_key("correct horse"))
@@ -179,5 +179,5 @@ def test_leave_to_trust_any_certificate_is_part_of_what_is_sealed() -> None:
 
     assert unseal_login(lenient, KEY).unverified_tls
     assert not unseal_login(seal_login(LOGIN, KEY), KEY).unverified_tls
-    with pytest.raises(InputError, match="does not open"):
+    with pytest.raises(InputError, match="cannot be decrypted"):
         unseal_login(json.dumps(changed).encode(), KEY)

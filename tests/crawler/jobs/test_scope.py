@@ -147,7 +147,6 @@ def test_the_scope_is_said_in_words() -> None:
     settings = ScopeSettings(kind="domain", depth=1, extra_hops=2, include=("a", "b"), exclude=tuple("cdefghi"))
 
     assert describe_scope(settings, 3) == (
-        "Pages of the host of any of the 3 seeds and of all hosts below it, and those in which a or b "
-        "is found, at most 1 link away, and 2 links beyond these; never those in which c or d or e or "
-        "f or g or one of 2 more is found."
+        "Pages of the host of any of the 3 seeds and of its subdomains, and URLs that match a or b, at most 1 link "
+        "away, and 2 links beyond these; never URLs that match c or d or e or f or g or one of 2 more."
     )

@@ -248,7 +248,7 @@ async def test_a_file_that_drips_means_wait(obeying: World, origin: Origin, monk
     over.set()
     assert (verdict.action, verdict.reason) == (
         RuleAction.LATER,
-        "robots: robots.txt cannot be fetched (it broke off: timeout)",
+        "robots: robots.txt cannot be fetched (it was interrupted: timeout)",
     )
 
 

@@ -204,7 +204,7 @@ async def test_nobody_waits_for_a_proxy_when_told_to_stop(frontier: SqliteFronti
     waiting = asyncio.create_task(borrower.proxies.start())
     await borrower.changed.wait()
     borrower.stopping.set()
-    with pytest.raises(ProxyUnavailableError, match="is to stop"):
+    with pytest.raises(ProxyUnavailableError, match="is stopping"):
         await waiting
     await borrower.proxies.stop()
 

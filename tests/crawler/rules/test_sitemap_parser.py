@@ -93,12 +93,12 @@ def test_what_came_before_a_fault_counts(paths: list[str], data: st.DataObject) 
             "entities",
         ),
         ('<!DOCTYPE x [<!ENTITY % a SYSTEM "file:///etc/passwd">%a;]><urlset/>', "entities"),
-        ("<html><body>Not found</body></html>", "no sitemap"),
-        ("%PDF-1.7 \x00\x01", "no sitemap"),
-        ("", "no sitemap"),
-        ("<urlset>" + "<a>" * 1000, "within each other"),
+        ("<html><body>Not found</body></html>", "not a sitemap"),
+        ("%PDF-1.7 \x00\x01", "not a sitemap"),
+        ("", "not a sitemap"),
+        ("<urlset>" + "<a>" * 1000, "nested elements"),
         (urlset("a", end="<url><loc>https://a.org/b</locc>").decode(), "mismatched"),
-        ("just words\n" * 200, "no sitemap"),
+        ("just words\n" * 200, "not a sitemap"),
     ],
 )
 def test_what_is_hostile_or_no_sitemap_is_said(body: str, problem: str) -> None:

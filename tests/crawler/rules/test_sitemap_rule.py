@@ -117,7 +117,7 @@ async def test_indexes_within_indexes_have_a_limit() -> None:
     walked, _ = await walk(files)
 
     assert walked.files == DEPTH_LIMIT + 1
-    assert "within each other" in walked.problems[0]
+    assert "nested indexes" in walked.problems[0]
 
 
 async def test_an_index_names_files_of_its_own_host_only() -> None:

@@ -340,7 +340,7 @@ def test_every_timestamp_is_a_moment(stamp: str) -> None:
 
 def test_make_says_what_it_cannot_do() -> None:
     """Unknown services and timestamps are told; a service without such addresses gives none."""
-    with pytest.raises(InputError, match="No archive is called"):
+    with pytest.raises(InputError, match="There is no archive"):
         make_archive_url("nobody", A, T)
     with pytest.raises(InputError, match="4 to 14 digits"):
         make_archive_url("wayback", A, "20")

@@ -128,7 +128,7 @@ def test_what_is_no_copy_of_the_page_is_not_chosen(store: RegistryStore, url: Ur
 
 def test_an_address_must_be_of_the_archive_that_is_named(store: RegistryStore, url: UrlRow) -> None:
     """Whoever names both means both."""
-    with store.writing() as rows, pytest.raises(InputError, match="of the archive wayback"):
+    with store.writing() as rows, pytest.raises(InputError, match="to the archive wayback"):
         choose_copy(rows, url, CopyChoice("ada", NEW.address, "perma"), day=DAY)
 
 

@@ -144,7 +144,7 @@ def test_a_report_means_no_more_than_some_hundred_urls(sqlite_store: RegistrySto
     """Nobody has looked at more; a longer path says what was meant."""
     with sqlite_store.writing() as rows:
         watch(rows, *(f"{SITE}/a/{n}" for n in range(MOST_AT_ONCE)), f"{SITE}/b")
-    with pytest.raises(InputError, match="name more of the path"), sqlite_store.writing() as rows:
+    with pytest.raises(InputError, match="give a longer path"), sqlite_store.writing() as rows:
         add_report(rows, ["www.example.org"], reporter(), NOW, is_pattern=True)
     with sqlite_store.writing() as rows:
         done = add_report(rows, ["www.example.org/a/"], reporter(), NOW, is_pattern=True)

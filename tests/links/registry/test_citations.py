@@ -134,4 +134,4 @@ def test_the_command_shows_both(tmp_path: Path) -> None:
     assert len(by_domain) == 4
     assert "192.0.2.7" in shown()
     assert "own.net" in shown("--user", "Other")
-    assert "No such addition" in shown("--user", "Nobody")
+    assert "No such links" in shown("--user", "Nobody")

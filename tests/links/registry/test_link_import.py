@@ -82,7 +82,7 @@ def test_a_bad_line_is_named_and_the_rest_is_read() -> None:
 
     assert [row.page_id for row in found if isinstance(row, DumpLink)] == [1, 4]
     assert [(row.number, row.why) for row in found if isinstance(row, MalformedLine)] == [
-        (2, "'x' is no number of a page or namespace"),
+        (2, "'x' is not the number of a page or namespace"),
         (3, "it has 2 columns, not 4"),
     ]
 
@@ -172,7 +172,7 @@ def test_a_published_dump_is_read() -> None:
         DumpLink("", 7, "", 0, "https://a.net/it's,(x);"),
         DumpLink("", 7, "", 0, "http://www.b.org:81"),
         DumpLink("", 9, "", 0, "https://c.net/"),
-        MalformedLine(13, "it cannot be read from its character 85 on"),
+        MalformedLine(13, "it cannot be read from character 85 on"),
     ]
 
 

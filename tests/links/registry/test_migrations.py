@@ -49,7 +49,7 @@ def test_tables_without_a_version_are_not_taken_for_ours(tmp_path: Path) -> None
     with closing(sqlite3.connect(layout.links_db)) as other:
         other.execute("CREATE TABLE link_urls (id INTEGER)")
 
-    with pytest.raises(CollectionVersionError, match="do not say their version"):
+    with pytest.raises(CollectionVersionError, match="have no version"):
         open_registry_store(layout)
 
 

@@ -312,7 +312,7 @@ def test_lists_whose_files_have_changed_are_read_again(tmp_path: Path) -> None:
     assert (found["entries"], found["effect"], found["reason"]) == (2, "warn", "why")
     file.unlink()
     failed = run(root, "refresh")
-    assert (failed.return_value, "stays as it was" in failed.output) == (1, True)
+    assert (failed.return_value, "is unchanged" in failed.output) == (1, True)
     assert json.loads(run(root, "ls", "--json").output)["lists"][0]["entries"] == 2
 
 

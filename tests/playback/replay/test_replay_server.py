@@ -139,7 +139,7 @@ def test_there_are_no_other_routes(archived: Archived, target: str) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
 def test_other_methods_are_refused(archived: Archived, site: str, method: str) -> None:
-    """Captures can only be read."""
+    """Captures are read-only."""
     reply = fetch(archived.replay.origin, f"/c/{TS}/{site}/", method=method)
 
     assert (reply.status, reply["Allow"]) == (405, "GET, HEAD")

@@ -34,7 +34,7 @@ def test_whole_hosts_are_told_where_a_setting_allows_it(tmp_path: Path) -> None:
 def test_a_key_belongs_to_its_question(served: Served, site: str) -> None:
     """It leads nowhere else in the index."""
     key = resume_key(IndexPosition("com,secret)/", 1, 1))
-    with pytest.raises(InputError, match="another question"):
+    with pytest.raises(InputError, match="another query"):
         parse_query([("url", f"{site}/"), ("resumeKey", key)])
 
 

@@ -101,7 +101,7 @@ def test_a_frame_that_was_left_out_is_noticed_at_the_next() -> None:
     ours, theirs = socket.socketpair()
     with closing(ours), closing(theirs):
         ours.sendall(pack_frame({"verb": "seal"}, b"", sent))
-        with pytest.raises(ForgedFrameError, match="changed on its way"):
+        with pytest.raises(ForgedFrameError, match="changed in transit"):
             receive_frame(theirs, received)
 
 

@@ -382,7 +382,7 @@ def test_a_path_that_leaves_the_file_is_left_out(tmp_path: Path, name: str) -> N
     done = run(root, file, code=1)
 
     assert len(done["files"]) == 1
-    assert "leaves the file" in done["problems"][0]
+    assert "outside the file" in done["problems"][0]
     assert not list(tmp_path.rglob("evil*"))
 
 

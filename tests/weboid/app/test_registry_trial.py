@@ -111,13 +111,13 @@ def test_a_copy_that_is_kept_takes_a_moved_clock(known: Known) -> None:
     assert "3 URLs are due." not in weboid.call(*options, "--collection", COPY).out
     here = weboid.call("--clock-offset", "30d", *options)
     assert here.code == 2
-    assert "is no copy for a trial" in here.err
+    assert "is not a copy for a trial" in here.err
     rights = weboid.call("level", "rights", "--collection", COPY)
     assert "mywiki.home" in rights.out, rights
     for database in known.database:
         named = weboid.call("--clock-offset", "30d", *options, "--collection", COPY, database)
         assert named.code == 2
-        assert "names a store that is no copy" in named.err
+        assert "is a store outside the trial copy" in named.err
 
 
 def test_the_clock_is_moved_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_the_clock_is_moved_by_the_environment(monkeypatch: pytest.MonkeyPatch) 
     moved = SystemClock().now() - datetime.now(UTC)
     assert timedelta(days=9, hours=23) < moved <= timedelta(days=10)
     monkeypatch.setenv(CLOCK_OFFSET, "soon")
-    with pytest.raises(InputError, match="no duration"):
+    with pytest.raises(InputError, match="not a duration"):
         SystemClock().now()
 
 

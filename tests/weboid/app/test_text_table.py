@@ -115,7 +115,7 @@ def test_the_status_says_what_is_wrong(frontier: Frontier) -> None:
     frontier.pause("the disk is moved")
     paused = "\n".join(status_lines(CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW)), columns=None))
 
-    assert "no page begins before there is more" in stopping
+    assert "no page starts until there is more" in stopping
     assert "stopping at once" in stopping
     assert "LOW" in stopping
     assert "paused: the disk is moved" in paused

@@ -192,7 +192,7 @@ def test_pages_are_chosen_by_time(builder: CollectionBuilder) -> None:
 
 
 def test_pages_are_chosen_by_a_list(layout: Layout) -> None:
-    """Its comments and empty lines are no URLs."""
+    """Its comments and empty lines are not URLs."""
     listing = layout.root.parent / "urls.txt"
     listing.write_text(f"# pages\n\n{OTHER}\n")
 

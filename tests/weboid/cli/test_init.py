@@ -54,7 +54,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_next_step(own: Weboid
         assert ran.code == 3
         assert f"{place}" in ran.err
         assert "cannot be written: Not a directory." in ran.err
-        assert "Name a folder that you may write with --collection." in ran.err
+        assert "Give --collection a writable folder." in ran.err
 
 
 def test_every_example_in_the_file_is_valid(own: Weboid, config: Path) -> None:
@@ -146,7 +146,7 @@ def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Pa
         ("[watsh]\n", "line 1: There is no table 'watsh'. Did you mean [watch]?"),
         ('\nextends = "nope"\n', "line 2: There is no profile 'nope'"),
         ('[operator]\ncontcat = "x"\n', "line 2: [operator] has no key 'contcat'."),
-        ('[visit]\ntimeout_s = "30x"\n', "line 2: [visit] timeout_s: '30x' is no duration"),
+        ('[visit]\ntimeout_s = "30x"\n', "line 2: [visit] timeout_s: '30x' is not a duration"),
         ("[visit]\ntimeout_s = 1\ntimeout_s = 2\n", "(at line 3,"),
     ],
 )

@@ -87,8 +87,8 @@ def test_copies_have_the_port_after_that_of_the_pages(served: tuple[Weboid, int]
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--behind", "proxy.example", "is no network"),
-        ("--links-internal", "10.0.0.1/8", "is no network"),
+        ("--behind", "proxy.example", "is not a network"),
+        ("--links-internal", "10.0.0.1/8", "is not a network"),
         ("--links-token-file", "nowhere", "cannot be read"),
         ("--origin", "https://pages.example", "--replay-origin is missing"),
         ("--no-replay", "", "--no-replay needs both"),

@@ -210,7 +210,7 @@ async def test_a_refused_act_says_why_and_leads_back(console: Console, screen: S
     await console.show(screen, "/rules")
     said = await press(screen, act("add_policy"), pattern="re:(", reason="x")
 
-    assert "no regular expression" in said
+    assert "not a regular expression" in said
     assert await screen.value("document.querySelector('main .button').getAttribute('href')") == "/console/rules"
     assert console.frontier.orders(POLICY_ORDER) == {}
 

@@ -50,7 +50,7 @@ def test_a_whole_provider_signs_in() -> None:
             identity = provider.complete(query, cookie)
 
             assert (identity.subject, identity.name, identity.role) == (f"{issuer} ada", "Ada", "curator")
-            with pytest.raises(ProviderRefusalError, match="not begun"):  # a second time
+            with pytest.raises(ProviderRefusalError, match="not started"):  # a second time
                 provider.complete(query, cookie)
 
 
@@ -201,7 +201,7 @@ def test_an_answer_for_another_browser_is_refused(hostile: HostileProvider) -> N
     provider = IdentityProvider(settings, CALLBACK, SystemClock())
     state = _query(provider.begin()[0])["state"]
 
-    with pytest.raises(ProviderRefusalError, match="not begun in this browser"):
+    with pytest.raises(ProviderRefusalError, match="not started in this browser"):
         provider.complete({"state": state, "code": "c"}, "another cookie")
 
 

@@ -166,11 +166,11 @@ async def test_secrets_do_not_follow_a_redirect_to_another_server(
 @pytest.mark.parametrize(
     ("location", "said"),
     [
-        ("https://portal.example/login", "somebody else"),
-        ("/login?next=x", "in place of an answer"),
-        ("", "no address"),
-        ("file:///etc/passwd", "no address"),
-        ("http://127.0.0.1:22/api.php", "none of the web"),
+        ("https://portal.example/login", "another site"),
+        ("/login?next=x", "instead of answering"),
+        ("", "invalid address"),
+        ("file:///etc/passwd", "invalid address"),
+        ("http://127.0.0.1:22/api.php", "not used for the web"),
         ("/api.php", "on and on"),
     ],
 )

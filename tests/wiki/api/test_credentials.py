@@ -96,8 +96,8 @@ def test_a_password_in_an_address_is_taken_out(url: str, plain: str, basic: str)
         ({"result": "Aborted", "reason": {"code": "x", "text": "No"}}, "Aborted: No"),
         ({"result": "NeedToken"}, "NeedToken"),
         ({}, "None"),
-        (None, "nothing of a login"),
-        ([], "nothing of a login"),
+        (None, "no login result"),
+        ([], "no login result"),
     ],
     ids=str,
 )

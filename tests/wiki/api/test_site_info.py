@@ -113,8 +113,8 @@ async def test_an_address_without_a_scheme_is_tried_with_both(wiki: Wiki, api_at
 
 
 PAGES: list[tuple[str, Callable[[Asked], Answer | None]]] = [
-    ("No API of MediaWiki", lambda asked: Answer(404, b"<p>Nothing")),
-    ("No API of MediaWiki", lambda asked: Answer(200, b"<html><title>Blog</title>")),
+    ("No MediaWiki API", lambda asked: Answer(404, b"<p>Nothing")),
+    ("No MediaWiki API", lambda asked: Answer(200, b"<html><title>Blog</title>")),
     ("--basic-file", lambda asked: Answer(401, b"", {"WWW-Authenticate": "Basic"})),
     (
         "https://elsewhere.example/w/api.php",

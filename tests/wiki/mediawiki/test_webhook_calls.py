@@ -176,7 +176,7 @@ def test_the_wikis_own_name_is_its_database_at_its_host(extended: Extended) -> N
 
 
 def test_a_wiki_without_bell_makes_no_jobs(extended: Extended) -> None:
-    """Nothing waits in the queue for somebody who is not there."""
+    """Nothing waits in the queue for somebody who does not exist."""
     extended.say(Webhook="")
     extended.writer.write("Quiet", "https://e.org/quiet")
     assert "weboid" not in extended.run_jobs()

@@ -775,7 +775,7 @@ def test_a_sweep_that_takes_over_four_weeks_is_told(fed: Modelled, caplog: pytes
     fed.clock.tick(days=1)
     fed.work()
 
-    assert caplog.text.count("A sweep has been at work for 29 days") == 1
+    assert caplog.text.count("A sweep has been running for 29 days") == 1
 
 
 def test_a_page_that_leaves_the_categories_stays_while_another_criterion_holds(fed: Modelled) -> None:

@@ -155,9 +155,9 @@ def add_webhook(root: Path, url: str, events: Sequence[str] = ()) -> WebhookConf
     config = read_config(root)
     url = fetch_key(url, allow_single_label=True)
     if any(each.url == url for each in config.webhooks()):
-        raise InputError(f"{url} is a webhook already: `weboid webhooks rm` removes it.")
+        raise InputError(f"{url} is already a webhook: `weboid webhooks rm` removes it.")
     if unknown := set(events) - set(WEBHOOK_EVENTS):
-        raise InputError(f"There is no event {min(unknown)!r}. Known are: {', '.join(WEBHOOK_EVENTS)}.")
+        raise InputError(f"There is no event {min(unknown)!r}. Known: {', '.join(WEBHOOK_EVENTS)}.")
     name = f"secrets/webhook-{secrets.token_hex(8)}"
     (root / "secrets").mkdir(mode=0o700, exist_ok=True)
     secret = base64.b64encode(secrets.token_bytes(32)).decode()
@@ -175,7 +175,7 @@ def remove_webhook(root: Path, url: str) -> None:
     config = read_config(root)
     hooks = [each.url for each in config.webhooks()]
     if (url := fetch_key(url, allow_single_label=True)) not in hooks:
-        raise InputError(f"{url} is no webhook of {root}: `weboid webhooks ls` lists them.")
+        raise InputError(f"{url} is not a webhook of {root}: `weboid webhooks ls` lists them.")
     document = tomlkit.parse(config.text)
     secret = config.webhooks()[hooks.index(url)].secret_file
     document["webhooks"].pop(hooks.index(url))

@@ -131,7 +131,7 @@ def switch_parts(
         wiki = wiki_of(rows, wiki.id)
         known = pages_by_title(rows, wiki.id, pages)
         if missing := [title for title in pages if title not in known and not is_on]:
-            raise InputError(f"The registry does not know a page {missing[0][:200]!r} of {wiki.name}.")
+            raise InputError(f"The registry does not know the page {missing[0][:200]!r} of {wiki.name}.")
         there = settings_of_wiki(wiki)
         titles = [known[title].title if title in known else title for title in pages]
         bot = there.bot.switched(pages=titles, domains=hosts, is_on=is_on)

@@ -58,7 +58,7 @@ def route_to(url: str, settings: Settings) -> ServerRoute:
     try:
         host = host_of(url)
     except BadUrlError as error:
-        raise ConfigError(f"{url[:200]!r} is no address: {error}") from error
+        raise ConfigError(f"{url[:200]!r} is not an address: {error}") from error
     (via,) = proxies.of(host) or (None,)
     if via is not None and via.scheme is not UpstreamProxyScheme.HTTP:
         raise ConfigError(
@@ -92,7 +92,7 @@ def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> Wi
     elif needs_account:
         raise InputError(
             f"The bot has no account on {wiki.name}: `weboid wiki bot on {wiki.name} --account USER@APP"
-            " --password-file FILE`. It is never another account's."
+            " --password-file FILE`. It uses no other account."
         )
     else:
         account = wiki_credentials(feed)

@@ -77,7 +77,7 @@ class WikiSetupCheck:
             feeds = feeds_of(rows, self.wiki.id)
         troubles = dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
         if troubles:
-            return bad("watch", " ".join(troubles), "`weboid wiki ls` shows whether it lasts.")
+            return bad("watch", " ".join(troubles), "`weboid wiki ls` shows whether it persists.")
         lease = feeds.get(LEASE)
         if lease is None or lease.moment < _CLOCK.now():
             return bad("watch", "the wiki is not watched", "Run `weboid wiki watch`.")
@@ -95,7 +95,7 @@ class WikiSetupCheck:
             remedy = "Start `weboid wiki watch --listen`, or use --front ORIGIN."
             return bad("front", f"{origin}: {_why(error)}", remedy)
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
-            return warn("front", f"{origin} was asked too often", "Name the wiki's server with --links-internal.")
+            return warn("front", f"{origin} limits the request rate", "Name the wiki's server with --links-internal.")
         try:
             document = answer.json()
         except ValueError:
@@ -103,7 +103,7 @@ class WikiSetupCheck:
         if answer.status_code != httpx.codes.OK or not isinstance(document, dict):
             return bad("front", f"{origin}: status {answer.status_code}", "Is that address Weboid's front?")
         if not document.get("is_whole"):
-            remedy = "Look for messages of the part `serve` of `weboid wiki watch`."
+            remedy = "See the log of `serve` in `weboid wiki watch`."
             return bad("front", f"{origin}: a store cannot be read", remedy)
         try:
             moment = parsedate_to_datetime(answer.headers.get("date", ""))
@@ -123,10 +123,10 @@ class WikiSetupCheck:
         try:
             answer = await client.get(f"{origin}/c/20000101000000/http://example.invalid/")
         except httpx.HTTPError as error:
-            remedy = "Addresses of copies that were cited lead nowhere: start the front."
+            remedy = "Links to cited copies do not work: start the front."
             return bad("replay", f"{origin}: {_why(error)}", remedy)
         if "content-security-policy" not in answer.headers or answer.status_code >= 500:
-            remedy = "Is that address the one of copies? `weboid serve --replay-port` names it."
+            remedy = "Is that the address of the copies? `weboid serve --replay-port` sets its port."
             return bad("replay", f"{origin}: status {answer.status_code}", remedy)
         return good("replay", f"{origin} answers")
 
@@ -157,7 +157,7 @@ class WikiSetupCheck:
             yield bad("webhook", f"{place}: {_why(error)}", remedy)
             return
         if answer.status_code == httpx.codes.NO_CONTENT:
-            yield good("webhook", f"{place} took a signed test")
+            yield good("webhook", f"{place} accepted a signed test request")
             return
         text = f"{place}: status {answer.status_code}"
         yield bad("webhook", text, answer.text[:300])
@@ -167,7 +167,7 @@ class WikiSetupCheck:
             async with open_wiki_api(self.wiki, self.settings) as api:
                 answer = await api.get(action="query", meta="siteinfo", siprop="general", curtimestamp=True)
         except WeboidError as error:
-            remedy = "`weboid wiki add URL` renews its address; --account lets a closed wiki be read."
+            remedy = "`weboid wiki add URL` updates its address; --account gives access to a private wiki."
             yield bad("wiki", str(error), remedy)
             return
         general = query_result(answer).get("general")
@@ -187,15 +187,15 @@ class WikiSetupCheck:
         facts = general.get("weboid")
         if not isinstance(facts, dict):
             remedy = "Copy wiki/mediawiki/Weboid into extensions/, or update it: docs/how-to/mediawiki.md."
-            return [unset("extension", "not installed, or of an older release", remedy)]
+            return [unset("extension", "not installed, or an older release", remedy)]
         findings = []
         named = text_field(facts, "wiki")
         if named != str(self.wiki.name):
             remedy = f"$wgWeboidWiki = '{self.wiki.name}';"
             findings.append(bad("extension", f"it calls the wiki {named}, the registry {self.wiki.name}", remedy))
         for key, setting, remedy in (
-            ("front", "$wgWeboidFront", "Nothing is shown next to links."),
-            ("webhook", "$wgWeboidWebhook", "No change is notified."),
+            ("front", "$wgWeboidFront", "Nothing is shown beside links."),
+            ("webhook", "$wgWeboidWebhook", "Changes are not reported."),
         ):
             if not facts.get(key):
                 findings.append(warn("extension", f"{setting} is not set", remedy))
@@ -218,14 +218,14 @@ class WikiSetupCheck:
             findings.append(
                 good("secret", "the wiki has the same")
                 if is_same
-                else bad("secret", "the wiki has none, or another", remedy)
+                else bad("secret", "the wiki has none, or a different one", remedy)
             )
         return findings
 
     async def _archives(self) -> AsyncIterator[SetupFinding]:
         if not self.settings.links.archives:
             remedy = 'Set [links] archives = ["wayback"] in the profile: docs/how-to/archives.md.'
-            yield unset("archives", "none is asked: a link that is dead already gets no copy", remedy)
+            yield unset("archives", "none is queried: links that are already dead get no copy", remedy)
             return
         try:
             async with open_archives(self.settings) as archives:
@@ -234,10 +234,10 @@ class WikiSetupCheck:
                         async with asyncio.timeout(_LIMIT_S * 2):
                             copies = await adapter.find(_KNOWN_URL, None)
                     except (WeboidError, TimeoutError) as error:
-                        remedy = "It is asked again automatically; see [egress] when the way is closed."
+                        remedy = "It is queried again automatically; see [egress] if a firewall blocks it."
                         yield bad("archives", f"{adapter.name}: {_why(error)}", remedy)
                     else:
-                        yield good("archives", f"{adapter.name} answers ({len(copies)} copies of a test)")
+                        yield good("archives", f"{adapter.name} answers ({len(copies)} copies of a test page)")
         except WeboidError as error:
             yield bad("archives", "cannot be opened", str(error))
 
@@ -247,12 +247,12 @@ class WikiSetupCheck:
             text = ", ".join(f"{each.editor or 'editors'}: {each.most}" for each in own[:5])
             return good("levels", text)
         remedy = f"`weboid level rights --wiki {self.wiki.name.in_levels} --most images`."
-        return unset("levels", "its editors may set no levels of copies", remedy)
+        return unset("levels", "its editors may not set levels of copies", remedy)
 
     async def _bot(self, bot: BotSettings) -> SetupFinding:
         if not bot.enabled:
             remedy = f"`weboid wiki bot run {self.wiki.name} --dry-run` shows what it would do."
-            return unset("bot", "off: dead links are not mended", remedy)
+            return unset("bot", "off: dead links are not repaired", remedy)
         try:
             async with bot_api(self.wiki, self.settings) as api:
                 me = await read_bot_account(api)
@@ -265,7 +265,7 @@ class WikiSetupCheck:
             return bad("bot", f"{me.name} may not edit", "Grant its bot password “Edit existing pages”.")
         if not bot.front and not self.settings.links.archives:
             remedy = f"`weboid wiki bot on {self.wiki.name} --front ORIGIN`, or [links] archives."
-            return bad("bot", "it knows no copies to cite", remedy)
+            return bad("bot", "it has no copies to cite", remedy)
         flag = "" if "bot" in me.rights else ", without the bot flag"
         if me.has_messages:
             return warn("bot", f"on, as {me.name}{flag}; it has a new message", "")

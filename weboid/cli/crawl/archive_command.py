@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 def archive_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
-    list_file: str | None = option("One URL a line; - is standard input.", "--list", metavar="FILE"),
+    list_file: str | None = option("One URL per line; - is standard input.", "--list", metavar="FILE"),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
-    again: bool = option("Archive again what the collection already has."),
+    again: bool = option("Archive URLs again that are already in the collection."),
     older_than: timedelta | None = option(
-        "Archive again what was archived at least this long ago: 30d, 12h.", type=DURATION, metavar="DURATION"
+        "Archive URLs again whose last capture is at least this old: 30d, 12h.", type=DURATION, metavar="DURATION"
     ),
-    no_wait: bool = option("End the run when the disk is nearly full, rather than wait for space."),
+    no_wait: bool = option("End the run when the disk is nearly full, instead of waiting for space."),
     stay: bool = option("Keep running: wait for URLs that others add to the collection's queue."),
     robots: str | None = option(
-        "Treatment of robots.txt in this run.  [default: ignore, as browsers do for what a user"
-        " names; obey with --stay]",
+        "Treatment of robots.txt in this run.  [default: ignore, as browsers do for URLs that a user enters; obey "
+        "with --stay]",
         type=click.Choice(("obey", "ignore")),
     ),
     store: str | None = STORE,
@@ -110,7 +110,7 @@ def record_command(
     words: tuple[str, ...] = argument("[URL | -- COMMAND...]"),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    no_window: bool = option("Open no browser: print the proxy's address and certificate, for any client."),
+    no_window: bool = option("Do not open a browser; print the proxy's address and certificate for other clients."),
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Record what you do in a browser, or what a command requests.
@@ -166,7 +166,7 @@ def record_command(
 
     result = asyncio.run(record())
     if result is None:  # by a second signal
-        click.echo("Stopped at once: what was recorded is in the WARCs, but in no page.", err=True)
+        click.echo("Stopped at once: recorded responses are in the WARCs, but belong to no page.", err=True)
         return ExitCode.STOPPED
     pages = [
         {
@@ -188,7 +188,7 @@ def record_command(
     }
     listed = [f"  {each.url}" for each in result.pages] + [f"  failed: {clean(each)}" for each in result.failures]
     if not result.counts.requests:
-        listed.append("  No request came by the proxy: see docs/how-to/record.md for what clients need.")
+        listed.append("  No request came through the proxy: docs/how-to/record.md lists what clients need.")
     text = f"Recorded {_counts_text(result.counts)}, {result.stored_bytes / 1e6:.1f} MB; pages: {len(pages)}"
     if not output.json(facts):
         click.echo("\n".join((text, *listed)), err=True)  # standard output is the command's
@@ -207,9 +207,9 @@ def _counts_text(counts: "SessionCounts") -> str:
 def _access_text(access: "SessionAccess") -> str:
     endpoint = access.endpoint
     return (
-        f"Recording what comes by the proxy {endpoint.server}\n  user name    {endpoint.username}\n"
+        f"Recording requests that come through the proxy {endpoint.server}\n  user name    {endpoint.username}\n"
         f"  password     {endpoint.password}\n  certificate  {access.authority}\n"
-        "Let the client trust the certificate. Ctrl-C or Enter ends the session."
+        "The client must trust the certificate. Ctrl-C or Enter ends the session."
     )
 
 

@@ -210,8 +210,8 @@ def check_same_collection(frontier: Frontier, spki: str, name: str, clock: Clock
     for each in living_proxies(frontier, clock, secret):
         if each.spki != spki and each.name != name:
             raise ConfigError(
-                f"The proxy {each.name} works on this frontier for another collection: give all "
-                "the same shared folder, or this one a frontier of its own (?frontier=NAME)."
+                f"The proxy {each.name} works on this frontier for another collection: give all proxies the same "
+                "shared folder, or give this collection its own frontier (?frontier=NAME)."
             )
 
 
@@ -257,7 +257,7 @@ def worker_command(
     secret: ClusterSecret = SECRET,
     workers: int = WORKERS,
     reports: Path | None = option(
-        "Keep the crawl log and the logs of links there.  [default: the collection's reports/, where"
+        "Folder of the crawl log and the link logs.  [default: the collection's reports/, where"
         " the collection is on this machine]",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
@@ -300,7 +300,7 @@ def worker_command(
             )
         )
     if not output.is_json:
-        click.echo(f"{ended} pages ended here.")
+        click.echo(f"{ended} pages were finished here.")
 
 
 @cli_command("proxy")
@@ -310,18 +310,18 @@ def proxy_command(
     profile: str = PROFILE,
     shared: SharedStores = SHARED,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    listen: str = option("Where browsers come; port 0: a free one.", default="127.0.0.1:8000", metavar="HOST:PORT"),
+    listen: str = option("Address for browsers; port 0: any free port.", default="127.0.0.1:8000", metavar="HOST:PORT"),
     control: str = option(
-        "Where workers give orders; port 0: a free one.", default="127.0.0.1:8001", metavar="HOST:PORT"
+        "Address for workers' requests; port 0: any free port.", default="127.0.0.1:8001", metavar="HOST:PORT"
     ),
     advertise: str = option(
-        "The name or address by which workers reach this machine, if not the one listened on.",
+        "Name or address by which workers reach this machine, if it differs from the listening address.",
         default="",
         metavar="HOST",
     ),
     warcprox_api: str = option(
-        "Speak warcprox's protocol there, to clients such as brozzler, which need no secret: let nobody else reach"
-        " it. Without a secret there are no workers. Port 0: a free one.",
+        "Address for clients of warcprox's protocol, such as brozzler. They need no secret, so restrict access to it. "
+        "Without a secret, workers are not served. Port 0: any free port.",
         default="",
         metavar="HOST:PORT",
     ),
@@ -392,7 +392,7 @@ class _ProxyReporter:
                 self._show({"event": "waiting", **asdict(event)}, event.text)
             case WaitEnded():
                 facts = {"event": "going_on", **asdict(event)}
-                self._show(facts, f"Going on after {event.seconds:.0f} s.")
+                self._show(facts, f"Resuming after {event.seconds:.0f} s.")
 
     def stopping(self) -> None:
-        self._show({"event": "stopping"}, "Stopping when the visits under way are over.")
+        self._show({"event": "stopping"}, "Stopping when the visits in progress are finished.")

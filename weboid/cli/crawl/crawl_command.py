@@ -48,15 +48,17 @@ _CLOCK = SystemClock()
 
 _SCOPE_OPTIONS: dict[str, Any] = {
     "kind": option(
-        "What belongs to the crawl, seen from each seed: the page alone, its folder, its "
-        "host, the host and all below it, or anything.  [default: prefix]",
+        "Scope of the crawl around each seed: the page alone, its folder, its host, its host with subdomains, or "
+        "anything.  [default: prefix]",
         "--scope",
         type=click.Choice(SCOPE_KINDS),
     ),
-    "depth": option("Links followed from a seed at most.  [default: any number]", type=click.IntRange(-1), metavar="N"),
-    "extra_hops": option("Links followed beyond the scope.", type=click.IntRange(0), metavar="N"),
-    "include": option("A pattern (RE2): a URL in which it is found is in scope, too.", multiple=True, metavar="RX"),
-    "exclude": option("A pattern (RE2): a URL in which it is found is never visited.", multiple=True, metavar="RX"),
+    "depth": option(
+        "Maximum distance from a seed, in links.  [default: any number]", type=click.IntRange(-1), metavar="N"
+    ),
+    "extra_hops": option("Number of links to follow beyond the scope.", type=click.IntRange(0), metavar="N"),
+    "include": option("RE2 pattern; URLs that match are in scope, too.", multiple=True, metavar="RX"),
+    "exclude": option("RE2 pattern; URLs that match are never visited.", multiple=True, metavar="RX"),
     "pages": option("Stop after N pages.", "--limit", type=click.IntRange(1), metavar="N"),
     "bytes": option("Stop after this size: 5GB.", "--size-limit", type=SIZE, metavar="SIZE"),
     "seconds": option("Stop after this time: 2h.", "--time-limit", type=DURATION, metavar="DURATION"),
@@ -69,7 +71,7 @@ _SCOPE_OPTIONS: dict[str, Any] = {
         "--link-decisions/--no-link-decisions",
         default=None,
     ),
-    "robots": option("What robots.txt means to this crawl.  [default: obey]", type=click.Choice(("obey", "ignore"))),
+    "robots": option("Treatment of robots.txt in this crawl.  [default: obey]", type=click.Choice(("obey", "ignore"))),
 }
 
 
@@ -77,7 +79,7 @@ _SCOPE_OPTIONS: dict[str, Any] = {
 def crawl_command(
     *,
     seeds: tuple[str, ...] = argument("[SEED]..."),
-    list_file: str | None = option("One seed a line; - is standard input.", "--list", metavar="FILE"),
+    list_file: str | None = option("One seed per line; - is standard input.", "--list", metavar="FILE"),
     named: tuple[str, ...] = option(None, "--url", "--seeds", hidden=True),
     scope: dict[str, Any] = option_dict(_SCOPE_OPTIONS),
     lane: str = option(
@@ -86,8 +88,8 @@ def crawl_command(
         default="standard",
     ),
     name: str | None = option("Name of the crawl.  [default: made from the seeds]", "--job", metavar="JOB"),
-    title: str = option("Title of what is archived, in the head of its WARCs.", default=""),
-    description: str = option("Description of it, in the same place.", default=""),
+    title: str = option("Title of the crawl, written to the warcinfo records.", default=""),
+    description: str = option("Description of the crawl, written to the warcinfo records.", default=""),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
@@ -112,12 +114,12 @@ def crawl_command(
     for problem in problems:
         click.echo(f"{problem}", err=True)
     if not seed_urls:
-        raise InputError("There is nothing to crawl: no line was a URL.")
+        raise InputError("There is nothing to crawl: no line is a URL.")
     settings = shared.applied_to(settings_of(profile, collection, continuous=continuous, options=scope))
     settings = with_store(settings, store)
     if settings.frontier.url and (title or description):
         raise InputError(
-            "Proxies of a cluster write the heads of WARCs: set title and description in [proxy] of their profile."
+            "The proxies of a cluster write the warcinfo records: set title and description in [proxy] of their profile."
         )
     proxy = replace(
         settings.proxy, title=title or settings.proxy.title, description=description or settings.proxy.description

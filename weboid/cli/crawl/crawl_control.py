@@ -27,7 +27,7 @@ from weboid.cli.support.options import OUTPUT, CommandOutput
 POLL_S = 0.2
 _CLOCK = SystemClock()
 
-_WAIT_OPTION = option("Return when no page is in work any more.", is_flag=True)
+_WAIT_OPTION = option("Return when no page is in progress.", is_flag=True)
 
 
 @cli_command("pause")
@@ -40,7 +40,9 @@ def pause_command(
     until: datetime | None = option(
         "With HOST: 2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"
     ),
-    reason: str = option("What `status` and `queue hosts` show.", default="paused by an operator", show_default=False),
+    reason: str = option(
+        "Reason, shown by `status` and `queue hosts`.", default="paused by an operator", show_default=False
+    ),
     wait: bool = _WAIT_OPTION,
 ) -> None:
     """Pause the crawl, or HOST alone; pages in progress finish.
@@ -52,7 +54,7 @@ def pause_command(
         _pause_host(host, where, output=output, length=length, until=until, reason=reason)
         return
     if length is not None or until is not None:
-        raise InputError("--for and --until are about one host: name it.")
+        raise InputError("--for and --until apply to one host: name it.")
     with where.frontier() as frontier:
         frontier.pause(reason)
         _report_order(frontier, where, f"Paused {where.name}: {reason}.", output=output, wait=wait)
@@ -72,7 +74,7 @@ def _pause_host(
         raise InputError("Use --for or --until, not both.")
     moment = until or now + (LONGEST_DURATION if length is None else length)
     if moment <= now:
-        raise InputError("That moment is over: name a later one, or use `weboid crawl resume`.")
+        raise InputError("That time is in the past: give a later one, or use `weboid crawl resume`.")
     with where.frontier() as frontier:
         frontier.block_until(host, moment, reason, now=now)
         report = _known(frontier, host, now)
@@ -99,7 +101,7 @@ def resume_command(
         frontier.resume()
         was_stopping = frontier.take_back(STOP_ORDER, "")
         if was_paused or was_stopping:
-            text = "Pages begin again." if was_paused else "The order to stop is taken back."
+            text = "Pages begin again." if was_paused else "The stop request is withdrawn."
         else:
             text = "It was not paused."
         _report_order(frontier, where, text, output=output)
@@ -122,7 +124,7 @@ def stop_command(
     *,
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
-    at_once: bool = option("Give up the pages in work; they stay queued.", "--now"),
+    at_once: bool = option("Abandon the pages in progress; they stay queued.", "--now"),
     wait: bool = _WAIT_OPTION,
 ) -> None:
     """Stop the current runs.
@@ -229,7 +231,7 @@ def hosts_command(
 def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
     report = frontier.host(host, now=now)
     if report is None:
-        raise InputError(f"The frontier knows no host {host}: no URL of it was ever added.")
+        raise InputError(f"The frontier has no host {host}: none of its URLs was ever added.")
     return report
 
 
@@ -319,7 +321,7 @@ def sheet_command(
             return
     if spelled is not None and spelled not in orders:
         names = ", ".join(list(orders)[:20]) or "none"
-        raise InputError(f"There is no sheet {spelled!r}; set are: {names}.")
+        raise InputError(f"There is no sheet {spelled!r}; existing sheets: {names}.")
     if not orders and not output.is_json:
         click.echo(f"No sheets are set for {where.name}.")
     for each, text in orders.items():
@@ -334,7 +336,7 @@ def _change_sheet(spelled: str, changes: Sequence[str], where: CommandTarget, ou
         name, equals, written = text.partition("=")
         group, dot, key = name.strip().partition(".")
         if not equals or not dot:
-            raise InputError(f"{text[:100]!r} is no change: write GROUP.KEY=VALUE, as in a profile.")
+            raise InputError(f"{text[:100]!r} is not a change: write GROUP.KEY=VALUE, as in a profile.")
         value: Any = written
         with suppress(tomllib.TOMLDecodeError):  # what is not TOML is a string
             value = tomllib.loads(f"value = {written}")["value"]

@@ -98,7 +98,7 @@ def _storage_lines(holdings: CollectionHoldings) -> Iterator[str]:
     mean = f", {format_size(each)} a page" if each is not None else ""
     yield _line("WARCs", f"{holdings.warcs:,} files, {format_size(holdings.warc_bytes)}{mean}")
     if (uploads := holdings.uploads) is not None:
-        away = f", {uploads.remote_files:,} of them in the bucket alone" if uploads.remote_files else ""
+        away = f", {uploads.remote_files:,} of them only in the bucket" if uploads.remote_files else ""
         waiting = f"; {uploads.pending_files:,} files, {format_size(uploads.pending_bytes)} wait"
         there = f"{uploads.uploaded_files:,} files, {format_size(uploads.uploaded_bytes)} in {uploads.url}"
         yield _line("Uploads", f"{there}{away}{waiting if uploads.pending_files else ''}")
@@ -106,7 +106,7 @@ def _storage_lines(holdings: CollectionHoldings) -> Iterator[str]:
             since = datetime.fromtimestamp(uploads.failing_since, UTC)
             yield _line("", f"Failing since {since:%Y-%m-%d %H:%M} UTC: {clean(uploads.error)}")
     low = holdings.free_bytes < holdings.reserve_bytes
-    more = ": no page begins before there is more" if low else ""
+    more = ": no page starts until there is more" if low else ""
     yield _line(
         "Disk", f"{format_size(holdings.free_bytes)} free, {format_size(holdings.reserve_bytes)} in reserve{more}"
     )
@@ -115,9 +115,9 @@ def _storage_lines(holdings: CollectionHoldings) -> Iterator[str]:
 def _work_lines(view: FrontierOverview, holdings: CollectionHoldings | None) -> Iterator[str]:
     stats = view.stats
     yield _line("State", _state(view, holdings))
-    later = f" ({stats.later:,} not before a moment)" if stats.later else ""
+    later = f" ({stats.later:,} scheduled for later)" if stats.later else ""
     yield _line("To do", f"{stats.queued:,} queued{later}, {stats.claimed:,} in work")
-    due = f"; {stats.due:,} of them come due again" if stats.due else ""
+    due = f"; {stats.due:,} of them are due for another visit" if stats.due else ""
     ended = f"{stats.done:,} done, {stats.skipped:,} skipped, {stats.dead:,} given up"
     yield _line("Ended", f"{ended}{due}")
     counts = [ended_in(minute) for minute in view.minutes]
@@ -132,7 +132,7 @@ def _work_lines(view: FrontierOverview, holdings: CollectionHoldings | None) -> 
 
 def _state(view: FrontierOverview, holdings: CollectionHoldings | None) -> str:
     if view.stats.paused is not None:
-        return f"paused: {view.stats.paused}; `weboid crawl resume` ends it"
+        return f"paused: {view.stats.paused}; `weboid crawl resume` resumes it"
     at_work = bool(view.workers or view.stats.claimed) or (holdings is not None and holdings.in_use)
     if view.stopping is not None and at_work:
         return "stopping at once" if view.stopping == "now" else "stopping after the pages in work"
@@ -247,13 +247,13 @@ def status_command(
     output: CommandOutput = OUTPUT,
     watch: bool = option("Refresh each second, until Ctrl-C."),
     listen: str = option(
-        f"Serve it there to scripts and Prometheus; :PORT is every address.  [without a value: {DEFAULT_LISTEN}]",
+        f"Serve the status there to scripts and Prometheus; :PORT listens on every address.  [without a value: {DEFAULT_LISTEN}]",
         default="",
         metavar="HOST:PORT",
         is_flag=False,
         flag_value=DEFAULT_LISTEN,
     ),
-    names: tuple[str, ...] = option("With --listen: a host name that it may be asked by.", "--name", metavar="NAME"),
+    names: tuple[str, ...] = option("With --listen: host name that requests may use.", "--name", metavar="NAME"),
 ) -> None:
     """Show the state of a collection and its crawl.
 

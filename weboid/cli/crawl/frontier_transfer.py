@@ -43,19 +43,19 @@ _CLOCK = SystemClock()
 def add_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
-    list_file: str | None = option("One URL a line; - is standard input.", "--list", metavar="FILE"),
+    list_file: str | None = option("One URL per line; - is standard input.", "--list", metavar="FILE"),
     lane: str = option(
-        "now: for a waiting reader; high: before the regular crawl.",
+        "now: a reader is waiting; high: before the regular crawl.",
         type=click.Choice([lane.name.lower() for lane in Lane]),
         default="standard",
     ),
-    again: bool = option("Queue also what was visited before."),
+    again: bool = option("Also queue URLs that were visited before."),
     older_than: timedelta | None = option(
         "Queue visited URLs again if the visit is at least this long ago: 30d, 12h.",
         type=parse_duration,
         metavar="DURATION",
     ),
-    job: str = option("The crawl whose scope and budget hold.", default="", metavar="NAME"),
+    job: str = option("Crawl whose scope and budget apply.", default="", metavar="NAME"),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -92,15 +92,15 @@ def add_command(
     }
     parts = [f"{result.added} added"]
     if result.duplicates:
-        parts.append(f"{result.duplicates} known already")
+        parts.append(f"{result.duplicates} already known")
     if result.requeued:
         parts.append(f"{result.requeued} queued again")
     lines = [f"{', '.join(parts)}; {stats.queued} in the queue."]
     if stats.paused is not None:
-        lines.append(f"The frontier is paused ({stats.paused}): `weboid crawl resume` lets pages begin.")
+        lines.append(f"The frontier is paused ({stats.paused}): `weboid crawl resume` resumes it.")
     elif not worked_on:
         how = "`weboid worker`" if where.is_shared else "`weboid archive`"
-        lines.append(f"Nobody works on {where.name} now: {how} does.")
+        lines.append(f"Nothing is working on {where.name} now: start {how}.")
     output.show(facts, lines)
     return ExitCode.SOME_FAILED if url_list.bad else ExitCode.OK
 
@@ -156,7 +156,7 @@ def import_command(
     *,
     file: str = argument("FILE"),
     states: tuple[str, ...] = option(
-        "Take the lines of items in this state; may be given several times.",
+        "Load only items in this state; may be given several times.",
         "--state",
         type=click.Choice([str(each) for each in _ORDER]),
         default=("queued", "claimed"),
@@ -192,7 +192,7 @@ def import_command(
     facts = {"added": added.added, "duplicates": added.duplicates, "other_states": taken.other, "bad_lines": taken.bad}
     left = f"; {taken.other} in other states left out" if taken.other else ""
     bad = f"; {taken.bad} lines could not be used" if taken.bad else ""
-    output.show(facts, f"{added.added} added, {added.duplicates} known already{left}{bad}.")
+    output.show(facts, f"{added.added} added, {added.duplicates} already known{left}{bad}.")
     return ExitCode.SOME_FAILED if taken.bad else ExitCode.OK
 
 
@@ -219,7 +219,7 @@ def snapshot(
             raise InputError("Redis writes the copy itself (BGSAVE), to its configured path: leave DIR out.")
         with where.frontier() as frontier:
             if not isinstance(frontier, RedisFrontier):
-                raise InvariantError("A frontier that machines share is none in Redis.")
+                raise InvariantError("The shared frontier is not in Redis.")
             try:
                 file = frontier.save()  # by Redis itself; empty if its name is unknown
                 frontier.give_order(SNAPSHOT_ORDER, "", warc_date(_CLOCK.now()))
@@ -257,7 +257,7 @@ class FrontierSnapshot:
 def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> FrontierSnapshot:
     """Copy the frontier of the collection into a new folder, and rotate its crawl log."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is there already: name a new or empty folder.")
+        raise InputError(f"{folder} already exists: name a new or empty folder.")
     copy = Layout(folder)
     try:
         copy.databases.mkdir(parents=True, exist_ok=True)

@@ -145,12 +145,14 @@ def policy_group() -> None:
 def list_command(
     *,
     decided: str | None = argument("[URL]"),
-    job: str = option("Of URL: the crawl whose scope and settings hold.", default="", metavar="NAME"),
-    fetch: bool = option("Of URL: fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."),
+    job: str = option("With URL: crawl whose scope and settings apply.", default="", metavar="NAME"),
+    fetch: bool = option(
+        "With URL: fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."
+    ),
     kind: str | None = option("Only these.", type=_KINDS),
-    url: str | None = option("Only those that match the URL.", "--for", metavar="URL"),
-    actor: str | None = option("Only those of that actor; crawl: what the crawl found out.", "--by"),
-    expired: bool = option("Also those that are over."),
+    url: str | None = option("Only entries that match the URL.", "--for", metavar="URL"),
+    actor: str | None = option("Only entries by this actor; crawl: entries that crawls added.", "--by"),
+    expired: bool = option("Include expired entries."),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -204,9 +206,9 @@ def list_command(
 def add_command(
     *,
     patterns: tuple[str, ...] = argument("PATTERN...", required=True),
-    kind: str | None = option("What they are.  [default: blacklist]", type=_KINDS),
+    kind: str | None = option("Kind of the entries.  [default: blacklist]", type=_KINDS),
     settings: tuple[str, ...] = option(
-        "A setting for what matches: robots=ignore, noarchive=obey, archive=never, ban_s=3600.",
+        "Setting for matching URLs: robots=ignore, noarchive=obey, archive=never, ban_s=3600.",
         "--set",
         metavar="KEY=VALUE",
     ),
@@ -220,12 +222,12 @@ def add_command(
     now = _CLOCK.now()
     chosen = PolicyKind(kind) if kind else PolicyKind.SETTING if settings else PolicyKind.BLACKLIST
     if (chosen is PolicyKind.SETTING) != bool(settings):
-        raise InputError("Settings, and only they, need --set KEY=VALUE.")
+        raise InputError("--set KEY=VALUE is required for settings, and possible only there.")
     pairs = []
     for text in settings:
         key, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"{text[:80]!r} sets nothing: write KEY=VALUE, such as robots=ignore.")
+            raise InputError(f"{text[:80]!r} is not a setting: write KEY=VALUE, such as robots=ignore.")
         pairs.append((key.strip(), value.strip()))
     expires_at = None if expires is None else end_moment(expires, now=now, option="--expires")
     made = [

@@ -98,7 +98,9 @@ class CheckReporter:
 
     def held(self, error: LeaseHeldError) -> None:
         """Report that another checker holds the part."""
-        self._say(f"Another checker ({clean(error.holder)}) has these hosts; waiting to see whether it lives.")
+        self._say(
+            f"Another checker ({clean(error.holder)}) has these hosts; waiting to see whether it is still running."
+        )
 
     def handed_over(self, error: LeaseHeldError, named: Sequence[DueUrl]) -> None:
         """Report that the URLs are left to the checker that holds their hosts."""
@@ -106,7 +108,7 @@ class CheckReporter:
             self._output.json({"url": each.url, "handed_to": error.holder})
         if not self._output.is_json:
             self._say(
-                f"A checker is at work on these hosts ({clean(error.holder)}): it checks them next. "
+                f"Another checker is working on these hosts ({clean(error.holder)}): it checks them next. "
                 "`weboid links show URL` shows the result."
             )
 
@@ -120,7 +122,7 @@ class CheckReporter:
         is_idle = tally.kept == 0 and tally.put_off == 0 and tally.is_complete
         self._say("Nothing is due." if is_idle else _summary(tally))
         if awaiting:
-            self._say(f"{awaiting} links wait for confirmation by a browser: `weboid links confirm` lets it see them.")
+            self._say(f"{awaiting} links await confirmation by a browser: run `weboid links confirm`.")
         self.warn(warnings)
 
     def warn(self, warnings: Sequence[str]) -> None:
@@ -172,7 +174,7 @@ def states_text(tally: CheckTally) -> str:
 def _summary(tally: CheckTally) -> str:
     text = f"{tally.kept} URLs checked: {states_text(tally) or 'no result'}."
     if tally.inferred:
-        text += f" {tally.inferred} of them were not asked for, since their hosts are down."
+        text += f" {tally.inferred} of them were not requested, since their hosts are down."
     if tally.put_off:
         text += f" {tally.put_off} were postponed by the rate limits of their hosts."
     return text
@@ -199,13 +201,13 @@ def check_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
     part: HostShare = option(
-        "Only the I-th of N shares of the hosts: a share for each checker.  [default: 1/1]",
+        "Check only share I of N of the hosts, one share per checker.  [default: 1/1]",
         type=ParsedType("part", parse_host_share),
         default=ALL_HOSTS,
         show_default=False,
         metavar="I/N",
     ),
-    limit: int | None = option("Number of checks, at most.", type=click.IntRange(1), metavar="COUNT"),
+    limit: int | None = option("Maximum number of checks.", type=click.IntRange(1), metavar="COUNT"),
     length: timedelta | None = option("Stop after this time: 30m, 8h.", "--for", type=DURATION, metavar="DURATION"),
     dry_run: bool = option("Show what is due, without requests."),
     is_watch: bool = option("Keep running: check URLs as they become due.", "--watch"),
@@ -304,7 +306,7 @@ async def _warnings(means: CheckContext, links: LinksSettings) -> list[str]:
     if late <= links.pass_days:
         return []
     return [
-        f"A URL has been due for {late} days, though a pass should take {links.pass_days}: let "
+        f"A URL has been due for {late} days, but a pass should take {links.pass_days}: let "
         "checks run longer, with more [links] connections, or with a --part on another machine."
     ]
 

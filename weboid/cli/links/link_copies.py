@@ -57,7 +57,7 @@ _SAYS = {
     SearchStep.FOUND: "found",
     SearchStep.SAVE: "no copy exists: archive it while it is there",
     SearchStep.UNFIXABLE: "dead, without a copy in any archive",
-    SearchStep.LATER: "not everybody answered; ask again later",
+    SearchStep.LATER: "not every archive answered; try again later",
 }
 
 
@@ -91,7 +91,7 @@ def _copies_context(
 
 
 _CONTEXT = made_by(_copies_context)
-_LIMIT = option("Number of links, at most.", type=click.IntRange(1), default=100)
+_LIMIT = option("Maximum number of links.", type=click.IntRange(1), default=100)
 _DRY_RUN = option("Show what would be checked.")
 
 
@@ -121,8 +121,8 @@ command = GroupWithDefault(
 def find_command(
     *,
     url: str = argument("[URL]", required=False, default=""),
-    thorough: bool = option("Ask everybody, even if a copy is known."),
-    accessed: str | None = option("When the page was read for citing it.", metavar="DATE"),
+    thorough: bool = option("Query every archive, even if a copy is known."),
+    accessed: str | None = option("Date on which the page was read for the citation.", metavar="DATE"),
     limit: int = _LIMIT,
     dry_run: bool = _DRY_RUN,
     context: _CopiesContext = _CONTEXT,
@@ -190,7 +190,7 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
             click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
     if not output.is_json:
         counts = ", ".join(f"{count} {name}" for name, count in sorted(count_effects(visits).items()))
-        click.echo(f"{len(visits)} copies looked at{': ' + counts if counts else ''}.")
+        click.echo(f"{len(visits)} copies checked{': ' + counts if counts else ''}.")
 
 
 @cli_command("set", command)
@@ -200,7 +200,7 @@ def set_command(
     archive: str | None = argument("[ARCHIVE]"),
     address: str | None = argument("[ADDRESS]"),
     is_locked: bool | None = option(
-        "Whether the choice is final; for a page that changes all the time.", "--lock/--unlock", default=None
+        "Lock or unlock the choice; for pages that change all the time.", "--lock/--unlock", default=None
     ),
     context: _CopiesContext = _CONTEXT,
 ) -> None:
@@ -329,10 +329,10 @@ def _print_result(output: CommandOutput, url: UrlRow, sought: CopySearchResult) 
 
 _FAULTS = {
     AddressFault.GONE: "The service was shut down: no copy can be read there.",
-    AddressFault.LIST: "It is a list of versions, and none of them.",
-    AddressFault.REQUEST: "It asks for a copy to be taken, or leads away from one.",
-    AddressFault.NOT_WEB: "What it is of is no http(s) URL.",
-    AddressFault.TOO_DEEP: "It is an archive's copy of an archive's copy of …, too often to be followed.",
+    AddressFault.LIST: "It is a list of versions, not one of them.",
+    AddressFault.REQUEST: "It requests a new copy, or leads away from a copy.",
+    AddressFault.NOT_WEB: "The archived address is not an http(s) URL.",
+    AddressFault.TOO_DEEP: "It is a copy of a copy of a copy …, nested too deeply to follow.",
 }
 
 
@@ -341,7 +341,7 @@ def recognise_command(
     *,
     urls: tuple[str, ...] = argument("URL...", required=True),
     reference: str | None = option("Check that it is a copy of that page.", "--of", metavar="URL"),
-    front: tuple[str, ...] = option("An origin of our own pages.", metavar="ORIGIN"),
+    front: tuple[str, ...] = option("Another origin of this archive.", metavar="ORIGIN"),
     ask: bool = option("Query the archive for the page, or with --of fetch the copy."),
     profile: str = PROFILE,
     output: CommandOutput = OUTPUT,
@@ -404,10 +404,10 @@ def _recognised_lines(document: dict[str, Any]) -> list[str]:
     lines = [clean(document["url"])]
     service = document["service"]
     if service is None:
-        lines.append("  It is no address of an archive that is known here.")
+        lines.append("  It is not an address of a known archive.")
     else:
         title = SERVICES[service].title if service in SERVICES else service
-        title = "An archive that is not known here" if service == OTHER else title
+        title = "An unknown archive" if service == OTHER else title
         rows = [
             ("archive", f"{title} ({service})"),
             ("of", document["original"] or "unknown: use --ask"),
@@ -419,7 +419,7 @@ def _recognised_lines(document: dict[str, Any]) -> list[str]:
         ]
         lines += [f"  {name:<10}  {clean(str(text))}" for name, text in rows if text]
     if "belongs" in document:
-        says = {True: "yes", False: "no: it is of another page", None: "only who has it knows"}
+        says = {True: "yes", False: "no: it is a copy of another page", None: "only that archive can tell"}
         lines.append(f"  {'belongs':<10}  {says[document['belongs']]}")
     if "seen" in document:
         seen = document["seen"]

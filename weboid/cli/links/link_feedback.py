@@ -68,12 +68,12 @@ def mark_command(
     *,
     words: tuple[str, ...] = argument("[STATE|KEY=VALUE] [PATTERN]..."),
     reason: str = option("Reason, for the history; required for a mark.", default=""),
-    until: str | None = option("Ends after this time (90d), or on this day (2027-01-31).", metavar="WHEN"),
+    until: str | None = option("Expires after this time (90d), or on this day (2027-01-31).", metavar="WHEN"),
     is_removal: bool = option("Remove marks, by NUMBER or PATTERN; they stay in the history.", "--remove"),
-    url: str | None = option("List the mark that decides on the URL.", "--for", metavar="URL"),
-    with_all: bool = option("List also those that are over.", "--all"),
+    url: str | None = option("List the mark that applies to the URL.", "--for", metavar="URL"),
+    with_all: bool = option("Include expired marks.", "--all"),
     is_settling: bool = option("Continue an interrupted change, lift expired marks.", "--settle"),
-    actor: str | None = option("Who decides.  [default: you]", metavar="NAME"),
+    actor: str | None = option("Author of the decision.  [default: you]", metavar="NAME"),
     dry_run: bool = option("Show how many links would change."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -124,7 +124,7 @@ def _new_marks(words: Sequence[str], reason: str, until: str | None, actor: str 
     """Return the marks that a command line describes. Raises InputError."""
     key, is_setting, value = (part.strip() for part in words[0].partition("="))
     if not is_setting and key not in _STATES:
-        raise InputError(f"{key[:80]!r} is no state: write {', '.join(_STATES)}, or KEY=VALUE.")
+        raise InputError(f"{key[:80]!r} is not a state: write {', '.join(_STATES)}, or KEY=VALUE.")
     if len(words) == 1 or not reason:
         raise InputError("Name the links, and the reason: `mark STATE PATTERN... --reason TEXT`.")
     kind = MarkKind.SETTING if is_setting else MarkKind(key)
@@ -184,7 +184,7 @@ def _list_marks(stores: CollectionStores, url: str | None, *, with_all: bool, ou
     lines = _mark_lines(shown, now) if shown else ["There is no mark."]
     if waiting:
         lines.append(
-            f"{len(waiting):,} of the marks are not in all links' states yet:"
+            f"{len(waiting):,} of the marks are not applied to all links yet:"
             " `weboid links mark --settle` continues it."
         )
     output.show(found, lines)
@@ -246,10 +246,10 @@ def replace_command(
     *,
     url: str | None = argument("[URL]"),
     address: str | None = argument("[NEW]"),
-    is_removal: bool = option("Remove what is proposed for URL.", "--remove"),
-    is_approval: bool = option("Show NEW, which is proposed, without waiting for its test.", "--approve"),
+    is_removal: bool = option("Remove the proposal for URL.", "--remove"),
+    is_approval: bool = option("Approve NEW, without waiting for its test.", "--approve"),
     is_test: bool = option("Test proposals that wait or are due again.", "--test"),
-    limit: int = option("With --test: number of proposals, at most.", type=click.IntRange(min=1), default=500),
+    limit: int = option("With --test: maximum number of proposals.", type=click.IntRange(min=1), default=500),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
@@ -300,9 +300,9 @@ def replace_command(
             with registry.writing() as rows:
                 done = propose_replacement(rows, url, address, who, _CLOCK.now(), around)
             if done.archive:
-                text = f"is a copy in {done.archive}: kept among the copies."
+                text = f"is a copy in {done.archive}: stored as a copy."
             elif done.is_new:
-                text = "is shown once a test has found it working."
+                text = "is shown once a test has succeeded."
             else:
                 text = "is proposed already."
             facts = {"address": done.address, "archive": done.archive or None, "new": done.is_new}
@@ -327,7 +327,7 @@ def _test(registry: RegistryStore, settings: Settings, limit: int, output: Comma
 
     count = asyncio.run(run())
     if not output.is_json:
-        click.echo(f"{count:,} tested." if count else "Nothing waits for a test.")
+        click.echo(f"{count:,} tested." if count else "No proposal awaits a test.")
     return ExitCode.OK
 
 
@@ -338,13 +338,13 @@ _MOST_SHOWN = 20
 def report_command(
     *,
     named: tuple[str, ...] = argument("URL...", required=True),
-    is_pattern: bool = option(
-        "What is named is a domain, with as much of a path as is meant: example.org/docs/.", "--domain"
-    ),
-    is_withdrawal: bool = option("Take all such reports back.", "--withdraw"),
+    is_pattern: bool = option("The arguments are domains, optionally with a path: example.org/docs/.", "--domain"),
+    is_withdrawal: bool = option("Withdraw all such reports.", "--withdraw"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     per_day: int = option(
-        "Reports of all people together on a day.", type=click.IntRange(min=1), default=LinksSettings().reports_per_day
+        "Maximum number of reports per day, by all people together.",
+        type=click.IntRange(min=1),
+        default=LinksSettings().reports_per_day,
     ),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -380,7 +380,7 @@ def report_command(
         again = f", {done.renewed:,} of them again" if done.renewed else ""
         lines.append(f"{len(done.urls):,} reported as reachable until {until}{again}.")
         if done.presumed:
-            lines.append("Enough of the domain is reported: all of it is presumed reachable.")
+            lines.append("Enough of the domain's links are reported: the whole domain is presumed reachable.")
     else:
         facts = {"withdrawn": done.reports, "domain_no_longer_presumed": done.presumption}
         lines = [f"{done.reports:,} reports withdrawn."]

@@ -81,7 +81,7 @@ def print_search(
         click.echo(clean(warning), err=True)
     if len(warnings) > _WARNINGS_SHOWN:
         others = len(warnings) - _WARNINGS_SHOWN
-        click.echo(f"So do {others} other wikis; --wiki asks one of them.", err=True)
+        click.echo(f"{others} other wikis do, too; --wiki searches one of them.", err=True)
 
 
 def _search_lines(found: Sequence[FoundLink]) -> list[str]:
@@ -117,10 +117,12 @@ def exclude_command(
     is_removal: bool = option("Remove the entries; searches show such links again.", "--remove"),
     suggest: bool = option("Show hosts to exclude, with their figures."),
     share: float = option(
-        "With --suggest: least share of all pages that link to the host.", type=click.FloatRange(0.001, 1), default=0.1
+        "With --suggest: minimum share of all pages that link to the host.",
+        type=click.FloatRange(0.001, 1),
+        default=0.1,
     ),
     most_urls: int = option(
-        "With --suggest: number of different links to it, at most.",
+        "With --suggest: maximum number of different links to it.",
         "--urls",
         type=click.IntRange(1, 100_000),
         default=50,
@@ -179,10 +181,10 @@ def _add_entries(
     lines = []
     for entry in entries:
         count = changed[entry.text]
-        note = f" (links to it that are known now: {count:,})" if count else ""
+        note = f" (known links to it: {count:,})" if count else ""
         lines.append(f"{'Would exclude' if dry_run else 'Excluded'} {clean(entry.text)} for {found.name}{note}.")
     if any(changed.values()) and not dry_run:
-        lines.append("Searches leave them out from now on; they stay archived and checked.")
+        lines.append("Searches omit them from now on; they are still archived and checked.")
     output.show(document, lines)
 
 
@@ -208,7 +210,7 @@ def _remove_entries(
     facts = {"wiki": str(found.name), "removed": list(texts), "pages_marked": marked}
     lines = [f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {found.name}." for text in texts]
     if marked:
-        lines.append(f"Pages that had such links, and are marked to be read again: {marked:,}.")
+        lines.append(f"Pages with such links, marked to be read again: {marked:,}.")
     output.show({**facts, "dry_run": dry_run}, lines)
 
 

@@ -32,7 +32,7 @@ _WIKI_OPTION = option("The wiki.", required=True, metavar="DBNAME@FARM")
 
 _OWNER_OPTIONS: dict[str, Any] = {
     "wiki": option("A wiki's own list.", metavar="DBNAME@FARM"),
-    "farm": option("A farm's list, which all its wikis obey.", metavar="NAME"),
+    "farm": option("A farm's list, which applies to all its wikis.", metavar="NAME"),
 }
 
 
@@ -53,7 +53,7 @@ def add_command(
     kind: str | None = option(
         "Kind of the list.  [default: by the file's name]", type=click.Choice([str(kind) for kind in SpamListKind])
     ),
-    name: str | None = option("What it is called.  [default: the file's name]"),
+    name: str | None = option("Name of the list.  [default: the file's name]"),
     dry_run: bool = option("Report unusable lines, without storing the list."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -134,7 +134,7 @@ def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = O
         for each in stored
     ]
     rows_shown = [(each["of"], each["kind"], each["loaded"], each["name"]) for each in facts]
-    output.table({"lists": facts}, ("of", "kind", "loaded", "name"), rows_shown, "There is no list.")
+    output.table({"lists": facts}, ("of", "kind", "loaded", "name"), rows_shown, "There is not a list.")
 
 
 @cli_command("show", spam_group)
@@ -143,7 +143,7 @@ def show_command(
     urls: tuple[str, ...] = argument("[URL]..."),
     wiki: str = _WIKI_OPTION,
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
-    after: str = option("Continue where an earlier answer ended.", metavar="PLACE", default=""),
+    after: str = option("Continue after an earlier answer.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -170,7 +170,7 @@ def show_command(
             return
         named_place = re.fullmatch(r"(\d{1,18})-([0-9a-f]{32})", after, re.ASCII)
         if after and named_place is None:
-            raise InputError(f"{after[:80]!r} is no place to go on at.")
+            raise InputError(f"{after[:80]!r} is not a position to continue from.")
         place = (0, b"")
         if named_place is not None:
             place = int(named_place[1]), bytes.fromhex(named_place[2])
@@ -210,7 +210,7 @@ def show_command(
 def run_command(
     *,
     wiki: str = _WIKI_OPTION,
-    dry_run: bool = option("Name what would be found, and mark nothing."),
+    dry_run: bool = option("List the links that would be found; mark nothing."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -246,7 +246,7 @@ def run_command(
     lines = [f"Links checked: {looked_at:,}; on a list: {len(named):,}."]
     lines += [f"{clean(url)}: {clean(line)}" for url, line in list(named.items())[:20]]
     if not dry_run:
-        lines.append(f"Pages that are newly marked to be read again: {marked:,}.")
+        lines.append(f"Pages newly marked to be read again: {marked:,}.")
     output.show({**document, "pages_marked": marked, "dry_run": dry_run}, lines)
 
 
@@ -267,7 +267,7 @@ def additions_command(
     domain: str | None = option("Each link to that domain, with its page.", metavar="DOMAIN"),
     account: str | None = option("Each link by that account.", "--user", metavar="NAME"),
     least_wikis: int = option(
-        "Without --domain and --user: least number of wikis of a farm.", "--wikis", type=click.IntRange(1), default=2
+        "Without --domain and --user: minimum number of wikis of a farm.", "--wikis", type=click.IntRange(1), default=2
     ),
     days: int = option("Number of days back from today.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
@@ -284,7 +284,7 @@ def additions_command(
     try:
         named = registrable(canonical_host(domain.strip())) if domain else ""
     except BadUrlError as error:
-        raise InputError(f"{(domain or '')[:80]!r} is no domain: {error}.") from error
+        raise InputError(f"{(domain or '')[:80]!r} is not a domain: {error}.") from error
     with stores.registry() as store, store.reading() as rows:
         if named or account:
             added = additions_of(rows, since_day=since, domain=named, account=account or "", limit=limit)
@@ -318,4 +318,4 @@ def additions_command(
     cells = [[f"{each:,}" if isinstance(each, int) else each for each in fact.values()] for fact in facts]
     heads = [f"{name}>" if isinstance(value, int) else name for name, value in (facts or [{}])[0].items()]
     key = "additions" if named or account else "spreads"
-    output.table({key: facts}, heads, cells, "No such addition is known.")
+    output.table({key: facts}, heads, cells, "No such links were added.")

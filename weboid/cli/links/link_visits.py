@@ -51,17 +51,14 @@ _AGAIN = timedelta(hours=1)  # visits may become known a little late
 @cli_command("confirm")
 def confirm_command(
     *,
-    limit: int = option("Number of links, at most.", default=500),
-    no_visit: bool = option("Only take the captures that are there."),
-    hand_over: bool = option("Leave the visits to who works on the collection: `weboid archive --stay`."),
+    limit: int = option("Maximum number of links.", default=500),
+    no_visit: bool = option("Use existing captures only."),
+    hand_over: bool = option("Leave the visits to the process that works on the collection: `weboid archive --stay`."),
     lately: timedelta | None = option(
-        "Also compare captures of this last time with the first copy: 7d.",
-        "--captures",
-        type=DURATION,
-        metavar="DURATION",
+        "Also compare captures of this period with the first copy: 7d.", "--captures", type=DURATION, metavar="DURATION"
     ),
     every: timedelta | None = option("Repeat at this interval: 6h.", type=DURATION, metavar="DURATION"),
-    dry_run: bool = option("List the links that wait, and do nothing."),
+    dry_run: bool = option("List the waiting links only."),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
@@ -117,7 +114,7 @@ def confirm_command(
                 output.show(facts, f"{change}  {result.url}  {finding.verdict}{note}")
             if not output.is_json:
                 count = len(task.recorded)
-                click.echo(f"{count} results stored; {len(left)} links still wait for confirmation.", err=True)
+                click.echo(f"{count} results stored; {len(left)} links still await confirmation.", err=True)
             task.recorded.clear()
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))
 
@@ -135,8 +132,8 @@ async def _visit(urls: Sequence[str], *, root: Path, workers: int, settings: Set
 @cli_command("mirror")
 def mirror_command(
     *,
-    since: timedelta = option("Visits of this last time.", type=DURATION, default="7d", metavar="DURATION"),
-    limit: int = option("Number of links, at most.", default=100),
+    since: timedelta = option("Visits within this period.", type=DURATION, default="7d", metavar="DURATION"),
+    limit: int = option("Maximum number of links.", default=100),
     every: timedelta | None = option("Repeat at this interval: 10m.", type=DURATION, metavar="DURATION"),
     dry_run: bool = option("Show the links, without querying archives."),
     profile: str = PROFILE,

@@ -50,14 +50,14 @@ def set_wiki_command(
     *,
     name: str = argument(),
     url: str | None = option("Its api.php.", metavar="URL"),
-    pages_url: str | None = option("Where its pages are, with $1 for a title.", metavar="URL"),
+    pages_url: str | None = option("Address of its pages, with $1 for the title.", metavar="URL"),
     settings: tuple[str, ...] = option(
-        "A setting of it, such as public=false: the front shows its pages and links to internal callers alone.",
+        "A setting of the wiki, such as public=false: the front shows its pages and links to internal callers only.",
         "--set",
         metavar="KEY=JSON",
     ),
-    new_farm: bool = option("Create the farm that NAME has after its @."),
-    farm_hosts: str | None = option("Which hosts are the farm's own (RE2).", metavar="REGEX"),
+    new_farm: bool = option("Create the farm named after the @ of NAME."),
+    farm_hosts: str | None = option("RE2 pattern of the farm's own hosts.", metavar="REGEX"),
     farm_address: str | None = option("The farm's first page; its host is one of the farm's own.", metavar="URL"),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -73,7 +73,7 @@ def set_wiki_command(
         there = find_farm(connection, wanted.farm)
         if there is None and not new_farm:
             known = ", ".join(farm.name for farm in all_farms(connection))
-            raise InputError(f"There is no farm {wanted.farm} (known: {known}); --new-farm makes it.")
+            raise InputError(f"There is no farm {wanted.farm} (known: {known}); --new-farm creates it.")
         if there is None or farm_hosts is not None or farm_address is not None:
             put_farm(
                 connection,
@@ -93,13 +93,13 @@ def _settings(texts: tuple[str, ...]) -> dict[str, Any]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise InputError(f"{text[:80]!r} sets nothing: write KEY=such as {PUBLIC}=false.")
+            raise InputError(f"{text[:80]!r} is not a setting: write KEY=VALUE, such as {PUBLIC}=false.")
         try:
             found[key.strip()] = json.loads(value)
         except ValueError as error:
-            raise InputError(f"The value of {clean(key)} is no JSON: {error}.") from error
+            raise InputError(f"The value of {clean(key)} is not JSON: {error}.") from error
     if not isinstance(found.get(PUBLIC, True), bool):
-        raise InputError(f"{PUBLIC} is true, or false: then only internal callers see it.")
+        raise InputError(f"{PUBLIC} is true or false; with false only internal callers see it.")
     groups = {key: found[key] for key in ("feed", "bot", "templates") if key in found}
     WikiSettings.parse(json.dumps(groups))  # report invalid settings now, not in the feed
     return found
@@ -127,7 +127,7 @@ def add_page_command(
     urls: tuple[str, ...] = argument("[URL]..."),
     page_id: int | None = option("The wiki's number for the page.", "--id", type=click.IntRange(1)),
     namespace: int = option("The page's namespace.", default=0),
-    keep: bool = option("Add to the links that the page has already.", "--add"),
+    keep: bool = option("Add to the page's links instead of replacing them.", "--add"),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -148,8 +148,8 @@ def add_page_command(
             there = pages_by_title(connection, found.id, [page]).get(page)
             if there is None:
                 raise InputError(
-                    f"{found.name} has no page {clean(page)!r} that is known: --id says the wiki's "
-                    "number for it (curid in its address)."
+                    f"{found.name} has no page {clean(page)!r} : give the wiki's number for it with --id (curid in "
+                    "its address)."
                 )
             name = PageName(there.page_id, page, there.namespace)
         if keep:
@@ -175,9 +175,9 @@ _BAD_SHOWN = 20  # bad lines reported individually
 def import_command(
     *,
     file: str = argument("FILE|-"),
-    wiki_name: str | None = option("The wiki that has these links: dewiki@WMF.", "--wiki", metavar="NAME"),
-    restart: bool = option("From the first page, although a run was interrupted."),
-    dry_run: bool = option("Show the content of the file, without writing it."),
+    wiki_name: str | None = option("The wiki with these links: dewiki@WMF.", "--wiki", metavar="NAME"),
+    restart: bool = option("Start from the first page, even if a run was interrupted."),
+    dry_run: bool = option("Show what the file contains; import nothing."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -231,7 +231,7 @@ def import_command(
     would = "Would write" if dry_run else "Wrote"
     lines = [f"{would} {done.pages:,} pages with {done.links:,} links."]
     if done.resumed:
-        lines.insert(0, f"Went on after {done.resumed:,} pages that were written before.")
+        lines.insert(0, f"Continued after {done.resumed:,} pages that were written before.")
     output.show(facts, lines + [f"  {count:,} {sort}" for sort, count in sorts.items()])
     return ExitCode.SOME_FAILED if bad else ExitCode.OK
 
@@ -263,7 +263,7 @@ def _read(
                 continue
         bad += 1
         if bad <= _BAD_SHOWN:
-            click.echo(f"{place} is passed over: {clean(why).rstrip('.')}.", err=True)
+            click.echo(f"{place} is skipped: {clean(why).rstrip('.')}.", err=True)
     if bad > _BAD_SHOWN:
         click.echo(f"… and {bad - _BAD_SHOWN} more lines.", err=True)
     progress.remove_task(task)
@@ -307,7 +307,7 @@ def interwiki_command(*, known: Path = argument("MAP", type=EXISTING_FILE), file
                 continue
             bad += 1
             if bad <= _WRONG_SHOWN:
-                click.echo(f"Line {found} is no page id, prefix and title between tabs.", err=True)
+                click.echo(f"Line {found} is not a page ID, prefix and title separated by tabs.", err=True)
     if bad > _WRONG_SHOWN:
         click.echo(f"… and {bad - _WRONG_SHOWN:,} more.", err=True)
     return ExitCode.SOME_FAILED if bad else ExitCode.OK

@@ -60,12 +60,12 @@ def list_command(
     states: tuple[str, ...] = option(
         f"Only URLs in this state; repeatable: {', '.join(_STATES.choices)}.", "--state", type=_STATES, metavar="STATE"
     ),
-    as_pages: bool = option("The wiki's pages instead of links.", "--pages"),
+    as_pages: bool = option("List the wiki's pages instead of links.", "--pages"),
     namespaces: tuple[int, ...] = option(
         "With PATTERN: only links on pages of that namespace; repeatable.", "--namespace", type=int
     ),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
-    after: str = option("Continue where an earlier answer ended.", metavar="PLACE", default=""),
+    after: str = option("Continue after an earlier answer.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -101,7 +101,7 @@ def list_command(
     except ValueError:
         start = (-1,)
     if len(start) > 2 or any(not 0 <= part < 1 << 63 for part in start):
-        raise InputError(f"{after[:80]!r} is no place: take it from the end of an earlier answer.")
+        raise InputError(f"{after[:80]!r} is not a position: copy it from the end of an earlier answer.")
     with stores.registry() as store, store.snapshot() as reader:
         wiki = known_wiki(reader, parse_wiki(wiki_name)) if wiki_name else None
         if as_pages and wiki is not None:
@@ -169,7 +169,7 @@ def _links(
 
 def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
     if not facts:
-        return ["None is like that." if is_filtered else "There is none."]
+        return ["None matches." if is_filtered else "There is none."]
     if "url" not in facts[0]:
         head = ("id>", "read", "stale", "title")
         rows = [
@@ -202,7 +202,7 @@ def show_command(
     *,
     url: str = argument(),
     limit: int = option(
-        "Pages to name at most.", "--pages", type=click.IntRange(0, 100_000), default=50, show_default=False
+        "Maximum number of pages to list.", "--pages", type=click.IntRange(0, 100_000), default=50, show_default=False
     ),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -277,7 +277,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     names = (f"{clean(each['service'])}: {clean(each['address'] or 'none chosen')}{lock}" for each, lock in copies)
     yield from _part("Copies", names)
     if document["reports"]:
-        yield f"Reached by {document['reports']} readers, who are believed until {document['reports_until']}"
+        yield f"Reached by {document['reports']} readers; counts until {document['reports_until']}"
     if document["replacement"]:
         proposed = document["replacement"]
         yield f"Replacement ({proposed['stage']}): {clean(proposed['address'])}"
@@ -359,11 +359,11 @@ def passes_command(
     if seen is not None:
         lines.append(seen.sentence if seen.fits else f"Warning: {seen.sentence}")
     elif passes:
-        lines.append("No pass was long enough yet to judge whether all links are checked in time.")
+        lines.append("No pass has been long enough yet to tell whether all links are checked in time.")
     if late > settings.links.pass_days:
         lines.append(f"Warning: a URL has been due for {late} days.")
     if awaiting:
-        lines.append(f"{awaiting} links wait for a browser's word: run `weboid links confirm`.")
+        lines.append(f"{awaiting} links await confirmation by a browser: run `weboid links confirm`.")
     if lacking:
         lines.append(no_archives_notice(lacking))
     output.show(document, lines)
@@ -371,7 +371,7 @@ def passes_command(
 
 def _pass_lines(found: list[CheckRunRow], now: int) -> list[str]:
     if not found:
-        return ["There was no pass yet: `weboid links check` makes one."]
+        return ["There was no pass yet: `weboid links check` starts one."]
     rows = [
         (
             f"{datetime.fromtimestamp(row.started, UTC):%Y-%m-%d %H:%M}",
@@ -389,7 +389,7 @@ def _pass_lines(found: list[CheckRunRow], now: int) -> list[str]:
 @cli_command("purge")
 def purge_command(
     *,
-    dry_run: bool = option("Show the amount, without deleting."),
+    dry_run: bool = option("Show the number of entries, without deleting."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,

@@ -52,7 +52,7 @@ def save(
     *,
     name: str = argument(),
     sample: int = option("Pages.", type=click.IntRange(1, MOST_PAGES), default=100),
-    seed: int = option("Another number draws other pages.", default=0),
+    seed: int = option("Seed of the random sample.", default=0),
     level: str = option("Check at this level.", type=_LEVELS, default=str(DEFAULT_LEVEL)),
     dry_run: bool = option("List the pages, without checking them."),
     jobs: int = CHECK_JOBS,
@@ -106,7 +106,7 @@ def save(
 def check(
     *,
     name: str = argument(),
-    again: bool = option("Check all of them, also when nothing was upgraded."),
+    again: bool = option("Check all pages, even if nothing was upgraded."),
     dry_run: bool = option("Show the number of pages, without checking them."),
     jobs: int = CHECK_JOBS,
     profile: str = PROFILE,

@@ -47,7 +47,7 @@ from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
-_NOTHING = "Nothing is to be captured again."
+_NOTHING = "No page needs another capture."
 
 
 @cli_command("run")
@@ -59,7 +59,7 @@ def check_command(
         type=click.IntRange(1),
         default=100,
     ),
-    every: bool = option("Check every page, the suspect ones first.", "--all"),
+    every: bool = option("Check every page, suspect ones first.", "--all"),
     since: str = option(
         "Check captures from this moment on: 2026-11-01, 3d. Without --sample: all of them.",
         metavar="MOMENT|DURATION",
@@ -70,9 +70,9 @@ def check_command(
     full: bool = option("Check copies at level full, too, where the levels allow it; the default without --level."),
     again: bool = option("Check again what was checked already."),
     jobs: int = CHECK_JOBS,
-    seed: int | None = option("Draw the same sample as with this number."),
+    seed: int | None = option("Seed of the random sample; the same number draws the same sample."),
     fonts: bool = option(
-        "Copies load their own fonts, as in `weboid serve --fonts`.", "--fonts/--no-fonts", default=True
+        "Let copies load their own fonts, as `weboid serve --fonts` does.", "--fonts/--no-fonts", default=True
     ),
     repair: bool = option("Capture broken pages again, once, as by `weboid qa repair`.", "--repair/--no-repair"),
     no_record: bool = option("Write nothing into WARCs: no records, no repairs."),
@@ -139,11 +139,11 @@ def check_command(
 def repair_command(
     *,
     limit: int = option(
-        "Number of pages to capture again, at most.",
+        "Maximum number of pages to capture again.",
         type=click.IntRange(1, OPEN_REPAIRS_LIMIT),
         default=OPEN_REPAIRS_LIMIT,
     ),
-    dry_run: bool = option("List what would be captured again, do nothing."),
+    dry_run: bool = option("List what would be captured again; do nothing."),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,

@@ -54,11 +54,13 @@ class ComparedCaptures:
 
 
 _DRIFT_OPTIONS: dict[str, Any] = {
-    "since": option("Without URL: pages captured again in this last time: 30d.", type=DURATION, metavar="DURATION"),
+    "since": option("Without URL: pages captured again within this period: 30d.", type=DURATION, metavar="DURATION"),
     "sample": option("Without URL: number of pages, chosen at random.", type=click.IntRange(1)),
-    "seed": option("Of the sample: the same number chooses the same pages.", type=int, default=0, show_default=False),
+    "seed": option(
+        "Seed of the random sample; the same number draws the same pages.", type=int, default=0, show_default=False
+    ),
     "limit": option("Without URL: number of pages to show.", type=click.IntRange(1, 100_000), default=100),
-    "jobs": option("Without URL: pages at the same time.", type=click.IntRange(1, 64), default=2),
+    "jobs": option("Without URL: number of pages at the same time.", type=click.IntRange(1, 64), default=2),
 }
 
 
@@ -68,9 +70,11 @@ def compare_command(
     named: tuple[str, ...] = argument("[URL|SEEN SHOWN]"),
     first: str = option("The older one.  [default: the oldest good]", "--at", default="", metavar="MOMENT"),
     second: str = option("The newer one.  [default: the newest]", "--to", default="", metavar="MOMENT"),
-    live: bool = option("Capture the page now, and compare with that. The capture is kept in the collection."),
-    out: Path | None = option("Write all of it as one HTML page, pictures included.", type=FILE, metavar="FILE.html"),
-    heat: Path | None = option("Write the picture that shows where both differ.", type=FILE, metavar="FILE.png"),
+    live: bool = option("Capture the page now and compare with that capture, which stays in the collection."),
+    out: Path | None = option(
+        "Write the whole comparison as one HTML page, including pictures.", type=FILE, metavar="FILE.html"
+    ),
+    heat: Path | None = option("Write a picture that shows where the two differ.", type=FILE, metavar="FILE.png"),
     drift: dict[str, Any] = option_dict(_DRIFT_OPTIONS),
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
@@ -93,7 +97,7 @@ def compare_command(
     """
     if len(named) > 1:
         if len(named) > 2 or first or second or live or out:
-            raise InputError("Name one URL, or two pictures, which take --heat only.")
+            raise InputError("Name one URL, or two pictures (with no option but --heat).")
         return compare_files(Path(named[0]), Path(named[1]), heat, output)
     url = named[0] if named else None
     if url is None:
@@ -102,7 +106,7 @@ def compare_command(
         _print_drifted(**drift, stores=stores, output=output)
         return ExitCode.OK
     if live and second:
-        raise InputError("--live is the newer one: leave --to out.")
+        raise InputError("--live is the newer one: omit --to.")
     layout = read_collection(stores.root)
     settings = SharedStores(database_url=stores.database_url, dedup_url=dedup_url).applied_to(load_profile(profile))
     url = fetch_key(url)
@@ -117,7 +121,7 @@ def compare_command(
                 raise PermanentError(f"{url} was not captured: {', '.join(account.skipped)}.")
             now = snapshots.latest(url)
         if now is None or now.page_id == then.page_id:
-            raise UnavailableError(f"There is no other capture of {url} to compare that one with: --live makes one.")
+            raise UnavailableError(f"There is no other capture of {url} to compare with: --live makes one.")
         older, newer = sorted((then, now), key=lambda page: page.captured_at)
         before, after = snapshots.pair(older, newer)
     difference = None
@@ -318,7 +322,7 @@ def compare_files(seen: Path, shown: Path, heat: Path | None, output: CommandOut
     Raises InputError for a file that cannot be used.
     """
     if heat is not None and heat.exists() and any(heat.samefile(each) for each in (seen, shown)):
-        raise InputError(f"{clean(str(heat))} is compared itself: give --heat another name.")
+        raise InputError(f"{clean(str(heat))} is one of the compared pictures: give --heat another name.")
     first, second = _picture_bytes(seen), _picture_bytes(shown)
     try:
         comparison = compare_pictures(first, second, heat=heat is not None)
@@ -377,12 +381,12 @@ def _picture_bytes(path: Path) -> bytes:
         if path.is_dir():
             raise InputError(f"{name} is a folder: name a PNG, JPEG or WebP file in it.")
         if path.exists() and not path.is_file():
-            raise InputError(f"{name} is no file: keep the picture in one, and name that.")
+            raise InputError(f"{name} is not a regular file: save the picture in one.")
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{name} is larger than {MOST_BYTES:,} bytes: give a smaller picture.")
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise InputError(f"{name} is not there: check its name and folder.") from error
+        raise InputError(f"{name} does not exist: check its name and folder.") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{name} cannot be read: {reason}.") from error

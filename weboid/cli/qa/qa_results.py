@@ -56,15 +56,15 @@ _FILTER_OPTIONS: dict[str, Any] = {
         metavar="FAULT",
         type=click.Choice([*map(str, PlaybackFault)]),
     ),
-    "below": option("Only scores below it: 0.8, or 80%.", metavar="SCORE"),
-    "level": option("Only checks at it.", type=click.Choice([*map(str, Level)])),
-    "unreviewed": option("Only checks that were not reviewed.", is_flag=True),
+    "below": option("Only scores below this: 0.8, or 80%.", metavar="SCORE"),
+    "level": option("Only checks at this level.", type=click.Choice([*map(str, Level)])),
+    "unreviewed": option("Only unreviewed checks.", is_flag=True),
 }
 
 _REPORT_OPTIONS: dict[str, Any] = {
-    "out": option("The file of --html.", type=FILE, default=Path("report.html")),
+    "out": option("File that --html writes.", type=FILE, default=Path("report.html")),
     "limit_pictures": option(
-        "With --html: of how many results, the worst, the pictures go into the file.",
+        "With --html: number of results, worst first, whose pictures are included.",
         type=click.IntRange(0, 5_000),
         default=200,
     ),
@@ -145,7 +145,7 @@ def _cell(value: object) -> str:
 
 def _print_table(rows: list[CheckedPage]) -> None:
     if not rows:
-        click.echo("No check of that sort; without any, `weboid qa` makes some.", err=True)
+        click.echo("No such check; `weboid qa` makes checks.", err=True)
         return
     lines = [
         (
@@ -164,7 +164,7 @@ def _print_table(rows: list[CheckedPage]) -> None:
 
 
 _CLOCK = SystemClock()
-_NOTHING = "No copy of this collection was checked yet; `weboid qa` does it."
+_NOTHING = "No copy of this collection was checked yet; run `weboid qa`."
 
 
 def _write_report(
@@ -239,7 +239,7 @@ class ReviewMark:
 def marks_command(
     *,
     file: Path = argument(type=EXISTING_FILE),
-    by: str = option("Author of the marks; else as named in the file.", default="", metavar="NAME"),
+    by: str = option("Author of the marks.  [default: the author named in the file]", default="", metavar="NAME"),
     stores: CollectionStores = STORES,
 ) -> int:
     """Import marks that were downloaded from a report.
@@ -265,12 +265,12 @@ def read_marks(path: Path) -> tuple[str, list[ReviewMark]]:
     """Read (reviewer, marks) from a file."""
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{path} is too long for a file of marks.")
+            raise InputError(f"{path} is too large for a file of marks.")
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as a file of marks: {error}.") from error
     if not isinstance(document, dict) or document.get("weboid_marks") != 1:
-        raise InputError(f"{path} is no file of marks that a report made.")
+        raise InputError(f"{path} is not a file of marks saved by a report.")
     listed, marks = document.get("marks"), []
     if not isinstance(listed, list):
         raise InputError("The file has no list of marks.")
@@ -278,7 +278,7 @@ def read_marks(path: Path) -> tuple[str, list[ReviewMark]]:
         try:
             marks.append(_mark(each))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"Mark {number} is none: {clean(str(error))[:200]}.") from error
+            raise InputError(f"Mark {number} is not valid: {clean(str(error))[:200]}.") from error
     return str(document.get("by") or "")[:100], marks
 
 
@@ -289,6 +289,6 @@ def _mark(fields: Mapping[str, Any]) -> ReviewMark:
         raise ValueError(f"invalid verdict {name!r}")
     page_id, level = fields["page_id"], fields["level"]
     if not isinstance(page_id, str) or not isinstance(level, str):
-        raise TypeError("page_id and level are texts")
+        raise TypeError("page_id and level must be strings")
     note = fields.get("note") or ""
     return ReviewMark(page_id, level, verdict, fields.get("recrawl") is True, str(note)[:500])

@@ -171,7 +171,7 @@ async def running_children(
         if isinstance(event, ProcessOutput):
             click.echo(f"{event.part}: {event.line}", err=True)
         else:
-            again = f"it is started again in {event.again_s:.0f} s"
+            again = f"restarting in {event.again_s:.0f} s"
             click.echo(f"{event.part} ended with {event.code}; {again}.", err=True)
 
     stopping = asyncio.Event()

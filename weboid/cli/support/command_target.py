@@ -96,9 +96,9 @@ def _target_option(default_profile: Any, *, unattended: bool) -> Any:
 TARGET = _target_option(PROFILE, unattended=False)
 WIKI_TARGET = _target_option(WIKI_PROFILE, unattended=True)
 HOST = option("Only this host's.", type=host_name, metavar="HOST")
-JOB = option("Only this crawl's; '': of plain lists.", metavar="NAME")
-REASON = option("Only those whose reason contains this.", default="", metavar="TEXT")
-MATCH = option("Only URLs in which this pattern (RE2) is found.", metavar="PATTERN")
+JOB = option("Only items of this crawl; '': of plain lists.", metavar="NAME")
+REASON = option("Only items whose reason contains this.", default="", metavar="TEXT")
+MATCH = option("Only URLs that match this RE2 pattern.", metavar="PATTERN")
 DRY_RUN = option("Show what would be done.")
 
 

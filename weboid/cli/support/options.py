@@ -51,7 +51,7 @@ def end_moment(text: str, *, now: datetime, option: str) -> datetime:
     except InputError:
         moment = parse_moment(text)
     if moment <= now:
-        raise InputError(f"{text} is over already; leave {option} out for what has no end.")
+        raise InputError(f"{text} is in the past; omit {option} for no end.")
     return moment
 
 
@@ -65,8 +65,8 @@ def start_moment(text: str, *, now: datetime) -> datetime:
         return parse_moment(text)
     except InputError as error:
         raise InputError(
-            f"{text[:40]!r} is neither a moment nor a length of time up to a century:"
-            " write 2026-12-31, 2026-12-31T18:00 (UTC), 12h or 3d."
+            f"{text[:40]!r} is neither a date nor a duration of at most a century: "
+            "write 2026-12-31, 2026-12-31T18:00 (UTC), 12h or 3d."
         ) from error
 
 
@@ -141,7 +141,7 @@ def output_format(as_json: bool = option("JSON for machines.", "--json")) -> Com
 
 
 COLLECTION = option(
-    "The folder that holds WARCs, index and frontier.",
+    "Folder of WARCs, index and frontier.",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("collection"),
     envvar="WEBOID_COLLECTION",
@@ -150,14 +150,14 @@ COLLECTION = option(
 OUTPUT = made_by(output_format)
 PROFILE, WIKI_PROFILE = _profile("default"), _profile("wiki")
 WORKERS = option(
-    "Pages at the same time.",
+    "Number of pages at the same time.",
     type=click.IntRange(1, 64),
     default=lambda: min(2 * (os.cpu_count() or 1), 8),
-    show_default="two a core, at most 8",
+    show_default="two per core, at most 8",
     envvar="WEBOID_WORKERS",
 )
 CHECK_JOBS = option(
-    "Pages at the same time.",
+    "Number of pages at the same time.",
     type=click.IntRange(1, 64),
     default=lambda: 1 + (os.cpu_count() or 1),
     show_default="one more than cores",

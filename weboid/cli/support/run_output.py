@@ -87,28 +87,28 @@ def event_line(event: Event) -> str:
             text = f"later     {event.url}: {event.reason}; not before {until}"
         case DiskSpaceLow():
             text = (
-                f"waiting   for space on the disk: {format_size(event.free_bytes)} are free,"
-                f" {format_size(event.wanted_bytes)} are needed. Free some; the run then continues."
+                f"waiting   for space on the disk: {format_size(event.free_bytes)} free, "
+                f"{format_size(event.wanted_bytes)} needed. The run continues when there is more space."
             )
         case DiskSpaceRestored():
-            text = f"going on  after {event.seconds:.0f} s: there is space again"
+            text = f"going on  after {event.seconds:.0f} s: space is available again"
         case WaitStarted():
-            text = f"waiting   {event.text} The run continues when it is back."
+            text = f"waiting   {event.text} The run continues when it is available again."
         case WaitEnded():
-            text = f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
+            text = f"going on  after {event.seconds:.0f} s: the {event.reason} is available again"
         case SnapshotMade():
             text = f"snapshot  of {event.at:%Y-%m-%d %H:%M:%S} UTC: a new crawl log begins"
         case FileRecovered() | IndexRestored():
             text = f"recovered {event.text}"
         case _:
-            raise InvariantError(f"No event between pages: {event!r}.")
+            raise InvariantError(f"Not an event between pages: {event!r}.")
     return text
 
 
 def summary_lines(summary: RunSummary) -> list[str]:
     """Return the run's summary in a few lines."""
     if summary.handed_over:
-        return [f"Left to the workers of the shared frontier (`weboid worker`): {summary.left}."]
+        return [f"Waiting for workers of the shared frontier (`weboid worker`): {summary.left}."]
     pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(summary.outcomes.items()))
     rate = sum(summary.outcomes.values()) / summary.seconds * 60 if summary.seconds else 0.0
     lines = [
@@ -178,7 +178,7 @@ class RunReporter:
     def started(self, added: AddResult, todo: int) -> None:
         """Report that the URLs are in the frontier; `todo` is the number of pages to visit."""
         self._todo = todo
-        known = f", {added.duplicates} known already" if added.duplicates else ""
+        known = f", {added.duplicates} already known" if added.duplicates else ""
         self._print(f"{added.added} added{known}; {todo} to archive.")
 
     def event(self, event: Event) -> None:

@@ -45,8 +45,8 @@ def command(
     limit: int | None = option("Edits at most.", type=click.IntRange(1)),
     titles: tuple[str, ...] = option("Only this page.", "--page", metavar="TITLE"),
     look_back: bool = option("Only check the outcome of earlier edits."),
-    front: str | None = option("With --dry-run: where readers find our own copies.", metavar="ORIGIN"),
-    is_all: bool = option("On every wiki that has its bot switched on.", "--all"),
+    front: str | None = option("With --dry-run: public origin of our own copies.", metavar="ORIGIN"),
+    is_all: bool = option("Run on every wiki whose bot is switched on.", "--all"),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -58,11 +58,11 @@ def command(
     it stopped, and does nothing twice. Ends with 1 when pages could not be edited.
     """
     if look_back and (dry_run or titles or limit):
-        raise click.UsageError("--look-back edits nothing: it goes with none of the others.")
+        raise click.UsageError("--look-back edits nothing: use it without other options.")
     if front is not None and not dry_run:
-        raise click.UsageError("--front goes with --dry-run; `weboid wiki bot on --front` sets it.")
+        raise click.UsageError("--front needs --dry-run; `weboid wiki bot on --front` sets it.")
     if is_all and (name or titles):
-        raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
+        raise click.UsageError("--all is for every wiki: omit NAME and --page.")
     show = _BotRunReporter(output, is_dry=dry_run)
 
     def begin(store: RegistryStore, wiki: Wiki, own: str | None = None) -> int:
@@ -101,7 +101,7 @@ def _begin(task: BotRun, where: CommandTarget, show: "_BotRunReporter", is_look_
 
 async def _run(task: BotRun, own: OwnCaptures | None, show: "_BotRunReporter", *, is_look_back: bool) -> int:
     done: list[tuple[BotRunSummary, str]] = []
-    with StopSignals(lambda: show.line("Ending with this page …")) as stop, stop.cut_short():
+    with StopSignals(lambda: show.line("Stopping after this page …")) as stop, stop.cut_short():
         done.append(await task.run(own, show.show, stop.event, is_look_back=is_look_back))
     for tally, job in done:
         show.end(task, tally, job)
@@ -171,13 +171,13 @@ def run_summary(tally: BotRunSummary, name: str) -> str:
         parts.append(", ".join(f"{n:,} links {kind}" for kind, n in tally.changes.most_common()) + ".")
     if tally.refused:
         whys = ", ".join(f"{n:,} {why}" for why, n in tally.refused.most_common())
-        parts.append(f"Left as they are: {whys}.")
+        parts.append(f"Left unchanged: {whys}.")
     if tally.skipped:
         parts.append(f"{tally.skipped:,} pages unchanged: --dry-run --page TITLE shows why.")
     if tally.messages:
-        parts.append(f"{tally.messages:,} messages left.")
+        parts.append(f"{tally.messages:,} messages posted.")
     if tally.settled:
-        parts.append(f"{tally.settled:,} edits of an earlier run settled.")
+        parts.append(f"{tally.settled:,} edits of an earlier run completed.")
     if tally.undone:
         waiting = f", {tally.to_review:,} of them await a review" if tally.to_review else ""
         parts.append(f"{tally.undone:,} edits were undone{waiting}: see `weboid wiki bot review`.")
@@ -221,10 +221,10 @@ def show_command(
     }
     lines = [f"The bot is {f'on, as {bot.account}' if bot.enabled else 'off'} on {wiki.name}."]
     if bot.run_page:
-        lines.append(f"It runs while {bot.run_page} has the text yes.")
+        lines.append(f"It runs while {bot.run_page} says yes.")
     if off := [*bot.not_pages, *bot.not_domains]:
         more = f" and {len(off) - _MOST_OFF:,} more" if len(off) > _MOST_OFF else ""
-        lines.append(f"It leaves alone {', '.join(off[:_MOST_OFF])}{more}.")
+        lines.append(f"It skips {', '.join(off[:_MOST_OFF])}{more}.")
     lines += [f"- {warning}" for warning in warnings]
     lines += [f"{count:>9,} {state}" for state, count in results.items()]
     if last:
@@ -241,7 +241,7 @@ def list_command(
     states: tuple[str, ...] = option(
         f"Only edits in this state: {', '.join(_STATES)}.", "--state", type=click.Choice(_STATES), metavar="STATE"
     ),
-    limit: int = option("Number of edits, at most.", type=click.IntRange(1, 10_000), default=50),
+    limit: int = option("Maximum number of edits.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -262,7 +262,7 @@ def review_command(
     decline: tuple[int, ...] = option("The edit was right: it may be repeated.", type=int, metavar="ID"),
     reason: str = option("In a few words.", default="", metavar="TEXT"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
-    limit: int = option("Number of edits, at most.", type=click.IntRange(1, 10_000), default=50),
+    limit: int = option("Maximum number of edits.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:

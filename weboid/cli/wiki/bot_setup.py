@@ -51,7 +51,7 @@ def front_origin(front: str | None) -> str | None:
         return None if front is None else ""
     parts = urlsplit(front)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
-        raise InputError(f"{front[:200]!r} is no origin, such as https://archive.example.org.")
+        raise InputError(f"{front[:200]!r} is not an origin such as https://archive.example.org.")
     return f"{parts.scheme}://{parts.netloc}"
 
 
@@ -60,7 +60,7 @@ def source_warnings(store: RegistryStore, where: CommandTarget, wiki: Wiki, bot:
     if bot.front:
         return []
     here = _lost_with_copies(store, where, wiki)
-    way = f"`weboid wiki bot on {wiki.name} --front ORIGIN` names it (with `run --dry-run`: --front)"
+    way = f"`weboid wiki bot on {wiki.name} --front ORIGIN` sets it (with `run --dry-run`: --front)"
     if not where.settings.links.archives:
         known = f"{here}, but no public address is known. " if here else ""
         raise InputError(
@@ -85,12 +85,12 @@ def _lost_with_copies(store: RegistryStore, where: CommandTarget, wiki: Wiki) ->
 
 
 _SETTING_OPTIONS: dict[str, Any] = {
-    "run_page": option("Edits are made only while this page has the text yes or run.", metavar="TITLE"),
+    "run_page": option("Edit only while this page says yes or run.", metavar="TITLE"),
     "edits_per_minute": option("At most.", type=click.FloatRange(0.01, 600)),
-    "talk": option("Messages on talk pages.", type=click.Choice(TALK_MODES)),
-    "convert_bare": option("Bare references become citations.", "--convert-bare/--keep-bare", default=None),
-    "tag_dead": option("Tag dead links without any copy.", "--tag-dead/--no-tag-dead", default=None),
-    "mark": option("Edits carry the bot flag.", "--mark/--no-mark", default=None),
+    "talk": option("Post messages on talk pages.", type=click.Choice(TALK_MODES)),
+    "convert_bare": option("Convert bare references to citations.", "--convert-bare/--keep-bare", default=None),
+    "tag_dead": option("Tag dead links that have no copy.", "--tag-dead/--no-tag-dead", default=None),
+    "mark": option("Mark edits with the bot flag.", "--mark/--no-mark", default=None),
 }
 
 
@@ -98,13 +98,13 @@ _SETTING_OPTIONS: dict[str, Any] = {
 def on_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
-    account: str | None = option("An account of the bot's own: a bot password's name.", metavar="USER@APP"),
+    account: str | None = option("The bot's own account: name of a bot password.", metavar="USER@APP"),
     password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),
     values: dict[str, Any] = option_dict(_SETTING_OPTIONS),
     front: str | None = option("Public origin of our own copies; - for none.", metavar="ORIGIN"),
-    pages: tuple[str, ...] = option("Only for this page again.", "--page", metavar="TITLE"),
-    domains: tuple[str, ...] = option("Only for links of this domain again.", "--domain", metavar="HOST"),
-    messages_read: bool = option("What people wrote to the bot was read."),
+    pages: tuple[str, ...] = option("Only for this page.", "--page", metavar="TITLE"),
+    domains: tuple[str, ...] = option("Only for links of this domain.", "--domain", metavar="HOST"),
+    messages_read: bool = option("Confirm that messages to the bot were read."),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
@@ -127,11 +127,11 @@ def on_command(
         bot = replace_settings(settings.bot, "bot", enabled=True, **results)
         if not bot.account or not bot.password_file:
             raise InputError(
-                "The bot needs an account of its own: make one on the wiki, log in with it, make a bot "
-                "password at Special:BotPasswords, and give --account USER@APP --password-file FILE."
+                "The bot needs an account of its own: create one on the wiki, log in with it, create a bot password "
+                "at Special:BotPasswords, and give --account USER@APP --password-file FILE."
             )
         if bot.account == settings.feed.account and "@" not in bot.account:
-            raise InputError("The bot's account must be its own, not the one that reads.")
+            raise InputError("The bot needs its own account, not the one that reads the wiki.")
         merged = WikiSettings(settings.feed, bot, settings.templates).merged_into(wiki.settings)
         tried = wiki._replace(settings=json.dumps(merged, ensure_ascii=False))
         unsourced = source_warnings(store, where, wiki, bot)
@@ -166,7 +166,7 @@ def off_command(
         change_bot(store, wiki, replace_settings(settings_of_wiki(wiki).bot, "bot", enabled=False))
     output.show(
         {"wiki": str(wiki.name), "enabled": False},
-        f"The bot edits {wiki.name} no more. What it did stays, and is in `bot ls`.",
+        f"The bot no longer edits {wiki.name}. Its past edits stay, and are in `bot ls`.",
     )
 
 
@@ -178,7 +178,7 @@ def _switch(
         wiki = choose_wiki(store, name)
         bot = switch_parts(store, wiki, pages=pages, domains=domains, is_on=is_on)
     facts = {"wiki": str(wiki.name), "not_pages": bot.not_pages, "not_domains": bot.not_domains}
-    output.show(facts, f"The bot leaves alone {len(bot.not_pages):,} pages and {len(bot.not_domains):,} domains.")
+    output.show(facts, f"The bot skips {len(bot.not_pages):,} pages and {len(bot.not_domains):,} domains.")
 
 
 async def _check_account(
@@ -201,15 +201,15 @@ def _warnings(me: BotAccount, bot: BotSettings, page: str | None, *, is_read: bo
     results = []
     if bot.mark and "bot" not in me.rights:
         results.append(
-            "The account has no bot flag (or its password lacks “High-volume access”): its edits are "
-            "seen by everybody who watches recent changes. Ask the wiki's bureaucrats, or use --no-mark."
+            "The account has no bot flag (or its password lacks “High-volume access”): its edits appear in "
+            "everybody's recent changes. Ask the wiki's bureaucrats, or use --no-mark."
         )
     if bot.run_page and page is None:
-        results.append(f"The run page {bot.run_page} is missing: nothing is edited until it has the text yes.")
+        results.append(f"The run page {bot.run_page} is missing: nothing is edited until it exists and says yes.")
     elif bot.run_page and not allows_run(page or ""):
-        results.append(f"The run page {bot.run_page} does not have the text yes or run: nothing is edited.")
+        results.append(f"The run page {bot.run_page} does not say yes or run: nothing is edited.")
     if not bot.run_page:
-        results.append("There is no run page: only `bot off` and a message to the bot stop it.")
+        results.append("There is no run page: only `bot off` or a message to the bot stops it.")
     if me.has_messages and not is_read and bot.stop_on_messages:
         results.append("The bot has unread messages. Nothing is edited until --messages-read is given.")
     return results

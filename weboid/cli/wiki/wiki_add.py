@@ -57,43 +57,43 @@ class WikiProbe:
 def command(
     *,
     url: str = argument("URL"),
-    name: str = option("What to call it, such as mywiki@myfarm.", default="", metavar="NAME"),
-    farm: str = option("The project it belongs to.", default="", metavar="FARM"),
-    namespaces: tuple[str, ...] = option("Pages of it, by number or name.", "--namespace", metavar="N"),
-    categories: tuple[str, ...] = option("Only pages in or below it.", "--category", metavar="C"),
-    templates: tuple[str, ...] = option("Only pages that use it.", "--template", metavar="T"),
+    name: str = option("Name of the wiki, such as mywiki@myfarm.", default="", metavar="NAME"),
+    farm: str = option("Project that the wiki belongs to.", default="", metavar="FARM"),
+    namespaces: tuple[str, ...] = option("Namespace to observe, by number or name.", "--namespace", metavar="N"),
+    categories: tuple[str, ...] = option("Only pages in or below this category.", "--category", metavar="C"),
+    templates: tuple[str, ...] = option("Only pages that use this template.", "--template", metavar="T"),
     properties: tuple[str, ...] = option(
         "Only pages whose Wikidata item has this statement: P31, or P31=Q5.", "--property", metavar="P"
     ),
-    not_categories: tuple[str, ...] = option("No page in or below it.", "--not-category", metavar="C"),
-    not_templates: tuple[str, ...] = option("No page that uses it.", "--not-template", metavar="T"),
+    not_categories: tuple[str, ...] = option("Skip pages in or below this category.", "--not-category", metavar="C"),
+    not_templates: tuple[str, ...] = option("Skip pages that use this template.", "--not-template", metavar="T"),
     not_properties: tuple[str, ...] = option(
-        "No page whose Wikidata item has this statement.", "--not-property", metavar="P"
+        "Skip pages whose Wikidata item has this statement.", "--not-property", metavar="P"
     ),
     item_api: str | None = option(
-        "The api.php that is asked for Wikidata items, if not the one that the wiki names.", metavar="URL"
+        "The api.php to query for Wikidata items, if it is not the one that the wiki names.", metavar="URL"
     ),
     not_pages: tuple[str, ...] = option("Never this page.", "--not-page", metavar="TITLE"),
     grace_h: float | None = option(
-        f"Archive a new link when it is still there after this time ({_GRACE_H}, or any).",
+        f"Archive a new link if it is still on the page after this time ({_GRACE_H}, or any).",
         "--grace",
         type=click.FloatRange(0, 8760),
         metavar="HOURS",
     ),
-    archive: bool | None = option("Archive links, or only watch them.", "--archive/--no-archive"),
+    archive: bool | None = option("Archive new links, or only watch them.", "--archive/--no-archive"),
     store: str | None = option(
-        "Recording level for what its pages cite.  [default: as set by `weboid level`]", type=STORED_LEVELS
+        "Recording level of pages that the wiki cites.  [default: as set by `weboid level`]", type=STORED_LEVELS
     ),
-    account: str | None = option("Who reads: USER@APP of a bot password.", metavar="NAME"),
+    account: str | None = option("Account that reads the wiki: USER@APP of a bot password.", metavar="NAME"),
     password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),
-    basic_file: str | None = option("user:password of the server in front.", metavar="FILE"),
+    basic_file: str | None = option("File with user:password of the wiki's web server.", metavar="FILE"),
     contact: str | None = option(
-        "A page or mail address, sent in every User-Agent of this collection; asked"
-        " for at a terminal when there is none.",
+        "Contact page or mail address, sent in every User-Agent of this collection; prompted for at a terminal if "
+        "missing.",
         metavar="ADDRESS",
     ),
     recrawl: str | None = option(
-        "Archive living pages of this collection again after this time: 90d; - for never. Asked for at a terminal.",
+        "Archive live pages of this collection again after this time: 90d; - for never. Prompted for at a terminal.",
         metavar="DURATION",
     ),
     stores: CollectionStores = STORES,
@@ -158,7 +158,7 @@ def _check_recrawl(every: str, archived_days: int) -> None:
     """Refuse an interval shorter than the time for which a page counts as archived (A02)."""
     if every and parse_duration(every) < timedelta(days=archived_days):
         raise InputError(
-            f"What was archived in the last {archived_days} days is not archived again: write "
+            f"Pages archived in the last {archived_days} days are not archived again: write "
             f"--recrawl {archived_days}d or more."
         )
 
@@ -177,7 +177,7 @@ def _operator(root: Path, profile: str, contact: str | None, recrawl: str | None
             )
     if recrawl is None and is_first and not as_json and sys.stdin.isatty():
         recrawl = click.prompt(
-            "Archive living pages again after how long, such as 90d (empty: never)",
+            "Archive live pages again after how long, such as 90d (empty: never)",
             default="",
             show_default=False,
             err=True,
@@ -293,32 +293,34 @@ def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> N
     if not feed.archive:
         click.echo("New links are watched, and not archived.")
     elif feed.grace_h:
-        click.echo(f"New links are archived when they are still there after {format_duration(feed.grace_h * 3600)}.")
+        click.echo(
+            f"New links are archived if they are still on the page after {format_duration(feed.grace_h * 3600)}."
+        )
     else:
         click.echo("New links are archived at once.")
     if stored is not DEFAULT_STORED_LEVEL:
-        click.echo(f"Of what its pages cite, pages are recorded at the level {stored}.")
+        click.echo(f"Pages that it cites are recorded at the level {stored}.")
     if recrawl:
-        click.echo(f"Living pages are archived again after {clean(recrawl)}.")
+        click.echo(f"Live pages are archived again after {clean(recrawl)}.")
     if seen.user:
         more = ", with a bot's limits" if seen.has_high_limits else ""
         click.echo(f"Read as {clean(seen.user)}{more}.")
     for warning in _warnings(wiki, seen):
         click.echo(f"Warning: {clean(warning)}")
     click.echo(
-        "Next: `weboid wiki watch` reads all its pages once and then what changes; "
-        "`weboid wiki ls` shows how far it is."
+        "Next: `weboid wiki watch` reads all its pages once and then follows changes; `weboid wiki ls` shows its "
+        "progress."
     )
 
 
 def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
     facts = seen.facts
-    warnings = [f"the wiki has no {name}: is it spelt so?" for name in seen.unknown]
+    warnings = [f"the wiki has no {name}: check its spelling" for name in seen.unknown]
     if seen.trouble:
         warnings.append(f"Wikidata's items cannot be read at present. {seen.trouble}")
     if facts.version and facts.version < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
-        warnings.append(f"this version of MediaWiki is older than {oldest}, the oldest that was tried.")
+        warnings.append(f"this version of MediaWiki is older than {oldest}, the oldest that was tested.")
     if facts.is_read_only:
         warnings.append(f"the wiki is read-only: {facts.read_only_reason or 'no reason given'}")
     if wiki.name.farm == DEFAULT_FARM and not seen.has_contact:
@@ -327,5 +329,5 @@ def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
             "a profile, to an address of a page or for mail."
         )
     if wiki.name.dbname != facts.dbname:
-        warnings.append(f"the wiki calls itself {facts.dbname} now; its name here stays.")
+        warnings.append(f"the wiki now calls itself {facts.dbname}; its name here stays the same.")
     return warnings

@@ -258,16 +258,16 @@ def trial_command(
     *,
     name: str = argument("[WIKI]", required=False, default=""),
     days: int = option("Days to simulate.", type=click.IntRange(1, 400), default=40),
-    gone: tuple[str, ...] = option(
-        "Simulate that this host no longer answers; may be given several times.", metavar="HOST"
-    ),
+    gone: tuple[str, ...] = option("Simulate that this host is down; may be given several times.", metavar="HOST"),
     limit: int = option("So many links.", type=click.IntRange(1, 10_000), default=200),
     keep: Path | None = option(
-        "Keep the copy there, for `weboid --clock-offset 40d … --collection DIR`.",
+        "Keep the copy in this folder, for `weboid --clock-offset 40d … --collection DIR`.",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
     ),
-    bot: bool = option("Show what the bot would write then.", "--bot/--no-bot", default=True, show_default=False),
+    bot: bool = option(
+        "Show what the bot would write at that time.", "--bot/--no-bot", default=True, show_default=False
+    ),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -335,5 +335,5 @@ def _lines(forecasts: Sequence["LinkForecast"], days: int) -> list[str]:
             why = f" ({event['evidence']})" if event["evidence"] else ""
             after = f" after {event['failed']} failed checks" if event["failed"] else ""
             lines.append(clean(f"  {event['day']}  {event['state']}{after}{why}"))
-    lines.append(f"{same} of {len(forecasts)} links stay as they are for {days} days.")
+    lines.append(f"{same} of {len(forecasts)} links do not change within {days} days.")
     return lines

@@ -35,12 +35,12 @@ def command(
     *,
     names: tuple[str, ...] = argument("[NAME]..."),
     namespaces: tuple[int, ...] = option(
-        "Only the pages of that namespace, by its number; may be repeated.", "--namespace", type=click.IntRange(0)
+        "Only pages of this namespace, by its number; repeatable.", "--namespace", type=click.IntRange(0)
     ),
     categories: tuple[str, ...] = option(
-        "Only the pages in that category and those below it; may be repeated.", "--category", metavar="TITLE"
+        "Only pages in or below this category; repeatable.", "--category", metavar="TITLE"
     ),
-    is_now: bool = option("Also when none is due yet.", "--now"),
+    is_now: bool = option("Sweep even if none is due yet.", "--now"),
     dry_run: bool = option("Show what would be observed, without writing it."),
     where: CommandTarget = WIKI_TARGET,
     output: CommandOutput = OUTPUT,
@@ -58,7 +58,7 @@ def command(
     lists = [("namespace", str(number)) for number in namespaces]
     lists += [("category", title) for title in categories]  # each including its subcategories
     if lists and (len(wanted) != 1 or is_now or dry_run):
-        raise InputError("--namespace and --category are for one wiki that is named, without --now and --dry-run.")
+        raise InputError("--namespace and --category are for one named wiki, without --now and --dry-run.")
     with ExitStack() as stack:
         store = stack.enter_context(where.stores.registry(make=not dry_run))
         wikis = select_wikis(store, wanted)
@@ -83,8 +83,7 @@ async def _begun(wiki: Wiki, lists: Sequence[tuple[str, str]], source: WikiSourc
     others = [number for _, number in wanted if int(number) not in feed.namespaces]
     if others:
         raise InputError(
-            f"Pages of namespace {others[0]} of {wiki.name} are not observed: `weboid wiki add` with "
-            "--namespace of `weboid wiki add` sets them."
+            f"Pages of namespace {others[0]} of {wiki.name} are not observed: `weboid wiki add --namespace` adds them."
         )
     if roots := [title for kind, title in lists if kind == "category"]:
         facts = await source.facts()
@@ -168,16 +167,16 @@ def _surveyed(wiki: Wiki, store: RegistryStore, settings: Settings, progress: Pr
 def _sentence(facts: dict[str, Any]) -> str:
     name = facts["wiki"]
     if facts["trouble"]:
-        return f"{name}: {facts['trouble']} What was written stays; the next run continues."
+        return f"{name}: {facts['trouble']} Results so far are stored; the next run continues."
     if "dry_run" in facts:
         links = ", ".join(f"{count:,} {sort}" for sort, count in facts["links"].items()) or "none"
         text = f"{name}: {facts['pages']:,} pages would be observed; their links: {links}."
         others = ", ".join(f"{count:,} ({why})" for why, count in facts["not_observed"].items())
         return f"{text} Not observed: {others}." if others else text
     if facts["left_to_watch"]:
-        return f"{name}: `weboid wiki watch` is running on it and was requested to sweep now."
+        return f"{name}: `weboid wiki watch` is running on it and was asked to sweep now."
     if not facts["pages"] and not facts["added"]:
-        return f"{name}: no sweep is due; --now begins one."
+        return f"{name}: no sweep is due; --now starts one."
     return (
         f"{name}: {facts['pages']:,} pages with {facts['links']:,} links swept; {facts['added']:,} links "
         f"are new or back, {facts['gone']:,} are gone, {facts['dropped']:,} pages are deleted; "

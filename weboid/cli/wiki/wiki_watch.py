@@ -73,15 +73,15 @@ def command(
     stream: str | None = option(
         "Use a change stream for notifications, too: EventStreams of Wikimedia's wikis.", metavar="URL"
     ),
-    once: bool = option("Do what is due now, then stop: for cron."),
+    once: bool = option("Do what is due now, then exit; for cron."),
     serve: str | None = option(
         "Serve readers there, too: `weboid serve` with its defaults.", "--listen", metavar="HOST:PORT"
     ),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     console: str = option("Serve the operator's console there, too.", default="", metavar="HOST:PORT"),
-    feed_only: bool = option("Only watch: others archive, check links and confirm what they found."),
+    feed_only: bool = option("Only watch: other processes archive, check links and confirm results."),
     without: tuple[str, ...] = option(
-        "Leave a part out that runs elsewhere, such as check or confirm; may be given several times.",
+        "Omit a part that runs elsewhere, such as check or confirm; repeatable.",
         type=click.Choice(CHILD_NAMES),
         metavar="PART",
     ),
@@ -108,7 +108,7 @@ def command(
     for_serve = serve_words(serving)
     if for_serve and serve is None:
         name = for_serve[0].partition("=")[0]
-        raise InputError(f"{name} is for the front of --listen: add that, too.")
+        raise InputError(f"{name} is for the front that --listen starts: add --listen.")
     home = ChildCommandOptions(
         where.layout.root,
         where.profile,
@@ -304,7 +304,7 @@ _WORDS = {
     "dropped": "pages deleted",
     "taken": "links to be archived",
     "archived_already": "archived lately",
-    "put_off": "links wait, as the archive does not take them",
+    "put_off": "links wait, as the archive does not accept them",
 }
 
 

@@ -35,19 +35,19 @@ from wiki.wikitext.template_map import rules_for
 _LARGEST: Final = 16_000_000  # bytes; MediaWiki's own limit is 2 MB
 
 _WHY: Final = {
-    NoRepairReason.HELD: "a person asked bots to leave it alone",
+    NoRepairReason.HELD: "a person excluded it from bots",
     NoRepairReason.MALFORMED: "its URL cannot be read with certainty",
     NoRepairReason.BROKEN: "its wikitext cannot be read with certainty",
     NoRepairReason.DOUBLE: "a parameter is given twice",
-    NoRepairReason.COMMENT: "a comment or markup is where the edit would be",
-    NoRepairReason.SEVERAL: "the template has several links, and room for one copy",
+    NoRepairReason.COMMENT: "a comment or markup is in the way",
+    NoRepairReason.SEVERAL: "the template has several links, but room for one copy only",
     NoRepairReason.OTHER_TEMPLATE: "no rule names the archive parameters of that template",
     NoRepairReason.PLACE: "it is in a parameter, a heading or a gallery",
-    NoRepairReason.UNSAFE: "its copy is none of this page, or cannot be written there",
+    NoRepairReason.UNSAFE: "its copy is not of this page, or cannot be written there",
     NoRepairReason.NO_COPY: "there is no copy, and the wiki has no tag to say so",
-    NoRepairReason.LATER: "another change is made in the same place first",
-    NoRepairReason.PAYWALL: "it takes a subscription, and its site refuses us without one",
-    NoRepairReason.UNSHOWN: "the address of its copy does not show it now",
+    NoRepairReason.LATER: "another change comes first in the same place",
+    NoRepairReason.PAYWALL: "it needs a subscription, and its site refuses access without one",
+    NoRepairReason.UNSHOWN: "the address of its copy does not show the copy now",
     NoRepairReason.FORBIDDEN: "the page excludes bots, or is marked as in use",
 }
 
@@ -55,18 +55,18 @@ _WHY: Final = {
 def skip_reason_line(refused: UnrepairedCitation) -> str:
     """Return a line with the link that was not changed, and the reason."""
     url = clean(refused.citation.url)[:300]
-    return f"left as it is ({refused.reason}: {_WHY[refused.reason]}): {url}"
+    return f"left unchanged ({refused.reason}: {_WHY[refused.reason]}): {url}"
 
 
 def read_page_text(file: IO[bytes]) -> str:
     """Read the text of a page."""
     content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
-        raise InputError(f"The page is larger than {_LARGEST // 1_000_000} MB: no wiki keeps such.")
+        raise InputError(f"The page is larger than {_LARGEST // 1_000_000} MB: wikis do not store such pages.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"The page is no UTF-8 (byte {error.start}): save it as UTF-8, as wikis do.") from error
+        raise InputError(f"The page is not UTF-8 (byte {error.start}): save it as UTF-8, as wikis do.") from error
 
 
 def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
@@ -76,7 +76,7 @@ def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no TOML: {error}") from error
+        raise ConfigError(f"{path} is not TOML: {error}") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -88,9 +88,9 @@ _CLOCK = SystemClock()
 def read_command(
     *,
     file: IO[bytes] = argument("FILE|-", type=click.File("rb")),
-    language: str = option("The wiki's, which chooses its template map.", default="en"),
+    language: str = option("Language of the wiki, which selects its template map.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to lay over it, to try one.", "--templates", type=EXISTING_FILE, metavar="FILE"
+        "A template map in TOML to apply over it, for testing.", "--templates", type=EXISTING_FILE, metavar="FILE"
     ),
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -140,10 +140,10 @@ def _citation_lines(citation: Citation, lines: _LineCounter) -> list[str]:
     ]
     items += [f"    {name}: {clean(value)[:300]}" for name, value in results if value]
     marks = (
-        (citation.is_malformed, "no URL that can be fetched unchanged"),
-        (citation.is_archive_in_place, "the archive's address is in place of the original"),
-        (citation.is_paywalled, "takes a subscription or a login"),
-        (citation.is_held, "bots are asked to leave it alone"),
+        (citation.is_malformed, "not a URL that can be fetched unchanged"),
+        (citation.is_archive_in_place, "the archive's address replaces the original"),
+        (citation.is_paywalled, "needs a subscription or a login"),
+        (citation.is_held, "excluded from bots"),
         (citation.is_convertible, "can become a citation template"),
         (citation.is_treated_dead and not citation.is_said_dead, "readers are led to the copy"),
     )
@@ -203,16 +203,16 @@ def repair_command(
     *,
     file: IO[bytes] = argument("FILE|-", type=click.File("rb")),
     remedies: IO[bytes] = option(
-        "What is known of the page's links, in JSON: by URL, a condition and a copy.",
+        "JSON file with the condition and copy of each URL of the page.",
         type=click.File("rb"),
         required=True,
         metavar="FILE",
     ),
     language: str = option("The wiki's.", default="en"),
     own: Path | None = option(
-        "A template map in TOML to lay over that of the language.", "--templates", type=EXISTING_FILE, metavar="FILE"
+        "A template map in TOML to apply over that of the language.", "--templates", type=EXISTING_FILE, metavar="FILE"
     ),
-    bot: str = option("The account that tags are to name.", default="", metavar="NAME"),
+    bot: str = option("Account to name in tags.", default="", metavar="NAME"),
     as_diff: bool = option("Show what would change, instead of the text.", "--diff"),
     output: CommandOutput = OUTPUT,
 ) -> int:
@@ -225,7 +225,7 @@ def repair_command(
     try:
         listed = json.loads(remedies.read())
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{remedies.name} is no JSON: {error}") from error
+        raise InputError(f"{remedies.name} is not JSON: {error}") from error
     if not isinstance(listed, Mapping):
         raise InputError(f"{remedies.name} must be an object: a remedy for each URL.")
     known = {url: _remedy(url, entry) for url, entry in listed.items()}
@@ -269,9 +269,11 @@ def _remedy(url: str, entry: Any) -> LinkRemedy:
         and all(isinstance(value, str) for value in copy.values())
         and copy.get("address")
     ):
-        raise InputError(f"{place} has a copy that is none: an address, and if known a timestamp, service and title.")
+        raise InputError(
+            f"{place} has an invalid copy: it needs an address, and if known a timestamp, service and title."
+        )
     if not isinstance(bad, list) or not all(isinstance(each, str) for each in bad):
-        raise InputError(f"{place} has bad_archives that are no list of addresses.")
+        raise InputError(f"{place} has bad_archives that are not a list of addresses.")
     return LinkRemedy(
         LinkCondition(entry["condition"]),
         ArchivedCopy(**{"timestamp": "", **copy}) if copy is not None else None,

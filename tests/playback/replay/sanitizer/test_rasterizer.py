@@ -61,7 +61,7 @@ def test_a_drawing_can_be_sharper_and_coloured(in_replay: Call) -> None:
 
 @pytest.mark.parametrize("family", ["sans-serif", "serif", "monospace", "Nobody Has This", "Arial,sans-serif"])
 def test_the_words_of_a_drawing_are_written(in_replay: Call, family: str) -> None:
-    """In a typeface of this machine, when the one that it names is not there."""
+    """In a typeface of this machine, when the one that it names does not exist."""
     words = f'<text y="15" font-family="{family}" font-weight="700">mW</text>'
     image = drawn(in_replay, SVG.format('width="40" height="20"', words))
 

@@ -326,7 +326,7 @@ def test_what_is_over_is_not_told(shelf: Shelf, front: Front) -> None:
 def test_a_hosts_quirks_are_told_once_consolidated_and_hold_below_it(
     host: str, since: int, told: list[str], shelf: Shelf, front: Front
 ) -> None:
-    """Of the host itself and of all hosts below it, once they stand for more than 100 days (W47)."""
+    """Of the host itself and of its subdomains, once they stand for more than 100 days (W47)."""
     deep = "https://a.b.verlag.de/gone"
     shelf.page(1, "Foo bar", DEAD, deep)
     shelf.state(deep, LinkState.DEAD)

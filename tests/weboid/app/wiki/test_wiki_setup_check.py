@@ -87,7 +87,7 @@ def test_all_is_proved_in_one_command(while_watched: SetupRun) -> None:
         name: {"unset"} for name in ("archives", "levels", "bot")
     }
     assert all(each["remedy"] for name in ("archives", "levels", "bot") for each in found[name])
-    assert "took a signed test" in lines
+    assert "accepted a signed test" in lines
 
 
 def test_the_bots_edit_of_that_day_is_shown_and_not_made(while_watched: SetupRun, town: Town) -> None:
@@ -148,7 +148,7 @@ def test_each_configured_archive_is_asked(town: Town) -> None:
 
     assert code == 1
     asked, away = found["archives"]
-    assert (asked["health"], asked["text"]) == ("good", f"{there} answers (2 copies of a test)")
+    assert (asked["health"], asked["text"]) == ("good", f"{there} answers (2 copies of a test page)")
     assert away["health"] == "bad"
     assert away["text"].startswith(f"{nobody}: ")
     assert "[egress]" in away["remedy"]
@@ -213,7 +213,7 @@ def test_a_bot_that_is_on_is_proved(town_with_bot: Town) -> None:
     cites_others = town.call("wiki", "bot", "on", "--front=-", f"--profile={archives}")
     assert cites_others.code == 0, cites_others
     health, text, remedy = _bot(town)
-    assert (health, text) == ("bad", "it knows no copies to cite")
+    assert (health, text) == ("bad", "it has no copies to cite")
     assert "--front ORIGIN" in remedy
 
     (town.weboid.folder / "bot-password").write_text("another")

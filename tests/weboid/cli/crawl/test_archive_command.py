@@ -58,7 +58,7 @@ class ArchivedList(NamedTuple):
 
 @pytest.fixture(scope="module")
 def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> ArchivedList:
-    """Good, broken and unreachable pages, and lines that are no URLs."""
+    """Good, broken and unreachable pages, and lines that are not URLs."""
     folder = tmp_path_factory.mktemp("list")
     # Two URLs of one host fail three times each, in any order: it must not count as down before.
     profile = profile_for(web, folder / "profile.toml", politeness={"host_failures": 7})

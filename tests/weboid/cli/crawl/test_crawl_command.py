@@ -103,7 +103,7 @@ def test_scope_options_say_what_is_archived(start: Start) -> None:
         (("--scope", "page", "--extra-hops", "1"), "The page of the seed alone, and 1 link beyond these."),
         (
             ("--scope", "domain", "--exclude", "docs/.|top"),
-            "Pages of the host of the seed and of all hosts below it; never those in which docs/.|top is found.",
+            "Pages of the host of the seed and of its subdomains; never URLs that match docs/.|top.",
         ),
     ],
 )
@@ -212,8 +212,8 @@ def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(start: Start, r
     [
         (("http://a.example/", "--exclude", "("), "cannot be run"),
         (("http://a.example/", "--include", "(?=x)"), "look-ahead"),
-        (("http://a.example/", "--job", "no name"), "no name for a crawl"),
-        (("http://a.example/", "--size-limit", "much"), "no size"),
+        (("http://a.example/", "--job", "no name"), "not a name for a crawl"),
+        (("http://a.example/", "--size-limit", "much"), "not a size"),
         (("not a url",), "nothing to crawl"),
         ((), "Name what to crawl"),
     ],
@@ -307,7 +307,7 @@ def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
         (("org,example", "visit.timeout_s=1"), "inside a label"),
         (("a.example", "visit.timeout_s"), "GROUP.KEY=VALUE"),
         (("a.example", "proxy.processes=2"), "unknown keys"),
-        (("a.example", "scope.pages=2"), "holds as a whole"),
+        (("a.example", "scope.pages=2"), "applies to the whole crawl"),
         (("b.example", "--remove"), "There is no sheet"),
         (("b.example",), "There is no sheet"),
         (("--remove",), "sheet PREFIX --remove"),
@@ -361,7 +361,7 @@ def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(start: Start, r
     assert first.code == 0, first.err
     assert archived.code == 0, archived.err
     assert "1 added; 2 to archive." in archived.out
-    assert "Left to the workers of the shared frontier (`weboid worker`): 1." in first.out
+    assert "Waiting for workers of the shared frontier (`weboid worker`): 1." in first.out
     assert again.summary["duplicates"] == again.summary["left"] == 1
     assert not weboid.collection.exists()
     assert not site.asked

@@ -73,7 +73,7 @@ def test_a_pause_is_told_and_holds_until_it_is_ended(weboid: Weboid, frontier: F
 
     assert (paused["paused"], resumed["paused"]) == ("a talk", None)
     assert nothing == []
-    assert "paused: a talk; `weboid crawl resume` ends it" in status_text
+    assert "paused: a talk; `weboid crawl resume` resumes it" in status_text
     assert len(claim_all(frontier)) == 1
     assert "It was not paused." in weboid.call("crawl", "resume").out
 
@@ -93,7 +93,7 @@ def test_stop_is_an_order_only_when_somebody_works(weboid: Weboid, frontier: Fro
     assert idle_orders == {}
     assert (gently["stopping"], at_once["stopping"]) == ("gently", "now")
     assert given == {"": "now"}
-    assert "taken back" in taken_back.out
+    assert "withdrawn" in taken_back.out
     assert frontier.orders("stop") == {}
 
 
@@ -105,7 +105,7 @@ def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier
 
     assert ran.code == 1
     assert "1 added, 1 queued again; 2 in the queue." in ran.out
-    assert "Nobody works on" in ran.out
+    assert "Nothing is working on" in ran.out
     assert "line 3" in ran.err
     assert (again["added"], again["duplicates"]) == (1, 1)
 
@@ -161,13 +161,13 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("crawl", "pause", "a b"), "no host"),
-        (("crawl", "pause", "a.example", "--for", "soon"), "no duration"),
+        (("crawl", "pause", "a b"), "not a host"),
+        (("crawl", "pause", "a.example", "--for", "soon"), "not a duration"),
         (("crawl", "pause", "a.example", "--until", "2001-01-01"), "is over"),
         (("crawl", "pause", "a.example", "--for", "1h", "--until", "2099-01-01"), "not both"),
-        (("crawl", "pause", "--for", "1h"), "about one host"),
-        (("crawl", "resume", "unknown.example"), "knows no host"),
-        (("queue", "hosts", "unknown.example"), "knows no host"),
+        (("crawl", "pause", "--for", "1h"), "apply to one host"),
+        (("crawl", "resume", "unknown.example"), "has no host"),
+        (("queue", "hosts", "unknown.example"), "has no host"),
         (("crawl", "add"), "URLs, or --list"),
         (("queue", "show", "https://unknown.example/"), "does not know"),
         (("queue", "retry"), "Select items"),
@@ -181,7 +181,7 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
         (("policy", "ls", "a.example", "--expired"), "for the list of entries"),
         (("level", "ls", "https://a.example/", "--history"), "only --wiki is possible"),
         (("status", "--listen", "9464"), "HOST:PORT"),
-        (("status", "--listen", "203.0.113.1:1"), "Nothing can listen"),
+        (("status", "--listen", "203.0.113.1:1"), "Cannot listen"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -336,7 +336,7 @@ def test_what_is_exported_can_be_imported(weboid: Weboid, frontier: Frontier) ->
     assert len(lines) == 2
     assert [path.name for path in weboid.folder.glob("books*")] == ["books.jsonl"]
     assert (taken["added"], taken["duplicates"], taken["other_states"]) == (0, 1, 3)
-    assert "0 added, 2 known already" in dead.out
+    assert "0 added, 2 already known" in dead.out
 
 
 def test_a_snapshot_can_be_looked_into(weboid: Weboid, frontier: Frontier) -> None:

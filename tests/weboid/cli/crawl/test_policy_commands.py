@@ -156,9 +156,9 @@ def test_entries_are_added_listed_and_removed(obeying: Weboid) -> None:
     ("arguments", "message"),
     [
         (("add", "re:(?=x)", "--reason", "r"), "look-ahead"),
-        (("add", "two words", "--reason", "r"), "no pattern"),
-        (("add", "a.example", "--reason", "r", "--expires", "2001-01-01"), "over already"),
-        (("add", "a.example", "--reason", "r", "--expires", "soon"), "no moment"),
+        (("add", "two words", "--reason", "r"), "not a pattern"),
+        (("add", "a.example", "--reason", "r", "--expires", "2001-01-01"), "in the past"),
+        (("add", "a.example", "--reason", "r", "--expires", "soon"), "not a date"),
         (("add", "a.example", "--reason", "r", "--set", "robots"), "KEY=VALUE"),
         (("add", "a.example", "--reason", "r", "--set", "robots=no"), "obey, ignore"),
         (("add", "a.example", "--reason", "r", "--kind", "setting"), "--set"),

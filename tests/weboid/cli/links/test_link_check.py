@@ -295,7 +295,7 @@ def test_a_registry_in_a_database_needs_no_collection(database_url: str, tmp_pat
     ("limits", "code", "notice"),
     [
         ((120, 65_536), ExitCode.OK, ""),
-        ((400, 400), ExitCode.OK, "so 100 links are asked for at the same time and not 500"),
+        ((400, 400), ExitCode.OK, "so 100 links are checked at the same time, not 500"),
         ((80, 80), ExitCode.INPUT, "too few for any check: raise it to 1,600"),
     ],
     ids=["raised", "fewer", "refused"],

@@ -260,7 +260,7 @@ def test_nobody_is_asked_without_a_setting(links: Links) -> None:
     code, out, err = links("copies", "find", A)
 
     assert code == ExitCode.OK
-    assert "ask again later" in out
+    assert "try again later" in out
     assert "1 dead link has no copy; no archive is configured: [links] archives" in err
 
 
@@ -313,7 +313,7 @@ def test_copies_are_looked_at(links: Links, profile: str, tmp_path: Path) -> Non
     assert len(_objects(links("copies", "check", "--dry-run", "--profile", profile, "--json"))) == 1
     (looked,) = _objects(links("copies", "check", "--profile", profile, "--json"))
     assert (looked["url"], looked["outcome"], looked["sight"]) == (A, "good", "good")
-    assert links("copies", "check", "--profile", profile)[1] == "0 copies looked at.\n"
+    assert links("copies", "check", "--profile", profile)[1] == "0 copies checked.\n"
 
 
 def test_an_address_is_recognised(links: Links) -> None:

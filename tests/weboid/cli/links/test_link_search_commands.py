@@ -105,14 +105,14 @@ def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Link
         (("ls", "far.org", "--host", "far.org"), "leave out --host"),
         (("ls", "--namespace", "0"), "needs PATTERN"),
         (("ls", "far.org", "--after", "x"), "take `after`"),
-        (("ls", "far.org", "--wiki", "nowiki"), "knows no wiki nowiki@WMF"),
-        (("exclude", "a.org/x*", "--wiki", "dewiki"), "leave it out"),
+        (("ls", "far.org", "--wiki", "nowiki"), "has no wiki nowiki@WMF"),
+        (("exclude", "a.org/x*", "--wiki", "dewiki"), "omit it"),
         (("exclude", "a.org/x", "--as", "domain", "--wiki", "dewiki"), "no path"),
         (("exclude", "--remove", "a.org", "--wiki", "dewiki"), "has no pattern 'a.org'"),
         (("spam", "add", __file__), "--farm NAME, or --wiki"),
         (("spam", "add", __file__, "--farm", "none"), "the registry knows"),
         (("spam", "rm", "x", "--wiki", "dewiki"), "There is no list"),
-        (("spam", "show", "--wiki", "dewiki", "--after", "1-x"), "no place to go on at"),
+        (("spam", "show", "--wiki", "dewiki", "--after", "1-x"), "not a position"),
     ],
 )
 def test_what_cannot_be_done_is_said(links: Links, arguments: tuple[str, ...], said: str) -> None:
@@ -141,7 +141,7 @@ def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Li
     tried = facts(links(*add, "--dry-run", "--json"))
     assert (tried["entries"][0]["known_links"], stale(store)) == (2, [])
     assert links("exclude", "--wiki", "dewiki")[1] == "Nothing is excluded.\n"
-    assert "links to it that are known now: 2" in links(*add)[1]
+    assert "known links to it: 2" in links(*add)[1]
     assert stale(store) == [1, 2, 3, 4, 5]
 
     feed(store, {number: [CC, f"{CC}/deed"] for number in range(1, 6)}, day=TODAY + 1)
@@ -231,6 +231,6 @@ def test_interwiki_links_become_urls_that_are_imported(store: RegistryStore, lin
     links("import", str(both), "--wiki", "dewiki")
     found = facts(links("ls", "*.org", "--wiki", "dewiki", "--json"))["links"]
 
-    assert (code, err) == (ExitCode.SOME_FAILED, "Line 4 is no page id, prefix and title between tabs.\n")
+    assert (code, err) == (ExitCode.SOME_FAILED, "Line 4 is not a page ID, prefix and title separated by tabs.\n")
     assert out == '{"page_id": 7, "url": "https://dx.doi.org/10.1000/a_b"}\n'
     assert [link["url"] for link in found] == ["https://dx.doi.org/10.1000/a_b", "http://far.org/"]

@@ -66,7 +66,7 @@ def test_import_names_bad_lines_and_writes_the_rest(links: Links, tmp_path: Path
     code, out, err = links("import", str(file))
 
     assert code == ExitCode.SOME_FAILED
-    assert "Line 4 is passed over: 'x' is no number" in err
+    assert "Line 4 is skipped: 'x' is not the number" in err
     assert "Wrote 2 pages with 3 links." in out
 
 
@@ -126,7 +126,7 @@ def test_ls_lists_and_goes_on(filled: Links) -> None:
     assert [each["title"] for each in of_host] == ["Foo bar", "Baz"]
     pages = _objects(filled("ls", "--wiki", "dewiki", "--pages", "--json"))[:-1]
     assert [each["page_id"] for each in pages] == [7, 9]
-    assert "None is like that." in filled("ls", "--state", "dead")[1]
+    assert "None matches." in filled("ls", "--state", "dead")[1]
     assert filled("ls", "--after", "x")[0] == ExitCode.INPUT
     assert filled("ls", "--wiki", "frwiki")[0] == ExitCode.INPUT
 

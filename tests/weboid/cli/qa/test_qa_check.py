@@ -227,7 +227,7 @@ def test_why_nothing_is_checked_is_told(made: CollectionBuilder) -> None:
         for more in (["--since", "2099-01-01"], ["https://a.example/", "--level", "full"])
     ]
 
-    assert "Nothing is left to be checked" in outputs[0].output
+    assert "Nothing is left to check" in outputs[0].output
     assert "https://a.example/: no level rule shows it in full" in outputs[1].output
 
 

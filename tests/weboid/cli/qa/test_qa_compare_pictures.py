@@ -80,13 +80,13 @@ def test_a_heat_map_is_written_where_it_is_asked_for(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "cause"),
     [
-        ("missing.png", None, "is not there"),
+        ("missing.png", None, "does not exist"),
         ("folder", "folder", "is a folder"),
         ("cut.png", packed(PAGE)[:5000], "damaged"),
-        ("text.png", b"no picture at all", "no PNG, JPEG or WebP"),
+        ("text.png", b"no picture at all", "not a PNG, JPEG or WebP"),
         ("empty.png", b"", "empty"),
         ("huge.png", 130_000_000, "larger than"),
-        ("queue.png", "queue", "is no file"),
+        ("queue.png", "queue", "not a regular file"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_its_cause(

@@ -153,13 +153,13 @@ def test_options_of_the_front_are_passed_on() -> None:
     [
         (["--links-internal", "192.0.2.7"], "--listen"),
         (["--replay-port", "8081"], "--listen"),
-        (["--listen", "127.0.0.1:0", "--links-internal", "10.0.0.1/8"], "is no network"),
-        (["--listen", "127.0.0.1:0", "--behind", "10.0.0.1/8"], "is no network"),
+        (["--listen", "127.0.0.1:0", "--links-internal", "10.0.0.1/8"], "is not a network"),
+        (["--listen", "127.0.0.1:0", "--behind", "10.0.0.1/8"], "is not a network"),
         (["--listen", "127.0.0.1:0", "--origin", "https://a.example"], "--replay-origin"),
     ],
 )
 def test_options_of_the_front_must_make_sense(words: list[str], told: str, tmp_path: Path) -> None:
-    """What is no network or origin is refused at once, and so is any where nobody is served."""
+    """What is not a network or origin is refused at once, and so is any where nobody is served."""
     ran = CliRunner().invoke(weboid, ["wiki", "watch", *words, "--collection", str(tmp_path)])
     assert isinstance(ran.exception, InputError | ConfigError)
     assert told in str(ran.exception)

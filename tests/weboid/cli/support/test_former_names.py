@@ -95,7 +95,7 @@ def test_a_word_that_names_a_file_or_is_one_of_several_is_left_to_the_command(
     monkeypatch.chdir(tmp_path)
 
     for words in (["urls"], ["veriffi", "verifq"]):
-        assert "is no URL to fetch" in call("archive", *words).stderr
+        assert "is not a URL that can be fetched" in call("archive", *words).stderr
 
 
 def test_a_renamed_option_works_under_its_former_name_which_help_omits() -> None:

@@ -140,10 +140,10 @@ def test_a_dry_run_says_what_is_left_and_why(desk: Desk) -> None:
     said = desk.run("run", "--dry-run", *front)
 
     assert f"{left}: nothing to do (double, held)" in said
-    assert f"left as it is (double: a parameter is given twice): {URL}" in said
-    assert f"left as it is (held: a person asked bots to leave it alone): {URL}" in said
-    assert f"{barred}: bots are asked to stay away ({{{{bots}}}} or {{{{nobots}}}})" in said
-    assert "Left as they are: 1 double, 1 held." in said
+    assert f"left unchanged (double: a parameter is given twice): {URL}" in said
+    assert f"left unchanged (held: a person excluded it from bots): {URL}" in said
+    assert f"{barred}: the page excludes bots ({{{{bots}}}} or {{{{nobots}}}})" in said
+    assert "Left unchanged: 1 double, 1 held." in said
     (page,) = [each for each in desk.told("run", "--dry-run", *front) if each.get("page") == left]
     assert [each["reason"] for each in page["refused"]] == ["double", "held"]
 
@@ -158,8 +158,8 @@ def test_what_cannot_work_is_said_before_anything_is_switched_on(desk: Desk) -> 
 
     assert "chmod 600" in desk.run("on", *account, code=2)
     wrong.chmod(0o600)
-    assert "does not take the account" in desk.run("on", *account, code=2)
-    assert "no origin" in desk.run("on", *account, "--front", "ftp://x", code=2)
+    assert "does not accept the account" in desk.run("on", *account, code=2)
+    assert "not an origin" in desk.run("on", *account, "--front", "ftp://x", code=2)
     assert desk.told("show")[0]["enabled"] is False
 
 
@@ -184,9 +184,9 @@ def test_an_address_that_shows_no_copy_is_not_cited(desk: Desk) -> None:
         made = desk.run("run")
 
     for said in (looked, made):
-        assert "Left as they are: 1 unshown." in said
+        assert "Left unchanged: 1 unshown." in said
     assert f"{title}: nothing to do (unshown: {front}/page/{STAMP}/{URL}: " in looked
-    assert f"left as it is (unshown: the address of its copy does not show it now): {URL}" in looked
+    assert f"left unchanged (unshown: the address of its copy does not show the copy now): {URL}" in looked
     assert desk.shop.text(title) == PAGE
     desk.switch_on()
     assert "1 edited" in desk.run("run")

@@ -66,7 +66,7 @@ def test_what_is_left_is_told(run: Run) -> None:
     code, out, err = run(f"== [{A} T] ==\n", REMEDIES)
     assert (code, out) == (ExitCode.SOME_FAILED, f"== [{A} T] ==\n")
     why = "it is in a parameter, a heading or a gallery"
-    assert err == f"left as it is (place: {why}): {A}\n"
+    assert err == f"left unchanged (place: {why}): {A}\n"
 
 
 @pytest.mark.parametrize("wish", ["{{nobots}}", "{{bots|deny=Weboid}}", "{{in use}}"])
@@ -74,7 +74,7 @@ def test_a_page_that_wants_no_bots_is_left_alone(run: Run, wish: str) -> None:
     """As the bot leaves it, and every link that has a remedy is told."""
     code, out, err = run(wish + PAGE, REMEDIES, "--bot", "Weboid")
     assert (code, out) == (ExitCode.SOME_FAILED, wish + PAGE)
-    assert err.startswith("left as it is (forbidden: the page excludes bots")
+    assert err.startswith("left unchanged (forbidden: the page excludes bots")
     *_, told = run(wish + PAGE, REMEDIES, "--bot", "Weboid", "--json")[1].splitlines()
     assert json.loads(told)["refused"] == [{"url": A, "reason": "forbidden"}]
 
@@ -84,18 +84,18 @@ def test_each_reason_has_words(reason: NoRepairReason) -> None:
     """Nobody has to look one up."""
     where = TextSpan(0, 1)
     said = skip_reason_line(UnrepairedCitation(Citation(A, CitationForm.BARE, where, where), reason))
-    assert said.startswith(f"left as it is ({reason}: ")
+    assert said.startswith(f"left unchanged ({reason}: ")
 
 
 @pytest.mark.parametrize(
     ("remedies", "words"),
     [
-        ("no json", "is no JSON"),
+        ("no json", "is not JSON"),
         ([], "must be an object"),
         ({A: {"condition": "gone"}}, "is one of dead, usurped, alive"),
         ({A: {"condition": "dead", "copies": []}}, "must be an object with"),
-        ({A: {"condition": "dead", "copy": {"adress": "x"}}}, "has a copy that is none"),
-        ({A: {"condition": "dead", "bad_archives": "x"}}, "no list of addresses"),
+        ({A: {"condition": "dead", "copy": {"adress": "x"}}}, "has an invalid copy"),
+        ({A: {"condition": "dead", "bad_archives": "x"}}, "not a list of addresses"),
     ],
     ids=["no json", "a list", "a condition", "a key", "a copy", "bad archives"],
 )

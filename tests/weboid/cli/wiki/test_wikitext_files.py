@@ -42,7 +42,7 @@ def test_citations_are_shown_with_their_lines(read: Read) -> None:
     assert "seen: 2020-03-05" in out
     assert "marked by: dead link" in out
     assert "line 3: http://b.test/  (brackets)" in out
-    assert "the archive's address is in place of the original" in out
+    assert "the archive's address replaces the original" in out
 
 
 def test_machines_get_places_that_hold_in_the_text(read: Read) -> None:
@@ -67,7 +67,7 @@ def test_a_template_map_can_be_tried(read: Read, tmp_path: Path) -> None:
     code, _, err = read(page, "--templates", str(own))
     assert (code, "templates.citation must be a list" in err) == (ExitCode.INPUT, True)
     own.write_text("citation = ")
-    assert "is no TOML" in read(page, "--templates", str(own))[2]
+    assert "is not TOML" in read(page, "--templates", str(own))[2]
 
 
 def test_a_malformed_url_ends_with_1(read: Read) -> None:
@@ -79,7 +79,7 @@ def test_a_malformed_url_ends_with_1(read: Read) -> None:
 def test_what_is_no_text_is_refused_with_the_reason(read: Read) -> None:
     """Bytes that are no UTF-8."""
     code, _, err = read(b"\xff\xfe")
-    assert (code, "is no UTF-8 (byte 0)" in err) == (ExitCode.INPUT, True)
+    assert (code, "is not UTF-8 (byte 0)" in err) == (ExitCode.INPUT, True)
 
 
 def test_what_a_page_holds_cannot_steer_a_terminal(read: Read) -> None:
