@@ -277,7 +277,8 @@ class TokenFields(OperationFields):
     name: Annotated[str, Field(min_length=1, max_length=100)]
     role: ConsoleRole = ConsoleRole.READER
     scopes: list[str] = Field(
-        default=[], description="Operations that it may call, and `read` for resources; none: everything the role allows."
+        default=[],
+        description="Operations that it may call, and `read` for resources; none: everything the role allows.",
     )
     duration: str = Field(default="365d", description="Until it expires.")
 
@@ -293,7 +294,12 @@ def add_token(context: OperationContext, fields: TokenFields) -> dict[str, Any]:
     secret = context.stores.accounts.add_token(
         fields.name, context.user, fields.role, scopes=tuple(fields.scopes), age=age
     )
-    return {"name": fields.name, "role": fields.role, "token": secret, "message": f"The token {fields.name} was created."}
+    return {
+        "name": fields.name,
+        "role": fields.role,
+        "token": secret,
+        "message": f"The token {fields.name} was created.",
+    }
 
 
 class TokenNumberFields(OperationFields):

@@ -201,7 +201,9 @@ class TextsQuery(OperationFields):
     language: str = Field(default="", pattern=r"^([a-z]{2,3})?$")
     media: Literal["", *MEDIA] = ""  # type: ignore[valid-type]
     state: Literal["", *STATES] = ""  # type: ignore[valid-type]
-    cursor: str = Field(default="", pattern=r"^([0-9]{1,19}\.[0-9]{1,4})?$", description="`next` of the previous answer.")
+    cursor: str = Field(
+        default="", pattern=r"^([0-9]{1,19}\.[0-9]{1,4})?$", description="`next` of the previous answer."
+    )
     limit: Annotated[int, Field(ge=1, le=300)] = 20
 
 
