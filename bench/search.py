@@ -93,7 +93,7 @@ def _fill(builder: CollectionBuilder, library: _Library, count: int) -> None:
         closing(sqlite3.connect(layout.captures_db)) as database,
         open_texts(layout, "", visible_text) as (_, writer),
     ):
-        database.executescript("DROP INDEX captures_by_key; DROP INDEX captures_by_page; DROP INDEX captures_by_digest")
+        database.executescript("DROP INDEX captures_by_key; DROP INDEX captures_by_digest")  # pages are looked up
         for start in range(0, count, 500):
             documents, pages, rows = [], [], []
             for number in range(start, min(start + 500, count)):

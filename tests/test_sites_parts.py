@@ -17,7 +17,8 @@ from scripts.bench import figures_of, section, with_section
 from scripts.whitespace import mended
 from tests.support.examples import examples
 from tests.support.sites.articles import articles
-from tests.support.sites.debian import PUBLIC_ARCHIVE, mirror
+from tests.support.sites.cache import SiteUnavailableError
+from tests.support.sites.debian import mirror
 from tests.support.sites.encodings import brotli_stored, deflated, gzipped, incompressible, raw_deflated
 from tests.support.sites.http1 import Answer, Connection, Out, Request, Seen, response
 
@@ -209,17 +210,23 @@ def test_only_the_distributions_own_sources_go_along(tmp_path: Path) -> None:
 
 
 def test_other_releases_are_taken_from_the_machines_own_mirror(tmp_path: Path) -> None:
-    """Another distribution, and a Debian whose sources name no archive of its release, take Debian's public one."""
-    folder = tmp_path / "apt" / "sources.list.d"
+    """Another distribution, and a Debian whose sources name no archive of its release, take debootstrap's default."""
+    etc = tmp_path / "etc"
+    folder = etc / "apt" / "sources.list.d"
     folder.mkdir(parents=True)
     (folder / "debian.sources").write_text(DEB822)
-    facts = tmp_path / "os-release"
+    facts = etc / "os-release"
 
     facts.write_text("ID=debian\nVERSION_CODENAME=trixie\n")
-    assert mirror(tmp_path) == "http://a.example/debian"
+    assert mirror(etc) == "http://a.example/debian"
     for other in ('ID=debian\nVERSION_CODENAME="forky"\n', "ID=ubuntu\nVERSION_CODENAME=trixie\n"):
         facts.write_text(other)
-        assert mirror(tmp_path) == PUBLIC_ARCHIVE
+        with pytest.raises(SiteUnavailableError, match="install debootstrap"):
+            mirror(etc)
+    script = tmp_path / "usr/sbin/debootstrap"
+    script.parent.mkdir(parents=True)
+    script.write_text('VERSION=1\nDEF_MIRROR="http://public.example/debian"\n')
+    assert mirror(etc) == "http://public.example/debian"
 
 
 @given(st.text(" \ta\n", max_size=40))

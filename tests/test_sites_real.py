@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.support.browser_screen import browser_path
 from tests.support.services.processes import arguments
 from tests.support.sites import hosts
 from tests.support.sites.client import client
@@ -24,7 +24,6 @@ from tests.support.sites.web import TestWeb
 pytestmark = pytest.mark.real
 
 NOBODY = 65_534
-BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome-stable", "google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +40,8 @@ def wiki() -> Iterator[Wiki]:
 
 def _visit(web: TestWeb, url: str, home: Path) -> str:
     """The final DOM of a page, as a real browser sees it without any proxy; sandbox on."""
-    browser = next(path for name in BROWSERS if (path := shutil.which(name)))
     command = [
-        browser,
+        browser_path(),
         "--headless",
         "--disable-gpu",
         f"--user-data-dir={home / 'profile'}",

@@ -246,14 +246,14 @@ _GROW = {
     for lane, name in ((Lane.NOW, "now"), (Lane.HIGH, "high"), (Lane.STANDARD, "standard"))
 }
 
-# Host for a claim at the moment ?4 that searches lanes ?1, ?2, ?3; ?5 is the moment again, or 0: without affinity. New
-# hosts have no moment above zero. Ready hosts are counted for the row found: not where no visited host is ready.
+# Host for a claim at the moment `now` that searches three lanes; `visited` is the moment again, or 0: without affinity.
+# New hosts have no moment above zero. Ready hosts are counted for the row found: not where no visited host is ready.
 _FIRST_IN_LANE = f"""
-    (SELECT id FROM hosts WHERE lane = {{0}} AND ready_ms BETWEEN 1 AND ?5 AND EXISTS (
-        SELECT 1 FROM hosts AS every WHERE every.lane = hosts.lane AND every.ready_ms <= ?4
+    (SELECT id FROM hosts WHERE lane = {{0}} AND ready_ms BETWEEN 1 AND :visited AND EXISTS (
+        SELECT 1 FROM hosts AS every WHERE every.lane = hosts.lane AND every.ready_ms <= :now
         LIMIT 1 OFFSET {AFFINITY_HOSTS}) ORDER BY ready_ms DESC LIMIT 1),
-    (SELECT id FROM hosts WHERE lane = {{0}} AND ready_ms <= ?4 ORDER BY ready_ms LIMIT 1)"""
-_CHOICES = ",".join(map(_FIRST_IN_LANE.format, ("?1", "?2", "?3")))
+    (SELECT id FROM hosts WHERE lane = {{0}} AND ready_ms <= :now ORDER BY ready_ms LIMIT 1)"""
+_CHOICES = ",".join(map(_FIRST_IN_LANE.format, (":first", ":second", ":third")))
 _FIRST_READY = f"SELECT host, {_COLUMNS} FROM hosts WHERE id = coalesce({_CHOICES})"
 
 # Of hosts whose queues are about as long as each other's (a factor of two), so many are compared.
@@ -338,7 +338,10 @@ def first_ready(db: sqlite3.Connection, order: Sequence[Lane], now_ms: int, toke
     It is the one that has been ready longest; while more than `AFFINITY_HOSTS` are, the one visited last
     that is ready again, except in the turns of `is_longest_turn`.
     """
-    row = db.execute(_FIRST_READY, (*order, now_ms, 0 if is_longest_turn(token) else now_ms)).fetchone()
+    first, second, third = map(int, order)
+    visited = 0 if is_longest_turn(token) else now_ms
+    values = {"first": first, "second": second, "third": third, "now": now_ms, "visited": visited}
+    row = db.execute(_FIRST_READY, values).fetchone()
     return None if row is None else (row[0], _slot(row[1:]))
 
 

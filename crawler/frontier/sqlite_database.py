@@ -191,7 +191,7 @@ class CountChanges:
         """Write the counts; items that ended are counted at that moment."""
         _add(db, "UPDATE totals SET {}", self._totals)
         if self._rest_ms:
-            db.execute("UPDATE totals SET rest_ms = ?1 WHERE rest_ms < ?1", (self._rest_ms,))
+            db.execute("UPDATE totals SET rest_ms = max(rest_ms, ?)", (self._rest_ms,))
         for job_id, counts in self._jobs.items():
             _add(db, "UPDATE jobs SET {} WHERE id = ?", counts, job_id)
         if any(self._ended.values()):

@@ -19,6 +19,7 @@ import pytest
 
 from tests.journeys.sites import SiteServer
 from tests.support import loopback
+from tests.support.browser_screen import browser_path
 
 PROGRAMS = Path(sys.executable).parent  # of the environment, `weboid` among them
 TIME_LIMIT_S = 120.0
@@ -216,7 +217,7 @@ class Reader:
 
     def _run(self, *options: str) -> str:
         command = [
-            "chromium-headless-shell", "--headless", "--disable-gpu", "--hide-scrollbars",
+            browser_path(), "--headless", "--disable-gpu", "--hide-scrollbars",
             f"--user-data-dir={self._home / 'profile'}", "--timeout=30000",
             "--force-color-profile=srgb",
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", *options,

@@ -42,6 +42,7 @@ from playback.access.levels import Level, LevelActor, target_of
 from playback.playback_server import serve
 from playback.web.asgi_app import WebOptions
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
+from tests.support.browser_screen import browser_path
 from tests.support.services.ports import free_port
 from warc.index.protocol import CAPTURES_DDL, QualityRow, columns, quality_row
 
@@ -636,7 +637,7 @@ class Browser:
         if leaks is None:
             mapped += ", EXCLUDE 127.0.0.1"
         command = [
-            "chromium-headless-shell", "--headless", "--disable-gpu", "--hide-scrollbars",
+            browser_path(), "--headless", "--disable-gpu", "--hide-scrollbars",
             "--force-color-profile=srgb", f"--user-data-dir={self.home / 'profile'}",
             f"--host-resolver-rules={mapped}", "--timeout=50000", "--virtual-time-budget=4000",
             *options, address,

@@ -9,7 +9,6 @@ import hashlib
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -112,8 +111,7 @@ def unpack_npm(names: tuple[str, ...], into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into.parent) as folder:
         _run(["npm", "pack", "--silent", *names], cwd=folder)
         for package in sorted(Path(folder).glob("*.tgz")):
-            with tarfile.open(package) as archive:
-                archive.extractall(folder, filter="data")
+            _run(["tar", "-xzf", str(package)], cwd=folder)
             shutil.copytree(Path(folder) / "package" / "build", into, dirs_exist_ok=True)
             shutil.rmtree(Path(folder) / "package")
 

@@ -5,6 +5,7 @@ Debian's keyring and each package to the release's hashes, and the machine's con
 neither read for sources nor changed. No privilege is needed.
 """
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 from scripts.apt_sources import Source, own_sources, read_sources
 from tests.support.sites.cache import FETCH_LIMIT_S, SiteUnavailableError
 
-PUBLIC_ARCHIVE = "http://deb.debian.org/debian"
+_PUBLIC_ARCHIVE = re.compile(r'^DEF_MIRROR="(.+)"$', re.MULTILINE)  # in debootstrap, which is a script
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
@@ -40,9 +41,10 @@ def apt_of(release: str) -> Iterator[tuple[str, ...]]:
 
 
 def mirror(etc: Path) -> str:
-    """Return the URI of the machine's own Debian archive, or that of Debian's public one.
+    """Return the URI of the Debian archive that the machine's apt is set to, or, on other distributions, the public one.
 
-    On Debian itself the one that apt is set to is taken: it may be the only one within reach.
+    Raises:
+        SiteUnavailableError: apt names none, and debootstrap, which knows the public one, is missing.
     """
     text = (etc / "os-release").read_text() if (etc / "os-release").is_file() else ""
     facts = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
@@ -51,7 +53,11 @@ def mirror(etc: Path) -> str:
         for source in own_sources(read_sources(etc / "apt"), codename):
             if source.suite == codename:
                 return source.uri
-    return PUBLIC_ARCHIVE
+    script = etc.parent / "usr/sbin/debootstrap"
+    public = _PUBLIC_ARCHIVE.search(script.read_text()) if script.is_file() else None
+    if public is None:
+        raise SiteUnavailableError("Where Debian's other releases are is not known: install debootstrap.")
+    return public[1]
 
 
 def _options(folder: Path, uri: str, release: str) -> tuple[str, ...]:
