@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from core.json_values import json_facts
 from playback.url_paths import page_path
 from playback.web.copy_notices import MOST_DRIFTS_LISTED
 from playback.web.page_renderer import PageRenderer, WebContext, path_with_query
@@ -194,22 +195,16 @@ def is_search(request: Request) -> bool:
 def as_json(page: CapturedPage) -> dict[str, object]:
     """Convert a page to its JSON form."""
     return {
-        "url": page.url,
-        "final_url": page.final_url,
-        "timestamp": page.timestamp,
+        **json_facts(
+            page,
+            "url final_url timestamp title outcome reason status mime class_score text_digest",
+            has_copy="is_usable",
+        ),
         "captured_at": page.captured_at.isoformat(timespec="milliseconds"),
-        "title": page.title,
-        "outcome": page.outcome,
-        "reason": page.reason,
-        "status": page.status,
-        "mime": page.mime,
         "class": page.page_class,
-        "class_score": page.class_score,
         "class_evidence": page.class_evidence.splitlines(),
         "page": page_path(page.timestamp, page.url),
-        "has_copy": page.is_usable,
         "artifacts": sorted(page.artifacts),
-        "text_digest": page.text_digest,
         "blocked": None if page.taken_down is None else page.taken_down.reason,
     }
 

@@ -17,6 +17,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError, TransientError, UnavailableError, WeboidError
+from core.json_values import json_facts
 from core.timestamps import parse_duration
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
@@ -362,11 +363,7 @@ def _watch(scan: CollectionScan, stopped: threading.Event, pause_s: float, outpu
 
 def _print_scan(result: ScanProgress, output: CommandOutput) -> None:
     facts = {
-        "scanner": result.scanner,
-        "scanned": result.scanned,
-        "clean": result.clean,
-        "skipped": result.skipped,
-        "bytes": result.read_bytes,
+        **json_facts(result, "scanner scanned clean skipped", bytes="read_bytes"),
         "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in result.threats],
     }
     lines = [f"{clean(verdict.threat)}  {clean(url)}  {verdict.digest}" for verdict, url in result.threats]

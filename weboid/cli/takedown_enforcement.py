@@ -1,9 +1,10 @@
 """`weboid takedown erase` and `prove`: erasure from WARCs, and proof over every route."""
 
 import asyncio
+import json
 import socket
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from core.captures import Capture
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError, UnavailableError, WeboidError
+from core.json_values import json_facts, read_json
 from core.layout import Layout
 from core.timestamps import parse_warc_date, unix_milliseconds, warc_date
 from crawler.collection import open_collection
@@ -188,10 +190,8 @@ class _Erasure:
         erased_ms = unix_milliseconds(_CLOCK.now())
         rows = [
             {
-                "record_id": each.record_id,
+                **json_facts(each, "record_id filename url"),
                 "takedown": number,
-                "filename": each.filename,
-                "url": each.url,
                 "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
                 "erased_ms": erased_ms,
                 "actor": self.actor,
@@ -235,13 +235,13 @@ def prove_command(
     validators = None
     if warm is not None:
         try:
-            validators = HeldValidators.from_json(warm.read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            validators = read_json(HeldValidators, json.loads(warm.read_text(encoding="utf-8")))
+        except (OSError, ValueError, InputError) as error:
             raise InputError(f"{warm} is nothing that `weboid takedown prove --before` wrote: {error}.") from error
     options = _ProofOptions(stores, url, validators, keep is not None, show_logins)
     proof = _prove(options, front, replay) if front else asyncio.run(_prove_own_server(options))
     if keep is not None:
-        keep.write_text(proof.warm.to_json(), encoding="utf-8")
+        keep.write_text(json.dumps(asdict(proof.warm)), encoding="utf-8")
         click.echo(f"{len(proof.cases)} captures asked for; what readers hold is in {keep}.")
         return ExitCode.OK
     rows = list(proof.by_route())
@@ -252,14 +252,7 @@ def prove_command(
         "requests": len(proof.findings),
         "routes": [dict(zip(names, row, strict=True)) for row in rows],
         "leaks": [
-            {
-                "server": each.probe.server,
-                "method": each.probe.method,
-                "target": each.probe.target,
-                "headers": dict(each.probe.headers),
-                "status": each.status,
-                "leak": each.leak,
-            }
+            {**json_facts(each.probe, "server method target headers"), "status": each.status, "leak": each.leak}
             for each in proof.leaks
         ],
         "unproved": proof.unproved,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from core.errors import InputError
+from core.json_values import json_facts
 from core.timestamps import parse_duration
 from core.urls import fetch_key
 from links.check_history import day_of, day_of_date
@@ -299,9 +300,7 @@ def list_link_reports(context: OperationContext, query: ListFields) -> dict[str,
         found = list_reports(rows, day_of(context.now), limit=query.limit, **before)
     reports = [
         {
-            "number": each.id,
-            "url": each.url,
-            "state": each.state.name.lower(),
+            **json_facts(each, "url state", number="id"),
             "moment": moment_text(each.moment),
             "until": day_text(each.expires_day),
         }

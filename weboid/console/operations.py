@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError, UnavailableError
 from core.hosts import host_name
+from core.json_values import json_facts, json_value
 from core.timestamps import LONGEST_DURATION, parse_duration, parse_timestamp14
 from core.urls import fetch_key
 from crawler.frontier.base import POLICY_ORDER, STOP_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
@@ -31,7 +32,7 @@ from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
 from crawler.run.job_run import JobSubmission, submit_job
-from crawler.status.collection_status import is_in_use, json_value
+from crawler.status.collection_status import is_in_use
 from links.registry.database import RegistryStore
 from playback.access import takedowns as decided_takedowns
 from playback.access.levels import Level, LevelActor, LevelTarget, target_of
@@ -273,10 +274,8 @@ def stop_crawl(context: OperationContext, fields: StopFields) -> dict[str, Any]:
 def _crawl_state(context: OperationContext, message: str) -> dict[str, Any]:
     stats = context.frontier.stats(context.now)
     return {
-        "paused": stats.paused,
+        **json_facts(stats, "paused claimed queued"),
         "stopping": "" in context.frontier.orders(STOP_ORDER),
-        "claimed": stats.claimed,
-        "queued": stats.queued,
         "in_use": is_in_use(context.stores.layout),
         "message": message,
     }
@@ -382,12 +381,8 @@ def read_item(context: OperationContext, query: UrlFields) -> dict[str, Any]:
 def capture_facts(page: CapturedPage) -> dict[str, Any]:
     """Return a capture as JSON values, without the title of one that is not shown."""
     return {
-        "page_id": page.page_id,
-        "url": page.url,
-        "timestamp": page.timestamp,
+        **json_facts(page, "page_id url timestamp status outcome"),
         "title": "" if page.taken_down or page.withheld else page.title,
-        "status": page.status,
-        "outcome": page.outcome,
     }
 
 

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import Layout
 from links.check_history import date_of, day_of
 from links.checker import due_urls
@@ -142,12 +143,9 @@ def check_facts(booked: RecordedResult) -> dict[str, object]:
         "url": booked.url,
         "before": booked.before.name.lower(),
         "state": booked.after.name.lower(),
-        "verdict": str(finding.verdict),
-        "how": finding.how.name.lower(),
+        **json_facts(finding, "verdict how http note"),
         "code": int(finding.code),
-        "http": finding.http,
         "final_url": finding.final_url or None,
-        "note": finding.note,
         "due": None if booked.due_day is None else date_of(booked.due_day).isoformat(),
         "awaits_opinion": booked.awaits_opinion,
     }

@@ -12,6 +12,7 @@ import click
 
 from core.config.settings import Settings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import parse_moment, warc_date
 from crawler.collection import read_collection
@@ -265,14 +266,10 @@ def _show(context: _CopiesContext, store: RegistryStore, url: UrlRow) -> None:
 
 def _facts(kept: StoredCopy) -> dict[str, Any]:
     return {
-        "archive": kept.service,
-        "address": kept.address,
-        "timestamp": kept.timestamp,
+        **json_facts(kept, "address timestamp chosen_by is_locked", archive="service"),
         "found": str(date_of(kept.found_day)),
         "seen": str(date_of(kept.checked_day)),
         "missed": None if kept.missed_day is None else str(date_of(kept.missed_day)),
-        "chosen_by": kept.chosen_by,
-        "is_locked": kept.is_locked,
     }
 
 
@@ -313,9 +310,7 @@ def _print_result(output: CommandOutput, url: UrlRow, sought: CopySearchResult) 
         "copies": [
             {"archive": each.service, "address": each.address, "timestamp": each.timestamp} for each in sought.copies
         ],
-        "troubles": list(sought.troubles),
-        "is_wanted": sought.is_wanted,
-        "note": sought.note,
+        **json_facts(sought, "troubles is_wanted note"),
     }
     if output.json(document):
         return
@@ -383,15 +378,8 @@ def _recognised(url: str, found: ArchiveUrl | None, reference: str | None) -> di
     if found is not None:
         moment = found.moment
         document |= {
-            "service": found.service,
-            "is_known": found.is_known,
-            "original": found.original,
-            "timestamp": found.timestamp,
+            **json_facts(found, "service is_known original timestamp address modifier is_usable must_ask"),
             "seen_at": None if moment is None else warc_date(moment),
-            "address": found.address,
-            "modifier": found.modifier,
-            "is_usable": found.is_usable,
-            "must_ask": found.must_ask,
             "fault": str(found.fault),
             "chain": [{"service": each.service, "address": each.address} for each in found.chain],
         }

@@ -10,6 +10,7 @@ import click
 from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.urls import fetch_key
 from links.check_history import date_of
 from links.checker.check_worker import ReplacementTester
@@ -368,12 +369,7 @@ def report_command(
                 done = add_report(rows, named, who, now, is_pattern=is_pattern, limits=limits)
     if isinstance(done, ReportResult):
         until = date_of(done.until_day).isoformat()
-        facts = {
-            "reported": done.urls,
-            "until": until,
-            "renewed": done.renewed,
-            "domain_presumed_reachable": done.presumed,
-        }
+        facts = {**json_facts(done, "renewed", reported="urls", domain_presumed_reachable="presumed"), "until": until}
         lines = [clean(url) for url in done.urls[:_MOST_SHOWN]]
         if len(done.urls) > _MOST_SHOWN:
             lines.append(f"… and {len(done.urls) - _MOST_SHOWN:,} more.")

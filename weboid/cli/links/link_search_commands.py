@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from core.errors import InputError
+from core.json_values import json_facts
 from links.check_history import date_of
 from links.registry.database import RegistryStore
 from links.registry.link_search import LIMIT, FoundLink, LinkQuery, search_links
@@ -244,11 +245,8 @@ def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int, 
         ]
     facts = [
         {
-            "host": each.host,
-            "pages": each.pages,
+            **json_facts(each, "host pages urls links"),
             "share": round(each.share, 4),
-            "urls": each.urls,
-            "links": each.links,
             "links_per_url": round(each.links_per_url, 1),
         }
         for each in hosts

@@ -9,6 +9,7 @@ import click
 from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.hosts import host_name
+from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import format_duration
 from core.urls import fetch_key, identity_key
@@ -124,13 +125,10 @@ def _pages(reader: Reader, wiki: Wiki, limit: int, after: tuple[int, ...]) -> li
     return [
         (
             {
-                "page_id": row.page_id,
-                "namespace": row.namespace,
-                "title": row.title,
+                **json_facts(row, "page_id namespace title", stale="is_stale"),
                 "read": day_text(row.listed_day),
                 "seen": day_text(row.touched_day),
                 "asked": day_text(row.asked_day),
-                "stale": row.is_stale,
             },
             (row.page_id,),
         )
@@ -334,13 +332,7 @@ def passes_command(
         lacking = 0 if settings.links.archives else count_without_copy(store, layout, settings)
     document = {
         "passes": [
-            {
-                "part": row.part,
-                "started": moment_text(row.started),
-                "ended": moment_text(row.ended),
-                "due": row.due,
-                "done": row.done,
-            }
+            {**json_facts(row, "part due done"), "started": moment_text(row.started), "ended": moment_text(row.ended)}
             for row in passes
         ],
         "outlook": None
