@@ -99,6 +99,8 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         if type(value) is kind or (kind is float and type(value) is int):
             return value
         try:
+            if kind is int and type(value) is float and value.is_integer():  # as scripts of pages count
+                return int(value)
             if kind is datetime and (moment := datetime.fromisoformat(value)).tzinfo is not None:
                 return moment.astimezone(UTC)
             if issubclass(kind, Enum):

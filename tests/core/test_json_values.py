@@ -40,8 +40,14 @@ _FACTS = {"colour": "red", "made_at": "2026-11-29T02:02:00+01:00"}
 
 
 def test_facts_are_read_in_their_types() -> None:
-    given = {**_FACTS, "parts": [{"name": "a", "sizes": [1]}], "share": 1, "notes": {"a": "b"}, "pairs": [[1, "x"]]}
-    parts, pairs = (_Part("a", (1,)),), frozenset({(1, "x")})
+    given = {
+        **_FACTS,
+        "parts": [{"name": "a", "sizes": [1, 2.0]}],
+        "share": 1,
+        "notes": {"a": "b"},
+        "pairs": [[1, "x"]],
+    }
+    parts, pairs = (_Part("a", (1, 2)),), frozenset({(1, "x")})
     assert read_json(_Whole, {**given, "later": 1}) == _Whole(_Colour.RED, _MADE, parts, 1.0, {"a": "b"}, pairs)
 
 
