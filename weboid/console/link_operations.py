@@ -38,18 +38,7 @@ from links.registry.urls import find_observed, latest_observations, urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_pattern import parse_link_pattern
 from links.states import LinkState
-from weboid.app.link_facts import (
-    day_text,
-    found_link_json,
-    link_document,
-    mark_json,
-    moment_text,
-    proposal_context,
-    replacement_json,
-    states_json,
-    url_json,
-    watched_urls,
-)
+from weboid.app import link_facts
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
     URLS_LIMIT,
@@ -104,11 +93,11 @@ def list_links(context: OperationContext, query: LinksQuery) -> dict[str, Any]:
             wanted = LinkQuery(wiki_id, (), states, with_excluded=True)
             pattern = parse_link_pattern(query.pattern)
             found = search_links(rows, pattern, wanted, limit=query.limit, after=query.cursor)
-            return {"links": [found_link_json(each) for each in found.links], "next": found.after or None}
+            return {"links": [link_facts.found_link_json(each) for each in found.links], "next": found.after or None}
         numbers = list(map(int, states)) or EVERY_STATE
         listed = list_urls(rows, limit=query.limit, after=query.after, host=query.host.lower(), states=numbers)
     following = str(listed[-1].id) if len(listed) == query.limit else None
-    return {"links": [url_json(row) for row in listed], "next": following}
+    return {"links": [link_facts.url_json(row) for row in listed], "next": following}
 
 
 @resource("/links/link")
@@ -121,9 +110,9 @@ def read_link(context: OperationContext, query: UrlFields) -> dict[str, Any]:
         facts = url_facts(rows, [row.id], day=day_of(context.now))[row.id]
         names = {each.id: str(each.name) for each in all_wikis(rows)}
         uses = uses_anywhere(rows, row.id, limit=_USES_SHOWN)
-        document = link_document(facts, uses, latest_observations(rows, row.id), names)
+        document = link_facts.link_document(facts, uses, latest_observations(rows, row.id), names)
         mark = MarkSet(active_marks(rows), context.stores.clock).first(fetch_key(query.url))
-    return {**document, "number": row.id, "mark": mark and mark_json(mark)}
+    return {**document, "number": row.id, "mark": mark and link_facts.mark_json(mark)}
 
 
 class StatesQuery(OperationFields):
@@ -138,7 +127,7 @@ def read_link_states(context: OperationContext, query: StatesQuery) -> dict[str,
     today = day_of(context.now)
     since = today - STATE_DAYS if query.since is None else max(day_of_date(query.since), today - _STATE_DAYS_LIMIT)
     with context.registry.reading() as rows:
-        return {"days": states_json(states_by_day(rows, since=since))}
+        return {"days": link_facts.states_json(states_by_day(rows, since=since))}
 
 
 class WikiFields(OperationFields):
@@ -169,7 +158,9 @@ def read_page_links(context: OperationContext, query: WikiPageFields) -> dict[st
     wiki, page = known_page(context, query)
     with context.registry.reading() as rows:
         facts = page_facts(rows, wiki.id, [page.page_id], day=day_of(context.now))[page.page_id]
-    links = [{**url_json(each.facts.row), "since": day_text(each.first_day)} for each in facts.links]
+    links = [
+        {**link_facts.url_json(each.facts.row), "since": link_facts.day_text(each.first_day)} for each in facts.links
+    ]
     return {"wiki": str(wiki.name), "page_id": page.page_id, "title": page.title, "links": links}
 
 
@@ -197,7 +188,7 @@ def check_links(context: OperationContext, fields: ChecksFields) -> dict[str, An
             raise UnknownThingError("The registry checks no link of that host.")
         numbers = [each.id for each in listed]
     else:
-        numbers = [each.id for each in watched_urls(context.registry, _names(fields.url))]
+        numbers = [each.id for each in link_facts.watched_urls(context.registry, _names(fields.url))]
     with context.registry.writing() as rows:
         make_urgent(rows, numbers)
     return {"queued": len(numbers), "message": f"{len(numbers)} are checked next."}
@@ -226,7 +217,7 @@ def list_marks(context: OperationContext, query: MarksQuery) -> dict[str, Any]:
         marks = read_marks(rows, with_lifted=query.with_lifted)
         waiting = {each.id for each in pending_marks(rows, context.now)}
     left = [
-        {**mark_json(each), "settled": each.id not in waiting}
+        {**link_facts.mark_json(each), "settled": each.id not in waiting}
         for each in marks
         if each.id > query.after and (query.with_lifted or each.holds(context.now) or each.id in waiting)
     ]
@@ -301,8 +292,8 @@ def list_link_reports(context: OperationContext, query: ListFields) -> dict[str,
     reports = [
         {
             **json_facts(each, "url state", number="id"),
-            "moment": moment_text(each.moment),
-            "until": day_text(each.expires_day),
+            "moment": link_facts.moment_text(each.moment),
+            "until": link_facts.day_text(each.expires_day),
         }
         for each in found
     ]
@@ -325,7 +316,7 @@ def report_links(context: OperationContext, fields: ReportFields) -> dict[str, A
         done = add_report(rows, names, who, context.now, is_pattern=fields.is_pattern, limits=_UNLIMITED)
     return {
         "reported": done.urls,
-        "until": day_text(done.until_day),
+        "until": link_facts.day_text(done.until_day),
         "domain_presumed_reachable": done.presumed,
         "message": f"{len(done.urls)} reported as reachable.",
     }
@@ -361,7 +352,8 @@ def list_link_replacements(context: OperationContext, query: ReplacementsQuery) 
         found = replacements.list_replacements(rows, stages, limit=query.limit, after=query.after)
         states = urls_by_id(rows, [each.url_id for each in found])
     proposals = [
-        {"url": each.url, "state": states[each.url_id].state.name.lower(), **replacement_json(each)} for each in found
+        {"url": each.url, "state": states[each.url_id].state.name.lower(), **link_facts.replacement_json(each)}
+        for each in found
     ]
     return {"replacements": proposals, "next": str(found[-1].url_id) if len(found) == query.limit else None}
 
@@ -377,7 +369,7 @@ class ReplacementFields(OperationFields):
 def propose_link_replacement(context: OperationContext, fields: ReplacementFields) -> dict[str, Any]:
     """Propose another address for a dead link; it is shown once a test has found it working, or it is approved."""
     who = open_reporter_digests(context.stores.layout).of_name(context.user.name)
-    around = proposal_context(context.registry, _UNLIMITED, context.stores.clock)
+    around = link_facts.proposal_context(context.registry, _UNLIMITED, context.stores.clock)
     with context.registry.writing() as rows:
         done = replacements.propose_replacement(rows, fields.url, fields.address, who, context.now, around)
     stored = f"is a copy in {done.archive}" if done.archive else "is proposed"
@@ -393,7 +385,7 @@ def propose_link_replacement(context: OperationContext, fields: ReplacementField
 @operation("/links/replacements/approve", ConsoleRole.CURATOR, state=_of_url)
 def approve_link_replacement(context: OperationContext, fields: ReplacementFields) -> dict[str, Any]:
     """Show a proposed replacement without waiting for its test; refused when another address is proposed by now."""
-    around = proposal_context(context.registry, _UNLIMITED, context.stores.clock)
+    around = link_facts.proposal_context(context.registry, _UNLIMITED, context.stores.clock)
     with context.registry.writing() as rows:
         replacements.approve_replacement(rows, fields.url, fields.address, context.now, around)
     return {"url": fields.url, "address": fields.address, "message": f"{fields.address} is shown."}
