@@ -26,7 +26,20 @@ from core.layout import Layout
 from core.page_manifest import PageInfo
 from core.playback_check import PlaybackCheck, parse_manifest
 from core.timestamps import timestamp14_at, warc_date
-from proxy import archivist_jobs
+from proxy.archivist_jobs import (
+    FlushBarrier,
+    IndexBacklog,
+    IndexBatch,
+    Job,
+    PendingArtifact,
+    PostponedJobs,
+    SortedBatch,
+    WriteJob,
+    artifact_row,
+    response_members,
+    revisit_members,
+    user_agent_of,
+)
 from proxy.exchange import RecordedExchange
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from warc.checksums import ChecksumWorker
@@ -72,9 +85,9 @@ class Archivist:
         self._facts = dict(facts)
         self._ids: FIFOCache[tuple[str, int], str] = FIFOCache(RECORD_ID_LIMIT)  # of records, by file and offset
         self._index = open_index(layout, index)
-        self._reach = archivist_jobs.IndexBacklog(self._index, index.patience_s)
+        self._reach = IndexBacklog(self._index, index.patience_s)
         self._payloads = open_payloads(layout, settings, self._index)
-        self._put_off = archivist_jobs.PostponedJobs()
+        self._put_off = PostponedJobs()
         self._texts: TextIndexThread | None = None
         if index.text:
             from classify.page_excerpt import visible_text
@@ -86,7 +99,7 @@ class Archivist:
             WarcFile, layout.archive, settings=settings, now=now, closed=self._checksums.put, facts=lambda: self._facts
         )
         self._files = {prefix: self._new_file(prefix=prefix) for prefix in _PREFIXES}
-        self._jobs: deque[archivist_jobs.Job] = deque()
+        self._jobs: deque[Job] = deque()
         self._backlog = 0  # bytes
         self.taken = 0  # number of exchanges accepted so far
         self._lock = threading.Lock()
@@ -111,15 +124,15 @@ class Archivist:
         if not self._arrived.is_set():
             self._arrived.set()
 
-    def write(self, artifacts: tuple[archivist_jobs.PendingArtifact, ...]) -> list[RecordLocation]:
+    def write(self, artifacts: tuple[PendingArtifact, ...]) -> list[RecordLocation]:
         """Write artifacts; return when they are on disk and in the index, or raise WeboidError."""
-        job = archivist_jobs.WriteJob(artifacts)
+        job = WriteJob(artifacts)
         self._enqueue(job)
         return job.done.result()
 
     def flush(self) -> None:
         """Wait until all jobs accepted so far are on disk and in the index."""
-        barrier = archivist_jobs.FlushBarrier()
+        barrier = FlushBarrier()
         self._enqueue(barrier)
         barrier.done.result()
 
@@ -128,7 +141,7 @@ class Archivist:
         """Return the number of jobs that the writer has not taken yet."""
         return len(self._jobs)
 
-    def _enqueue(self, job: archivist_jobs.Job) -> None:
+    def _enqueue(self, job: Job) -> None:
         with self._lock:
             self._jobs.append(job)
         self._urgent.set()
@@ -183,12 +196,12 @@ class Archivist:
             self._texts.close()
         self._index.close()
 
-    def _settle(self, batch: list[archivist_jobs.Job]) -> None:
+    def _settle(self, batch: list[Job]) -> None:
         """Write the batch, retrying as needed, and complete every job with a result or an error."""
         while not self._try(batch):
             self._roll_back()
 
-    def _try(self, batch: list[archivist_jobs.Job]) -> bool:
+    def _try(self, batch: list[Job]) -> bool:
         """Write the batch; return False when it must be rolled back and tried again."""
         try:
             self._reach.pay()
@@ -202,7 +215,7 @@ class Archivist:
         except DedupUnavailableError as error:
             # Reject the jobs that need a claim and write the others.
             log.warning("archivist.unclaimed error=%s", error)
-            rest: list[archivist_jobs.Job] = []
+            rest: list[Job] = []
             for job in batch:
                 if isinstance(job, RecordedExchange) and self._payload_key(job) is not None:
                     self._fail(job, error)
@@ -225,7 +238,7 @@ class Archivist:
             self._complete(done, locations)
         return True
 
-    def _complete(self, done: archivist_jobs.SortedBatch, locations: dict[int, list[RecordLocation]]) -> None:
+    def _complete(self, done: SortedBatch, locations: dict[int, list[RecordLocation]]) -> None:
         """Complete jobs whose records are on disk; postpone those that wait for another machine."""
         put_off = self._put_off.add(done.put_off)
         with self._lock:
@@ -237,15 +250,13 @@ class Archivist:
                 job.spool.close()
                 if job.visit.rules is not None:
                     job.visit.rules.note(job.entry)
-            elif isinstance(job, archivist_jobs.WriteJob):
+            elif isinstance(job, WriteJob):
                 job.done.set_result(locations[id(job)])
             else:
                 job.done.set_result(None)
 
-    def _commit(
-        self, batch: list[archivist_jobs.Job]
-    ) -> tuple[archivist_jobs.SortedBatch, dict[int, list[RecordLocation]]]:
-        changes = archivist_jobs.IndexBatch()
+    def _commit(self, batch: list[Job]) -> tuple[SortedBatch, dict[int, list[RecordLocation]]]:
+        changes = IndexBatch()
         locations: dict[int, list[RecordLocation]] = {}
         written: list[tuple[RequestLogEntry, RequestOutcome, RecordLocation]] = []
         keys = {id(job): self._payload_key(job) for job in batch if isinstance(job, RecordedExchange)}
@@ -266,7 +277,7 @@ class Archivist:
             for job in done.ready:
                 if isinstance(job, RecordedExchange):
                     written.append(self._write_exchange(job, keys[id(job)], originals, changes.rows))
-                elif isinstance(job, archivist_jobs.WriteJob):
+                elif isinstance(job, WriteJob):
                     locations[id(job)] = [self._write_artifact(a, changes) for a in job.artifacts]
             for file in self._files.values():
                 file.sync()
@@ -379,7 +390,7 @@ class Archivist:
                     confirmed.digest, confirmed.url, confirmed.started_ms,
                     confirmed.filename, confirmed.offset, confirmed.length,
                 )  # fmt: skip
-            principal, request = archivist_jobs.revisit_members(recorded, original, record_id)
+            principal, request = revisit_members(recorded, original, record_id)
         elif original is None:
             if recorded.body is None:
                 entry.digest = ""
@@ -387,16 +398,16 @@ class Archivist:
                 entry.digest = key.digest
             else:
                 entry.digest = sha256_digest(recorded.body)
-            principal, request = archivist_jobs.response_members(recorded)
+            principal, request = response_members(recorded)
         else:
             entry.digest = original.digest
-            principal, request = archivist_jobs.revisit_members(
+            principal, request = revisit_members(
                 recorded, original, self._ids.get((original.filename, original.offset), "")
             )
         prefix = _CAPTURES if recorded.visit.rules is None else recorded.visit.rules.prefix
         file = self._file(prefix)
         if not file.end:  # the file that begins now names who asks
-            self._facts["http-header-user-agent"] = archivist_jobs.user_agent_of(recorded.request)
+            self._facts["http-header-user-agent"] = user_agent_of(recorded.request)
         location = file.append(principal)
         file.append((request,))
         if original is None and key is not None and key.bucket:
@@ -430,9 +441,7 @@ class Archivist:
         is_revisit = is_confirmation or original is not None
         return entry, RequestOutcome.REVISIT if is_revisit else RequestOutcome.RESPONSE, location
 
-    def _write_artifact(
-        self, artifact: archivist_jobs.PendingArtifact, changes: archivist_jobs.IndexBatch
-    ) -> RecordLocation:
+    def _write_artifact(self, artifact: PendingArtifact, changes: IndexBatch) -> RecordLocation:
         digest, record = artifact_member(
             artifact.uri,
             artifact.data,
@@ -453,7 +462,7 @@ class Archivist:
             changes.pages.append(manifest)
         elif manifest is not None:
             changes.qualities.append(quality_row(manifest, location))
-        row = archivist_jobs.artifact_row(artifact, digest, location)
+        row = artifact_row(artifact, digest, location)
         is_check = isinstance(manifest, PlaybackCheck)
         changes.rows.append(row._replace(urlkey="") if is_check else row)
         return location
@@ -468,7 +477,7 @@ class Archivist:
             log.critical("archivist.lost", exc_info=True)
             os._exit(EXIT_DISK)
 
-    def _fail(self, job: archivist_jobs.Job, error: Exception) -> None:
+    def _fail(self, job: Job, error: Exception) -> None:
         failure = to_weboid_error(error)
         if isinstance(job, RecordedExchange):
             job.entry.kept = RequestOutcome.FAILED

@@ -12,9 +12,18 @@ from sqlalchemy import Connection
 
 from core.clock import Clock
 from core.errors import InvariantError, TransientError, WeboidError
-from links.checker import due_urls, result_store
+from links.checker import due_urls
 from links.checker.check_schedule import CheckRunRow
 from links.checker.due_urls import CheckLease, DueUrl, HostShare
+from links.checker.result_store import (
+    CheckRules,
+    RecordedResult,
+    UrlCheckResult,
+    advance_run,
+    delay_hosts,
+    postpone_urls,
+    record_results,
+)
 from links.registry.database import RegistryThread
 
 _LOG = logging.getLogger(__name__)
@@ -97,7 +106,7 @@ class ResultBatch:
     """Batch of results, host delays, and URLs whose results cannot be stored."""
 
     number: int
-    results: list[tuple[DueUrl, result_store.UrlCheckResult]] = field(default_factory=list)
+    results: list[tuple[DueUrl, UrlCheckResult]] = field(default_factory=list)
     later: list[tuple[DueUrl, int]] = field(default_factory=list)  # with the day asked for
     broken: list[DueUrl] = field(default_factory=list)
 
@@ -114,12 +123,12 @@ class ResultWriter:
     def __init__(
         self,
         desk: RegistryThread,
-        rules: result_store.CheckRules,
+        rules: CheckRules,
         tenure: LeaseHolder,
         made: CheckRunRow,
         *,
         horizon: int,
-        on_kept: Callable[[ResultBatch, list[result_store.RecordedResult]], None],
+        on_kept: Callable[[ResultBatch, list[RecordedResult]], None],
     ) -> None:
         """Set the run and its horizon; `on_kept` is called with stored results."""
         self._desk = desk
@@ -129,7 +138,7 @@ class ResultWriter:
         self._number = made.batch
         self._horizon = horizon
         self._on_kept = on_kept
-        self._results: deque[tuple[DueUrl, result_store.UrlCheckResult]] = deque()
+        self._results: deque[tuple[DueUrl, UrlCheckResult]] = deque()
         self._later: deque[tuple[DueUrl, int]] = deque()
         self._broken_urls: deque[DueUrl] = deque()
         self._under_way = 0
@@ -144,7 +153,7 @@ class ResultWriter:
         waiting = len(self._results) + len(self._later) + len(self._broken_urls)
         return waiting + self._under_way
 
-    def put(self, url: DueUrl, result: result_store.UrlCheckResult) -> None:
+    def put(self, url: DueUrl, result: UrlCheckResult) -> None:
         """Add a result of the URL."""
         self._results.append((url, result))
         self._wake()
@@ -191,7 +200,7 @@ class ResultWriter:
             self._under_way = 0
             self._on_kept(batch, booked)
 
-    async def _write(self, batch: ResultBatch) -> list[result_store.RecordedResult]:
+    async def _write(self, batch: ResultBatch) -> list[RecordedResult]:
         """Store a batch; on an internal error one by one, postponing what cannot be stored by a day."""
         try:
             booked = await self._desk.write(lambda rows: self._book(rows, batch))
@@ -226,12 +235,12 @@ class ResultWriter:
         if self.waiting >= BATCH:
             self._many.set()
 
-    def _book(self, rows: Connection, batch: ResultBatch) -> list[result_store.RecordedResult]:
+    def _book(self, rows: Connection, batch: ResultBatch) -> list[RecordedResult]:
         for lease in self._tenure.leases:
             due_urls.hold_check_lease(rows, lease)
-        if not result_store.advance_run(rows, self._pass_id, batch.number, len(batch.results)):
+        if not advance_run(rows, self._pass_id, batch.number, len(batch.results)):
             return []  # it was kept before: its answer was lost when the database went away
         hosts = {url.host_id: due_day for url, due_day in batch.later}
-        result_store.delay_hosts(rows, hosts, horizon=self._horizon)
-        result_store.postpone_urls(rows, [url.id for url in batch.broken], due_day=self._horizon + 1)
-        return result_store.record_results(rows, [result for _, result in batch.results], self._rules)
+        delay_hosts(rows, hosts, horizon=self._horizon)
+        postpone_urls(rows, [url.id for url in batch.broken], due_day=self._horizon + 1)
+        return record_results(rows, [result for _, result in batch.results], self._rules)
