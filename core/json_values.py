@@ -61,7 +61,7 @@ def read_json(kind: type[_T], value: Any, *, name: str = "") -> _T:
 
     >>> read_json(tuple[str, ...], ["a", 1], name="urls")
     Traceback (most recent call last):
-    core.errors.InputError: urls.1 is no str.
+    core.errors.InputError: urls.1 is not of type str.
     """
     try:
         found: _T = _reader(kind)(value)  # type: ignore[arg-type] # types have a hash
@@ -90,7 +90,7 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
 
         def mapping(value: Any) -> Any:
             if not isinstance(value, dict):
-                raise _JsonTypeError("is no object")
+                raise _JsonTypeError("is not an object")
             return dict(zip(keys(list(value)), values(list(value.values())), strict=True))
 
         return mapping
@@ -107,7 +107,7 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
                 return kind(value)
         except (TypeError, ValueError):
             pass
-        raise _JsonTypeError(f"is no {kind.__name__}")
+        raise _JsonTypeError(f"is not of type {kind.__name__}")
 
     return plain
 
@@ -118,7 +118,7 @@ def _sequence_reader(make: Callable[[Any], Any], members: tuple[Any, ...]) -> Ca
 
     def read(value: Any) -> Any:
         if not isinstance(value, list | tuple) or not (is_even or len(value) == len(readers)):
-            raise _JsonTypeError(f"is no list{'' if is_even else f' of {len(readers)}'}")
+            raise _JsonTypeError(f"is not a list{'' if is_even else f' of {len(readers)}'}")
         found: list[Any] = []
         try:
             for each, of in zip(value, readers * len(value) if is_even else readers, strict=True):
@@ -137,7 +137,7 @@ def _dataclass_reader(kind: Any) -> Callable[[Any], Any]:
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _JsonTypeError("is no object")
+            raise _JsonTypeError("is not an object")
         found, name = {}, ""
         try:
             for name, of, reader in readers:

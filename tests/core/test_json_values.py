@@ -54,14 +54,14 @@ def test_facts_are_read_in_their_types() -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"colour": "blue"}, "whole.colour is no _Colour."),
-        ({"made_at": "2026-11-29"}, "whole.made_at is no datetime."),
-        ({"parts": [{"name": "a"}, {"name": 1}]}, "whole.parts.1.name is no str."),
-        ({"parts": [{"name": "a", "sizes": [True]}]}, "whole.parts.0.sizes.0 is no int."),
-        ({"parts": {}}, "whole.parts is no list."),
-        ({"parts": ["a"]}, "whole.parts.0 is no object."),
-        ({"notes": {"a": None}}, "whole.notes.0 is no str."),
-        ({"pairs": [[1]]}, "whole.pairs.0 is no list of 2."),
+        ({"colour": "blue"}, "whole.colour is not of type _Colour."),
+        ({"made_at": "2026-11-29"}, "whole.made_at is not of type datetime."),
+        ({"parts": [{"name": "a"}, {"name": 1}]}, "whole.parts.1.name is not of type str."),
+        ({"parts": [{"name": "a", "sizes": [True]}]}, "whole.parts.0.sizes.0 is not of type int."),
+        ({"parts": {}}, "whole.parts is not a list."),
+        ({"parts": ["a"]}, "whole.parts.0 is not an object."),
+        ({"notes": {"a": None}}, "whole.notes.0 is not of type str."),
+        ({"pairs": [[1]]}, "whole.pairs.0 is not a list of 2."),
     ],
 )
 def test_error_names_the_place_of_a_wrong_value(change: dict[str, object], fault: str) -> None:
