@@ -7,6 +7,7 @@ from typing import Any
 
 from core.config.stored_level import DEFAULT_STORED_LEVEL
 from core.errors import InputError
+from core.json_values import read_json
 from core.page_classes import PageClass, parse_page_class
 from core.page_facts import PageFact
 from core.storable_text import parse_json
@@ -254,39 +255,9 @@ def parse_pageinfo(data: bytes) -> PageInfo:
     """Parse a manifest of `PageInfo.to_json`, or raise InputError; unknown keys are ignored."""
     try:
         document: dict[str, Any] = parse_json(data)
-        if document.get("version") != PAGEINFO_VERSION:
-            raise InputError(f"A page manifest of version {document.get('version')!r}.")
-        values = _known(PageInfo, document)
-        for name, kind in _ENTRIES.items():
-            values[name] = _each(kind, values.get(name, ()))
-        for name, kind in _SINGLE.items():
-            if values.get(name) is not None:
-                (values[name],) = _each(kind, [values[name]])
-        values["outcome"] = VisitOutcome(values["outcome"])
-        values["page_class"] = parse_page_class(values.get("page_class", ""))
-        return PageInfo(**values)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        version, page_class = document.get("version"), parse_page_class(document.get("page_class", ""))
+    except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"Not a page manifest: {error}.") from error
-
-
-_ENTRIES: dict[str, type[Any]] = {
-    "resources": PageResource,
-    "facts": PageFact,
-    "links": PageLink,
-    "pictures": PagePicture,
-    "behaviours": PageBehaviour,
-    "refetched": MissingResource,
-    "missing": MissingResource,
-}
-_SINGLE: dict[str, type[Any]] = {"media": PlayerMedia, "screen": PageScreen, "imported": PageImport}
-
-
-def _each(kind: type[Any], entries: Any) -> tuple[Any, ...]:
-    """Build values of a dataclass from their JSON."""
-    return tuple(kind(**_known(kind, entry)) for entry in entries)
-
-
-def _known(kind: type[Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON object's entries that are fields of the dataclass; lists as tuples."""
-    known = {each.name for each in fields(kind)}
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key in known}
+    if version != PAGEINFO_VERSION:
+        raise InputError(f"A page manifest of version {version!r}.")
+    return read_json(PageInfo, {**document, "page_class": page_class}, name="manifest")

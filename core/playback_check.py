@@ -9,9 +9,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.errors import InputError
+from core.json_values import read_json
 from core.page_manifest import PAGEINFO_VERSION, PageInfo, parse_pageinfo
 
 LONGEST_ID = 128  # characters of a page id or a level
@@ -50,8 +51,7 @@ class VerdictSource(StrEnum):
     PERSON = "person"
 
 
-@dataclass(frozen=True, slots=True)
-class LostPart:
+class LostPart(NamedTuple):
     """Resource that was recorded at capture and is missing or different at playback."""
 
     url: str  # as the page requested it
@@ -100,7 +100,7 @@ def choice_penalty(check: PlaybackCheck) -> int:
 def check_record(check: PlaybackCheck, page_id: str) -> bytes:
     """Encode the check as the JSON of a ``urn:pageinfo:`` record; `page_id` is the record's own."""
     own = {name: getattr(check, name) for name in PlaybackCheck.__slots__}
-    own["lost"] = [[each.url, each.reason] for each in check.lost[:MOST_LOST]]
+    own["lost"] = check.lost[:MOST_LOST]
     own["reason"] = check.reason[:MOST_CHARACTERS]
     document = {
         "version": PAGEINFO_VERSION,
@@ -145,24 +145,11 @@ def parse_manifest(data: bytes) -> PageInfo | PlaybackCheck:
 
 def check_from_json(values: Mapping[str, Any]) -> PlaybackCheck:
     """Build a check from its JSON fields, or raise InputError; unknown fields are ignored."""
-    try:
-        known = {name: values[name] for name in PlaybackCheck.__slots__ if name in values}
-        known["verdict"] = QaVerdict(known["verdict"])
-        known["judge"] = VerdictSource(known.get("judge", VerdictSource.MACHINE))
-        known["faults"] = tuple(map(PlaybackFault, known.get("faults", ())))
-        known["lost"] = tuple(LostPart(str(url), str(why)) for url, why in known.get("lost", ()))
-        check = PlaybackCheck(**known)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"Not a check of a page: {error}.") from error
-    scores: tuple[object, ...] = (check.score, check.picture, check.text, check.resources)
-    texts: tuple[object, ...] = tuple(getattr(check, name) for name in _TEXTS)
-    is_scored = all(each is None or (isinstance(each, int | float) and 0 <= each <= 1) for each in scores)
-    if not is_scored or not all(isinstance(each, str) for each in texts):
-        raise InputError("Not a check of a page: a value has the wrong type.")
+    check = read_json(PlaybackCheck, values, name="check")
+    scores = check.score, check.picture, check.text, check.resources
+    if not all(each is None or 0 <= each <= 1 for each in scores):
+        raise InputError("Not a check of a page: a score is not between 0 and 1.")
     return check
-
-
-_TEXTS = (*("page_id", "url", "captured_at", "level", "checked_at", "engine", "reason", "better", "note"),)
 
 
 def validate_check_ids(page_id: str, level: str) -> None:

@@ -115,16 +115,6 @@ class HeldValidators:
     etags: dict[str, str] = field(default_factory=dict)
     addresses: list[str] = field(default_factory=list)
 
-    def to_json(self) -> str:
-        """Return the content as a JSON object."""
-        return json.dumps({"etags": self.etags, "addresses": self.addresses})
-
-    @classmethod
-    def from_json(cls, text: str) -> "HeldValidators":
-        """Parse the output of `to_json`; raise ValueError, KeyError or TypeError for other text."""
-        document = json.loads(text)
-        return cls(dict(document["etags"]), list(document["addresses"]))
-
 
 @dataclass(slots=True)
 class AuditReport:

@@ -15,19 +15,9 @@ from typing import Protocol
 import hpack
 
 from core.timestamps import from_unix_milliseconds
+from net import http1
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.http1 import HEAD_LIMIT_BYTES as HEAD_LIMIT
-from net.http1 import (
-    BodyFraming,
-    BodyParser,
-    MalformedMessageError,
-    ResponseHead,
-    find_head_end,
-    parse_request_head,
-    parse_response_head,
-    request_framing,
-    response_framing,
-)
 from net.tls_decoder import NotTlsError, TlsDecodeError, TlsDecoder, TlsSecrets
 from proxy.browser_connection import BrowserConnection, Origin, host_header, parse_authority, parse_tunnelled
 from proxy.exchange import NO_CONTENT, Exchange, ExchangeContext, NoResponseError, ResponseRelay
@@ -63,13 +53,13 @@ class ObservedExchange(Exchange):
         self._connection, self._browser = tunnel.connection, tunnel.browser
         self._request = bytearray(request)
         self._borrowed = 0  # memory of the request's body
-        self._head: ResponseHead | None = None
-        self._stored_head: ResponseHead | None = None
-        self._framing = BodyFraming.NONE
+        self._head: http1.ResponseHead | None = None
+        self._stored_head: http1.ResponseHead | None = None
+        self._framing = http1.BodyFraming.NONE
         self._relay: ResponseRelay | None = None
         self._is_stopped = False  # whether the rest of the body is not recorded
         self._is_finished = False
-        self.body = BodyParser(BodyFraming.NONE)
+        self.body = http1.BodyParser(http1.BodyFraming.NONE)
         decoder, entry = tunnel.decoder, self.entry
         entry.protocol, entry.remote_ip = tunnel.protocol, tunnel.connection.remote_ip
         entry.tls_version, entry.tls_cipher = decoder.version, decoder.cipher
@@ -90,15 +80,15 @@ class ObservedExchange(Exchange):
         self._borrowed = size
         self._request += data
 
-    def answer(self, head: ResponseHead) -> None:
+    def answer(self, head: http1.ResponseHead) -> None:
         """Begin the response."""
         self._head = self._stored_head = head
-        self._framing, length = response_framing(head, self.entry.method)
-        self.body = BodyParser(self._framing, length)
+        self._framing, length = http1.response_framing(head, self.entry.method)
+        self.body = http1.BodyParser(self._framing, length)
         if self.visit.login:
             self._stored_head = redact_response(head)
         spool = BodySpool(self._tools.space)
-        is_coded = self._framing is BodyFraming.CHUNKED
+        is_coded = self._framing is http1.BodyFraming.CHUNKED
         self._relay = ResponseRelay(self, spool, None, coded=is_coded)
         self._relay.start(head, self._stored_head, keep_alive=False)
         if head.status not in NO_CONTENT and self.visit.stored.excludes_type(head.mime):
@@ -253,7 +243,7 @@ class ObservedTunnel:
         except TlsDecodeError as error:
             log.warning("tunnel.undecoded host=%s %s", self.origin[0], error)
             return f"tls: {error}"
-        except (MalformedMessageError, hpack.HPACKError, IndexError, ValueError) as error:
+        except (http1.MalformedMessageError, hpack.HPACKError, IndexError, ValueError) as error:
             return f"malformed: {error}"
         except TunnelEndError as error:
             return str(error)
@@ -281,7 +271,7 @@ class Http1Reader:
     def __init__(self, tunnel: ObservedTunnel) -> None:
         self._tunnel = tunnel
         self._sent, self._received = bytearray(), bytearray()
-        self._upload = BodyParser(BodyFraming.NONE)
+        self._upload = http1.BodyParser(http1.BodyFraming.NONE)
         self._pending: deque[ObservedExchange] = deque()
         self._latest: ObservedExchange | None = None
 
@@ -293,11 +283,11 @@ class Http1Reader:
                 raw = _take_head(self._sent)
                 if raw is None:
                     return
-                head = parse_request_head(raw)
+                head = http1.parse_request_head(raw)
                 authority = (head.get(b"host") or b"").decode("latin-1")
                 self._latest = self._tunnel.begin(head.method, head.target, authority, raw)
                 self._pending.append(self._latest)
-                self._upload = BodyParser(*request_framing(head))
+                self._upload = http1.BodyParser(*http1.request_framing(head))
             else:
                 taken = self._upload.feed(self._sent)[0]
                 if self._latest is not None:
@@ -317,7 +307,7 @@ class Http1Reader:
                 raw = _take_head(self._received)
                 if raw is None:
                     return
-                head = parse_response_head(raw)
+                head = http1.parse_response_head(raw)
                 if head.status == 101:
                     self._tunnel.is_opaque = True
                     self._tunnel.leave_opaque(self._pending.popleft(), head.status)
@@ -443,7 +433,7 @@ class Http2Reader:
             if status >= 200:
                 phrase = HTTPStatus(status).phrase if status in _STATUSES else ""
                 raw = _message_head(f"HTTP/1.1 {status} {phrase}".encode(), fields)
-                exchange.answer(parse_response_head(raw))
+                exchange.answer(http1.parse_response_head(raw))
         if side is self._origin and exchange is not None and side.block_flags & _END_STREAM:
             self._streams.pop(stream).finish()
 
@@ -462,7 +452,7 @@ def open_tunnel(upstream: UpstreamConnector, host: str, port: int) -> OriginConn
 
 def _take_head(unread: bytearray) -> bytes | None:
     """Remove and return the head at the beginning; None when it is incomplete."""
-    end = find_head_end(unread)
+    end = http1.find_head_end(unread)
     if end < 0:
         if len(unread) > HEAD_LIMIT:
             raise TunnelEndError("malformed: a head is longer than 1 MiB")

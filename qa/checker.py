@@ -25,17 +25,7 @@ from core.page_manifest import PageBehaviour, PageInfo, PageScreen, VisitOutcome
 from core.playback_check import MOST_CHARACTERS, LostPart, PlaybackCheck, PlaybackFault, QaVerdict
 from core.timestamps import warc_date
 from playback.access.levels import Level
-from qa.compare.content_comparison import (
-    PartRequest,
-    ResourceComparison,
-    TextComparison,
-    compare_resources,
-    compare_texts,
-    describe_losses,
-    judge_losses,
-    part_at_capture,
-    part_at_playback,
-)
+from qa.compare import content_comparison
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from qa.copy_view import TALLEST_PX, CopyView, picture_height_limit, screen_at_capture, view_copy
@@ -188,26 +178,30 @@ class PlaybackChecker:
 
     def _compare(
         self, page: SampleCandidate, evidence: _CaptureEvidence, view: CopyView
-    ) -> tuple[PictureComparison | None, TextComparison | None, ResourceComparison | None]:
+    ) -> tuple[
+        PictureComparison | None, content_comparison.TextComparison | None, content_comparison.ResourceComparison | None
+    ]:
         text = None
         if evidence.text is not None and view.text is not None:
-            text = compare_texts(evidence.text, view.text)
+            text = content_comparison.compare_texts(evidence.text, view.text)
         parts = None
         if evidence.manifest is not None:
             # Requests of the page, except parts that were taken down since: these are not missing.
             is_hidden = self._playback.is_hidden
             captured = [
-                part_at_capture(each) for each in evidence.manifest.resources if not is_hidden(each.url, each.digest)
+                content_comparison.part_at_capture(each)
+                for each in evidence.manifest.resources
+                if not is_hidden(each.url, each.digest)
             ]
             # The browser reports a refused cross-origin answer only as blocked, so the reason is
             # requested from playback.
-            shown: list[PartRequest] = []
+            shown: list[content_comparison.PartRequest] = []
             requested = 0
             for sent in view.requests:
                 url = self._playback.original(sent.url)
                 if url is None:
                     continue
-                part = part_at_playback(url, sent)
+                part = content_comparison.part_at_playback(url, sent)
                 is_blocked = part.status is None and part.failed in _KEPT_FROM_PAGE
                 if is_blocked and requested < _MOST_REFUSALS:
                     requested += 1
@@ -215,7 +209,7 @@ class PlaybackChecker:
                     if status is not None and status >= HTTPStatus.BAD_REQUEST:
                         part = replace(part, status=status, failed=reason)
                 shown.append(part)
-            parts = compare_resources(captured, shown, level=self._playback.level)
+            parts = content_comparison.compare_resources(captured, shown, level=self._playback.level)
 
         def is_doubted(picture: PictureComparison) -> bool:
             verdict = judge_copy(picture, text, parts).verdict
@@ -233,8 +227,8 @@ class PlaybackChecker:
         verdict, faults, reason = judgement.verdict, judgement.faults, judgement.reason
         if evidence.lost:
             faults = (*faults, PlaybackFault.DAMAGED)
-            reason = f"{reason} {describe_losses(evidence.lost)}".strip()
-            by_loss = judge_losses(evidence.lost, evidence.manifest, self._playback.level)
+            reason = f"{reason} {content_comparison.describe_losses(evidence.lost)}".strip()
+            by_loss = content_comparison.judge_losses(evidence.lost, evidence.manifest, self._playback.level)
             if by_loss is not QaVerdict.GOOD and verdict is not QaVerdict.BROKEN:
                 verdict = by_loss
         if evidence.manifest is not None:

@@ -18,6 +18,7 @@ from core.media_types import HTML_TYPES, TOO_LARGE
 from core.page_manifest import PageInfo
 from core.playback_check import LostPart
 from crawler.pools.resource_pool import BrowserPool, ProxyAccess
+from playback import url_paths
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore, open_decisions
 from playback.access.level_store import LevelStore
@@ -25,16 +26,6 @@ from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
 from playback.access.takedowns import TakedownSubject
 from playback.playback_server import serve
 from playback.replay.sanitizer.allowlist import SANITISER_VERSION
-from playback.url_paths import (
-    LEVEL_MODIFIERS,
-    LOCAL,
-    LONGEST_URL,
-    Memento,
-    MementoModifier,
-    memento_path,
-    page_path,
-    unescape_url,
-)
 from playback.web.asgi_app import WebOptions
 from playback.web.page_store import CapturedPage, PageStore
 from qa.copy_view import CopyAddress
@@ -89,7 +80,7 @@ async def running_replay(
             replay_port=port,
             on_ready=answer,
             index_url=database_url,
-            full=LOCAL if full else "",
+            full=url_paths.LOCAL if full else "",
             fonts=fonts,
             # Captures with a login are checked like all others; no page links to this URL.
             options=WebOptions(show_logins=True),
@@ -163,12 +154,12 @@ class CollectionReplay:
         replay, level = urlsplit(self._origins.replay), Level(self.level)
         if level is Level.FULL:
             front = urlsplit(self._origins.front)
-            path = page_path(page.timestamp, page.url, view="full-view")
+            path = url_paths.page_path(page.timestamp, page.url, view="full-view")
             hosts = (front.netloc, replay.netloc, f"*.localhost:{replay.port}")
             address = CopyAddress(self._origins.front + path, hosts, framed=True)
         else:
-            modifier = MementoModifier.VERY if level is DEFAULT_LEVEL else LEVEL_MODIFIERS[level]
-            path = memento_path(Memento(page.timestamp, modifier, page.url))
+            modifier = url_paths.MementoModifier.VERY if level is DEFAULT_LEVEL else url_paths.LEVEL_MODIFIERS[level]
+            path = url_paths.memento_path(url_paths.Memento(page.timestamp, modifier, page.url))
             address = CopyAddress(self._origins.replay + path, (replay.netloc,))
         return StoredPage(page, self._withheld(page), address, self._store, self._records)
 
@@ -187,9 +178,9 @@ class CollectionReplay:
     def original(self, url: str) -> str | None:
         """Return the archived URL of a playback address; None when it has none."""
         match = _COPY.fullmatch(url)
-        if match is None or len(match[1]) > LONGEST_URL:
+        if match is None or len(match[1]) > url_paths.LONGEST_URL:
             return None
-        url = unescape_url(match[1])
+        url = url_paths.unescape_url(match[1])
         # Scripts leave the scheme out; nearly every page has this one.
         return f"https:{url}" if url.startswith("//") else url
 

@@ -15,6 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from core.json_values import json_facts
 from core.page_classes import PageClass
 from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict
 from links.check_result import CheckVerdict
@@ -179,14 +180,12 @@ def changes_as_json(changes: PageChanges, then: PageSnapshot, now: PageSnapshot)
     picture = changes.picture
     return {
         "url": now.url,
-        "drift": str(changes.drift),
-        "reason": changes.reason,
+        **json_facts(changes, "drift reason owner_signs"),
         "distance": round(changes.distance, 4),
         "words": _rounded(changes.words),
         "title_alike": _rounded(changes.title),
         "text": None if changes.text is None else _rounded(changes.text.score),
         "picture": None if picture is None else _rounded(picture.score),
-        "owner_signs": list(changes.owner_signs),
         "links": None if changes.links is None else asdict(changes.links),
         "parts": None if changes.parts is None else asdict(changes.parts),
         "then": _snapshot_facts(then),
@@ -279,16 +278,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _snapshot_facts(page: PageSnapshot) -> dict[str, Any]:
-    return {
-        "url": page.url,
-        "page_id": page.page_id,
-        "captured_at": page.captured_at.isoformat(),
-        "final_url": page.final_url,
-        "status": page.status,
-        "class": str(page.page_class),
-        "title": page.title,
-        "outcome": str(page.outcome),
-    }
+    return {**json_facts(page, "url page_id captured_at final_url status title outcome"), "class": str(page.page_class)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,7 @@ from core.clock import Clock
 from core.config.settings import BrowserSettings
 from core.errors import BrowserUnavailableError
 from core.hosts import ProxyEndpoint
-from render.browser_process import (
-    NOBODY,
-    BrowserGuardian,
-    BrowserHome,
-    BrowserProcess,
-    KeyLogPipe,
-    privilege_prefix,
-    shared_memory_suffices,
-)
+from render import browser_process
 from render.cdp import CdpConnection, CommandError
 from render.chromium import BrowserExecutable, command_line
 
@@ -96,10 +88,10 @@ class Browser:
     def __init__(
         self,
         settings: BrowserSettings,
-        process: BrowserProcess,
-        home: BrowserHome,
-        guardian: BrowserGuardian,
-        key_log: KeyLogPipe,
+        process: browser_process.BrowserProcess,
+        home: browser_process.BrowserHome,
+        guardian: browser_process.BrowserGuardian,
+        key_log: browser_process.KeyLogPipe,
         clock: Clock,
     ) -> None:
         self._settings = settings
@@ -150,22 +142,22 @@ class Browser:
         Raises BrowserUnavailableError, with the browser's error output, if it does not start.
         """
         root = os.geteuid() == 0
-        prefix = privilege_prefix(root=root, executable=executable.path)
-        home = BrowserHome(owner=NOBODY if root else None)
+        prefix = browser_process.privilege_prefix(root=root, executable=executable.path)
+        home = browser_process.BrowserHome(owner=browser_process.NOBODY if root else None)
         key_log = None
         try:
-            key_log = KeyLogPipe(home.inside, owner=NOBODY if root else None)
+            key_log = browser_process.KeyLogPipe(home.inside, owner=browser_process.NOBODY if root else None)
             line = command_line(
                 executable,
                 profile=home.profile,
                 ca_spki=ca_spki,
                 hosts=hosts,
-                shared_memory=shared_memory_suffices(),
+                shared_memory=browser_process.shared_memory_suffices(),
                 key_log=key_log.path,
             )
-            process = BrowserProcess([*prefix, *line], home=home.inside)
+            process = browser_process.BrowserProcess([*prefix, *line], home=home.inside)
             try:
-                guardian = BrowserGuardian(
+                guardian = browser_process.BrowserGuardian(
                     process.pid,
                     home.root,
                     silence_limit_s=settings.hang_limit_s,

@@ -20,7 +20,8 @@ from typing import BinaryIO
 
 from core.captures import RecordType
 from core.digests import sha256_digest
-from core.errors import PermanentError, UnavailableError
+from core.errors import InputError, PermanentError, UnavailableError
+from core.json_values import read_json
 from core.layout import Layout
 from warc.checksums import read_sums, replace_sums
 from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
@@ -207,17 +208,8 @@ def _read_plan(layout: Layout) -> list[ErasurePlan]:
     except FileNotFoundError:
         return []
     try:
-        return [
-            ErasurePlan(
-                **each
-                | {
-                    "moves": [(old, length, new) for old, length, new in each["moves"]],
-                    "erased": [ErasedRecord(**one) for one in each["erased"]],
-                }
-            )
-            for each in json.loads(text)
-        ]
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+        return read_json(list[ErasurePlan], json.loads(text))
+    except (ValueError, InputError) as error:
         raise PermanentError(f"{layout.archive / PLAN_NAME} cannot be read: {error}.") from error
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from core.captures import IMPORT_PREFIX
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_manifest import VisitOutcome
 from core.timestamps import parse_warc_date, unix_milliseconds
@@ -64,13 +65,7 @@ class CollectionFault:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {
-            "kind": str(self.kind),
-            "file": self.filename,
-            "offset": self.offset,
-            "text": self.text,
-            "remedy": self.remedy,
-        }
+        return json_facts(self, "kind offset text remedy", file="filename")
 
 
 FAULTS_SHOWN = 100  # of one file; the rest is counted

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from core.config.settings import IndexSettings
 from core.errors import UnavailableError
+from core.json_values import json_facts
 from core.layout import OPEN_SUFFIX, Layout
 from warc.checksums import ChecksumList, chain_problems, read_chain, read_sums
 from warc.file_check import CollectionFault, FileCheckReport, FileCheckTask, check_file, final_name, find_warc
@@ -302,15 +303,11 @@ class VerificationResult:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
-            "sound": self.is_sound,
-            "files": self.files,
-            "bytes": self.size,
-            "records": self.records,
-            "rows": self.rows,
+            **json_facts(
+                self, "files records rows chain_head", sound="is_sound", bytes="size", faults_not_shown="more"
+            ),
             "faults": [each.to_dict() for each in self.faults],
-            "faults_not_shown": self.more,
             "notes": [each.to_dict() for each in self.notes],
-            "chain_head": self.chain_head,
         }
 
 

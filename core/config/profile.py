@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.captures import check_login_name
 from core.config.settings import (
@@ -28,9 +28,6 @@ from core.config.stored_level import StoredLevel
 from core.errors import ConfigError, InputError
 from core.hosts import HostPatterns, parse_endpoint, parse_upstream_proxy, resolve_key
 from core.timestamps import parse_duration
-
-if TYPE_CHECKING:
-    pass
 
 _CONTACT = re.compile(r"https?://[!-'*-~]{1,500}|[!-'*-~]{1,100}@[!-'*-~]{1,200}")
 _WEB_PAGE = re.compile(r"https?://[!-'*-~]{1,500}")

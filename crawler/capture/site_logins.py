@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from core.captures import check_login_name
 from core.config.settings import LoginSettings
 from core.errors import BadUrlError, ConfigError, InputError
+from core.json_values import json_facts
 from core.timestamps import parse_warc_date, warc_date
 from render.sign_in import Login, SiteLogins, SiteSession, check_hosts
 from warc.local_storage import replace_file
@@ -181,14 +182,7 @@ def read_login(folder: Path, name: str) -> bytes:
 
 def login_facts(login: Login) -> dict[str, object]:
     """Return what may be shown of a login as JSON values: no cookie, no stored item."""
-    return {
-        "name": login.name,
-        "hosts": login.hosts,
-        "cookies": login.cookies,
-        "made_at": login.made_at.isoformat(),
-        "expires_at": None if login.expires_at is None else login.expires_at.isoformat(),
-        "unverified_tls": login.unverified_tls,
-    }
+    return json_facts(login, "name hosts cookies made_at expires_at unverified_tls")
 
 
 def login_path(folder: Path, name: str) -> Path:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
 from core.errors import BadUrlError, InputError
+from core.json_values import json_facts
 from core.regexes import CompiledPattern
 from core.urls import fetch_key
 from crawler.frontier.base import AddResult, Frontier, ItemRecord, ItemState, Lane, NewItem
@@ -134,16 +135,8 @@ def record_facts(record: ItemRecord) -> dict[str, Any]:
     """Convert an item's record to JSON values; moments in ISO 8601."""
     item = record.item
     return {
-        "url": item.url,
+        **json_facts(item, "url lane host job hops hops_off via id memo"),
         "state": str(record.state),
-        "lane": item.lane.name.lower(),
-        "host": item.host,
-        "job": item.job,
-        "hops": item.hops,
-        "hops_off": item.hops_off,
-        "via": item.via,
-        "id": item.id,
-        "memo": item.memo,
         "added_at": _moment_text(record.added_at),
         "ended_at": _moment_text(record.ended_at),
         "due_at": _moment_text(record.due_at),

@@ -21,6 +21,7 @@ from core.config.profile import parse_settings
 from core.config.settings import ScopeSettings, Settings
 from core.config.sheets import parse_sheet
 from core.errors import BadUrlError, ConfigError, InputError
+from core.json_values import read_json
 from core.layout import check_name
 from core.timestamps import parse_warc_date, warc_date
 from core.urls import fetch_key, host_of, identity_key
@@ -205,13 +206,9 @@ class RepairVisit:
 def parse_repair(text: str) -> RepairVisit:
     """Parse a repair from `RepairVisit.to_json`, ignoring unknown keys. Raises InputError if it is none."""
     try:
-        document = json.loads(text)
-        known = {each.name: document[each.name] for each in fields(RepairVisit) if each.name in document}
-        repair = RepairVisit(**known)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(f"Not a repair: {error}.") from error
-    if not all(isinstance(value, str) for value in asdict(repair).values()):
-        raise InputError("Not a repair: a value is not text.")
+        repair = read_json(RepairVisit, json.loads(text))
+    except (ValueError, RecursionError, InputError) as error:
+        raise InputError(f"Not a repair: {error}") from error
     check_name(repair.bucket, of="a dedup bucket", limit=_BUCKET_LIMIT)
     return repair
 

@@ -20,13 +20,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.errors import ConfigError, InputError
+from core.json_values import json_facts, read_json
 from core.url_patterns import PatternForm, PatternRank, PatternTable, PatternTarget, UrlPattern, parse_pattern
 from crawler.jobs.list_files import TEXT_SHOWN_CHARS, ListLineProblem
 
@@ -106,18 +107,8 @@ class PolicyEntry:
     @property
     def facts(self) -> dict[str, Any]:
         """Convert it to JSON values; empty ones are left out."""
-        facts = {
-            "version": ENTRY_VERSION,
-            "kind": str(self.kind),
-            "pattern": self.pattern,
-            "reason": self.reason,
-            "actor": self.actor,
-            "made_at": self.made_at.isoformat(),
-            "expires_at": None if self.expires_at is None else self.expires_at.isoformat(),
-            "key": self.key,
-            "value": self.value,
-        }
-        return {name: value for name, value in facts.items() if value not in (None, "")}
+        facts = json_facts(self, "kind pattern reason actor made_at expires_at key value")
+        return {"version": ENTRY_VERSION} | {name: value for name, value in facts.items() if value not in (None, "")}
 
 
 def new_entry(entry: PolicyEntry) -> PolicyEntry:
@@ -138,17 +129,8 @@ def read_entry(text: str) -> PolicyEntry:
         facts: dict[str, Any] = json.loads(text)
         if facts["version"] != ENTRY_VERSION:
             raise InputError(f"A policy entry of version {facts['version']!r}.")
-        entry = PolicyEntry(
-            kind=PolicyKind(facts["kind"]),
-            pattern=_text(facts["pattern"]),
-            reason=_text(facts.get("reason", "")),
-            actor=_text(facts.get("actor", "")),
-            made_at=_moment(facts["made_at"]),
-            expires_at=_moment(facts["expires_at"]) if "expires_at" in facts else None,
-            key=_text(facts.get("key", "")),
-            value=_text(facts.get("value", "")),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        entry = read_json(PolicyEntry, {"reason": "", "actor": "", **facts})
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"Not a policy entry: {error}.") from error
     return new_entry(entry)
 
@@ -232,19 +214,6 @@ def _check_setting(key: str, value: str) -> None:
         number = -1.0
     if not math.isfinite(number) or number < 0:
         raise InputError(f"{key} must be a number of at least 0, not {value!r}.")
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _moment(value: object) -> datetime:
-    moment = datetime.fromisoformat(_text(value))
-    if moment.tzinfo is None:
-        raise ValueError(f"{value!r} has no time zone")
-    return moment.astimezone(UTC)
 
 
 MEDIAWIKI_SUFFIX = ".spamlist"

@@ -47,6 +47,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from core.config.settings import ScopeSettings
+from core.json_values import json_facts
 from crawler.frontier.base import ItemRecord, ItemState, JobCounts
 from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
@@ -71,11 +72,8 @@ def summarize_links(item: FrontierItem, decisions: Sequence[tuple[str, LinkDecis
             if len(some) < EXAMPLES_KEPT:
                 some.append(url[:SHOWN_CHARS])
     return {
-        "page_id": item.id,
-        "page": item.url,
-        "job": item.job,
+        **json_facts(item, "job hops", page_id="id", page="url"),
         "at": warc_date(now),
-        "hops": item.hops,
         "links": len(decisions),
         "followed": sum(decision.followed for _, decision in decisions),
         "decided": dict(counts.most_common(REASONS_KEPT)),

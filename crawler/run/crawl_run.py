@@ -29,18 +29,7 @@ from crawler.frontier.host_slots import SlotAssigner
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.pools.resource_pool import open_local_pool
 from crawler.run.context_builder import RunContext, RunExtension, build_crawl_context, make_slot_assigner
-from crawler.worker.crawl_events import (
-    CrawlLog,
-    Event,
-    FileRecovered,
-    IndexRestored,
-    LinksAdded,
-    PageChecked,
-    PageDone,
-    PageRepaired,
-    PageSkipped,
-    QueueStatus,
-)
+from crawler.worker import crawl_events
 from crawler.worker.page_task import REPORTED_WAIT
 from crawler.worker.worker_pool import BACKOFF_MAX_S, WorkerPool, process_name
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
@@ -81,18 +70,18 @@ class RunSummary:
     checked: Counter[QaVerdict] = field(default_factory=Counter)  # checked copies, by verdict
     repaired: Counter[str] = field(default_factory=Counter)  # repaired captures, by result
 
-    def note(self, event: Event) -> None:
+    def note(self, event: crawl_events.Event) -> None:
         """Count the event."""
         match event:
-            case PageChecked():
+            case crawl_events.PageChecked():
                 self.checked[event.verdict] += 1
-            case PageRepaired():
+            case crawl_events.PageRepaired():
                 self.repaired[event.state] += 1
-            case LinksAdded():
+            case crawl_events.LinksAdded():
                 self.links += event.count
-            case PageSkipped():
+            case crawl_events.PageSkipped():
                 self.skipped[event.reason.partition(":")[0]] += 1
-            case PageDone():
+            case crawl_events.PageDone():
                 if event.error:
                     self.failures += 1
                     if len(self.failed) < FAILED_KEPT:
@@ -125,7 +114,7 @@ async def perform_run(
     *,
     clock: Clock,
     started: Callable[[AddResult, int], None],
-    report: Callable[[Event], None],
+    report: Callable[[crawl_events.Event], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> RunSummary:
     """Run the prepared work and the rest of earlier runs; finished pages are not visited again.
@@ -146,7 +135,7 @@ async def perform_run(
         account.left = frontier.unfinished(clock.now())
         started(account.added, account.left)
 
-    def note(event: Event) -> None:
+    def note(event: crawl_events.Event) -> None:
         account.note(event)
         log_of(event)
         report(event)
@@ -165,7 +154,7 @@ async def perform_run(
             async with open_collection(run.root, clock=clock) as collection:
                 layout = collection.layout
                 with (
-                    closing(CrawlLog(layout.crawl_log, clock=clock)) as crawl_log,
+                    closing(crawl_events.CrawlLog(layout.crawl_log, clock=clock)) as crawl_log,
                     open_frontier(layout, settings.frontier, settings.politeness) as frontier,
                 ):
                     log_of = crawl_log.note
@@ -185,7 +174,7 @@ async def perform_run(
     return account
 
 
-async def _report_status(frontier: Frontier, clock: Clock, report: Callable[[Event], None]) -> None:
+async def _report_status(frontier: Frontier, clock: Clock, report: Callable[[crawl_events.Event], None]) -> None:
     """Report the frontier's counts, and the host it waits for, until cancelled."""
     waiting, since, pause_s = "", 0.0, STATUS_INTERVAL_S
     backoff = ExponentialBackoff(2 * STATUS_INTERVAL_S, BACKOFF_MAX_S)
@@ -203,7 +192,7 @@ async def _report_status(frontier: Frontier, clock: Clock, report: Callable[[Eve
             waiting = text if text or stats.claimed else waiting
             per_minute = round(pages_per_minute(minutes, 1, now=now), 1)
             counts = stats.queued, stats.claimed, stats.done, stats.skipped, stats.dead
-            report(QueueStatus(*counts, per_minute, stats.paused))
+            report(crawl_events.QueueStatus(*counts, per_minute, stats.paused))
         except TransientError:
             continue
         except Exception:
@@ -236,7 +225,7 @@ async def _work(
     collection: Collection,
     frontier: Frontier,
     clock: Clock,
-    note: Callable[[Event], None],
+    note: Callable[[crawl_events.Event], None],
     stop: StopSignals,
 ) -> None:
     """Start pools and workers and run them; start nothing when there is nothing to do."""
@@ -245,7 +234,11 @@ async def _work(
         from warc.rebuild import complete_index
 
         await asyncio.to_thread(
-            complete_index, layout, settings.proxy, index=settings.index, report=lambda text: note(IndexRestored(text))
+            complete_index,
+            layout,
+            settings.proxy,
+            index=settings.index,
+            report=lambda text: note(crawl_events.IndexRestored(text)),
         )
     if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
         await asyncio.to_thread(_recover, layout, settings, clock, note)
@@ -290,7 +283,7 @@ async def _work(
                 raise first_error(group) from group
 
 
-def _recover(layout: Layout, settings: Settings, clock: Clock, note: Callable[[Event], None]) -> None:
+def _recover(layout: Layout, settings: Settings, clock: Clock, note: Callable[[crawl_events.Event], None]) -> None:
     """Recover interrupted WARCs as a proxy does at its start, when there is nothing to archive."""
     from warc.checksums import add_missing_sums, warcs_without_sum
     from warc.index.sqlite import open_index
@@ -299,7 +292,7 @@ def _recover(layout: Layout, settings: Settings, clock: Clock, note: Callable[[E
     if not (open_warcs(layout) or warcs_without_sum(layout)):
         return
     for each in recover_collection(layout, settings.proxy, now=clock.now(), index=settings.index):
-        note(FileRecovered.of(each.to_dict()))
+        note(crawl_events.FileRecovered.of(each.to_dict()))
     with closing(open_index(layout, settings.index)) as index:
         add_missing_sums(layout, index)
 
@@ -329,7 +322,7 @@ async def archive_urls(  # noqa: PLR0913 dependencies
     again: timedelta | None = None,
     clock: Clock,
     started: Callable[[AddResult, int], None] = lambda _added, _left: None,
-    report: Callable[[Event], None],
+    report: Callable[[crawl_events.Event], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> RunSummary:
     """Archive the URLs (fetch keys); other arguments and errors are those of `perform_run`.

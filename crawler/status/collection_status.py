@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import UnavailableError, WeboidError
+from core.json_values import json_value
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_manifest import VisitOutcome
 from crawler.frontier.base import (
@@ -187,21 +188,6 @@ def member_number(facts: Mapping[str, Any], key: str) -> float | None:
     """Return a number of an announcement; None when it has none under that key."""
     value = facts.get(key)
     return float(value) if isinstance(value, int | float) and value is not True else None
-
-
-def json_value(value: Any) -> Any:
-    """Convert a value for JSON: moments in ISO 8601, durations in seconds."""
-    match value:
-        case datetime():
-            return value.isoformat()
-        case timedelta():
-            return round(value.total_seconds(), 3)
-        case dict():
-            return {str(key): json_value(each) for key, each in value.items()}
-        case list() | tuple():
-            return [json_value(each) for each in value]
-        case _:
-            return value
 
 
 CACHED_S = 0.5  # lifetime of a cached status

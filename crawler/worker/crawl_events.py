@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from core.clock import Clock
 from core.errors import DiskFullError, UnavailableError
+from core.json_values import json_facts
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import timestamp14, warc_date
 from net.backoff import WaitEnded, WaitStarted
@@ -278,14 +279,8 @@ def crawl_log_line(event: Event, *, now: datetime) -> dict[str, Any] | None:
             return None
     if page is not None:
         facts |= {
-            "status": page.status,
-            "final_url": page.final_url,
-            "mime": page.mime,
+            **json_facts(page, "status final_url mime records seconds page_id", bytes="stored_bytes"),
             "class": page.page_class,
-            "records": page.records,
-            "bytes": page.stored_bytes,
-            "seconds": page.seconds,
-            "page_id": page.page_id,
         }
     return facts
 

@@ -11,15 +11,8 @@ from datetime import timedelta
 from core.errors import InputError, InvariantError, WeboidError
 from core.timestamps import parse_warc_date
 from crawler.frontier.base import STOP_ORDER, FrontierItem
+from crawler.worker import page_task
 from crawler.worker.crawl_events import SnapshotMade
-from crawler.worker.page_task import (
-    MAX_INTERNAL_ERRORS,
-    RUN_ERRORS,
-    ClaimLostError,
-    CrawlContext,
-    PageTask,
-    release_item,
-)
 from net.backoff import ExponentialBackoff, WaitStarted
 from net.stop_signals import wait_for_any
 
@@ -43,7 +36,7 @@ def process_name() -> str:
 class WorkerPool:
     """Workers of one process."""
 
-    context: CrawlContext
+    context: page_task.CrawlContext
     lease_s: float  # duration of a claim without renewal
     name: str  # of this process, for records
     # Wait for work when nothing is left; at the start for the end of a stop order.
@@ -128,7 +121,7 @@ class WorkerPool:
             except Exception as error:
                 log.exception("worker.internal_error worker=%s", worker)
                 self._faults += 1
-                if self._faults >= MAX_INTERNAL_ERRORS:
+                if self._faults >= page_task.MAX_INTERNAL_ERRORS:
                     raise InvariantError(
                         f"{self._faults} internal errors of Weboid in a row, the last "
                         f"{type(error).__name__}: {error}. The log has each with its traceback: please "
@@ -194,7 +187,7 @@ class WorkerPool:
 
         An endless pool waits until pages can be stored again.
         """
-        task = asyncio.create_task(PageTask(item, self.context).run())
+        task = asyncio.create_task(page_task.PageTask(item, self.context).run())
         renewing = asyncio.create_task(self._keep_lease(item))
         dropping = asyncio.create_task(self.at_once.wait())
         try:
@@ -212,9 +205,9 @@ class WorkerPool:
             if task.cancelled():
                 self._release(item)
             raise
-        except ClaimLostError:
+        except page_task.ClaimLostError:
             return
-        except RUN_ERRORS as error:
+        except page_task.RUN_ERRORS as error:
             if not self.endless:
                 raise
             self.context.report(WaitStarted("archive", str(error)))
@@ -226,7 +219,7 @@ class WorkerPool:
     def _release(self, item: FrontierItem) -> None:
         """Release the item; when that fails, its lease expires."""
         try:
-            release_item(item, self.context, "stopped")
+            page_task.release_item(item, self.context, "stopped")
         except WeboidError:
             return
         except Exception:

@@ -7,16 +7,8 @@ request to slow down; only then the status counts, and good statuses are examine
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from classify import page_excerpt
 from classify.challenge import detect_guard
-from classify.page_excerpt import (
-    PageExcerpt,
-    is_placeholder,
-    page_refresh_target,
-    parse_page_excerpt,
-    parse_refresh,
-    says_not_found,
-    says_parked,
-)
 from classify.redirect_target import RedirectEnding, classify_ending
 from core.media_types import effective_type, is_textual, types_agree
 from core.mime_sniffer import sniff
@@ -194,10 +186,12 @@ def refresh_target(trace: ProbeTrace) -> str:
     answer = trace.answer
     if answer is None or not 200 <= answer.head.status < 300 or not _is_page(answer):
         return ""
-    target = parse_refresh(answer.head.first("refresh"))
+    target = page_excerpt.parse_refresh(answer.head.first("refresh"))
     if target or b"refresh" not in answer.body[:32_768].lower():
         return target
-    return page_refresh_target(parse_page_excerpt(answer.body, answer.head.first("content-type")))
+    return page_excerpt.page_refresh_target(
+        page_excerpt.parse_page_excerpt(answer.body, answer.head.first("content-type"))
+    )
 
 
 def _of_answer(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer, now: datetime) -> CheckResult:
@@ -232,7 +226,7 @@ def _suspected(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer) -> C
         # What a short text says against itself: servers' own words, without a page around them.
         text = answer.body[:_NOTE_BYTES].decode("utf-8", "replace").strip()
         is_note = answer.head.mime == "text/plain" and len(answer.body) < _NOTE_BYTES
-        if is_note and says_not_found(PageExcerpt(text, "", text, text), trace.url):
+        if is_note and page_excerpt.says_not_found(page_excerpt.PageExcerpt(text, "", text, text), trace.url):
             code, note = StatusCode.SOFT_404, "page: says not found"
         else:
             code, note = StatusCode.FINE, ""
@@ -249,12 +243,12 @@ def _page_fault(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]
         if answer.whole:
             return StatusCode.SOFT_404, "page: empty"
         return StatusCode.BROKEN_OFF, "answer: broken off"
-    page = parse_page_excerpt(answer.body, answer.head.first("content-type"))
-    if says_parked(page):
+    page = page_excerpt.parse_page_excerpt(answer.body, answer.head.first("content-type"))
+    if page_excerpt.says_parked(page):
         return StatusCode.PARKED, "page: parked"
-    if says_not_found(page, trace.url):
+    if page_excerpt.says_not_found(page, trace.url):
         return StatusCode.SOFT_404, "page: says not found"
-    if is_placeholder(page):
+    if page_excerpt.is_placeholder(page):
         return StatusCode.SOFT_404, "page: stands in"
     return StatusCode.FINE, ""
 

@@ -21,20 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    QueuePool,
-    column,
-    create_engine,
-    delete,
-    event,
-    insert,
-    inspect,
-    select,
-    table,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -45,22 +32,22 @@ from links.registry.schema import metadata
 from links.registry.statements import DatabaseSnapshot
 
 HEAD = "0013"  # the newest step's number; a test compares it with the folder
-_version = table("link_version", column("version_num"))
+_version = sa.table("link_version", sa.column("version_num"))
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 0x6C696E6B73  # "links": of PostgreSQL's advisory locks, held while tables are made
 
 
-def version_of(connection: Connection) -> str:
+def version_of(connection: sa.Connection) -> str:
     """Return the schema version; empty when there are no tables."""
-    if not inspect(connection).has_table(_version.name):
+    if not sa.inspect(connection).has_table(_version.name):
         return ""
-    return str(connection.execute(select(_version)).scalar() or "")
+    return str(connection.execute(sa.select(_version)).scalar() or "")
 
 
-def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> None:
+def upgrade_schema(connection: sa.Connection, where: str, *, to: str = HEAD) -> None:
     """Apply the missing migration steps up to the version `to`; CollectionVersionError: unknown version."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     version = version_of(connection)
     if version == to:
         return
@@ -70,7 +57,7 @@ def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> Non
             f"The link registry at {where} has version {version[:40]}, this release supports versions up to {HEAD}: "
             f"install the release that made it, or a newer one."
         )
-    if not version and inspect(connection).has_table("link_urls"):
+    if not version and sa.inspect(connection).has_table("link_urls"):
         raise CollectionVersionError(
             f"The tables of the link registry at {where} have no version: they are not Weboid's, or precede its first "
             "release. Move them away, then try again."
@@ -80,8 +67,8 @@ def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> Non
             for statement in file.read_text(encoding="utf-8").split(";\n"):
                 if statement.strip():
                     connection.exec_driver_sql(statement)
-    connection.execute(delete(_version))
-    connection.execute(insert(_version).values(version_num=to))
+    connection.execute(sa.delete(_version))
+    connection.execute(sa.insert(_version).values(version_num=to))
 
 
 def migration_files(dialect: str) -> list[Path]:
@@ -93,12 +80,12 @@ def _number_of(file: Path) -> str:
     return file.name.partition("_")[0]
 
 
-def create_schema(engine: Engine, schema: str) -> None:
+def create_schema(engine: sa.Engine, schema: str) -> None:
     """Create the schema that holds the tables if it is missing, as that needs a right of the role: PostgreSQL only."""
     with engine.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        if schema not in inspect(connection).get_schema_names():
-            connection.execute(text(f'CREATE SCHEMA "{schema}"'))
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        if schema not in sa.inspect(connection).get_schema_names():
+            connection.execute(sa.text(f'CREATE SCHEMA "{schema}"'))
 
 
 _BUSY_TIMEOUT_S = 30.0
@@ -116,10 +103,10 @@ _PRAGMAS = (
 class RegistryStore:
     """Database of the registry. Thread-safe; must be closed. `where` is its address without password."""
 
-    def __init__(self, engine: Engine, where: str, file: Path | None = None) -> None:
+    def __init__(self, engine: sa.Engine, where: str, file: Path | None = None) -> None:
         self.engine = engine
         self._file = None if file is None else str(file)
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[sa.Connection] = deque()
         self.where = where
         # On PostgreSQL each question would else see what was written since the one before.
         self._reader = engine
@@ -132,13 +119,13 @@ class RegistryStore:
         return self.engine.dialect.name == "postgresql"
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[sa.Connection]:
         """Open a connection that reads one snapshot; TransientError when the database does not answer."""
         with self.transient_outages(), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[sa.Connection]:
         """Open a connection whose changes are committed at the end; after a TransientError nothing was committed."""
         with self.transient_outages(), self.engine.connect() as plain:
             connection = plain.execution_options(**{_WRITES: True})
@@ -172,7 +159,7 @@ class RegistryStore:
         self._let_go()
         self.engine.dispose()
 
-    def _held(self) -> Connection:
+    def _held(self) -> sa.Connection:
         """Return an idle connection to the same file as the last one."""
         try:
             held = self._idle.pop()
@@ -184,7 +171,7 @@ class RegistryStore:
             return self._reader.connect()
         return held
 
-    def _keep(self, held: Connection) -> None:
+    def _keep(self, held: sa.Connection) -> None:
         if len(self._idle) < _IDLE:
             self._idle.append(held)
         else:
@@ -256,7 +243,7 @@ def _opened(layout: Layout, address: IndexAddress | None) -> tuple[RegistryStore
         store = _own(layout.links_db)
     else:
         parameters = {**address.parameters, "connect_timeout": "5", "application_name": "weboid-links"}
-        engine = create_engine(
+        engine = sa.create_engine(
             "postgresql+psycopg://", connect_args=parameters, pool_size=_CONNECTIONS, pool_pre_ping=True
         )
         store = RegistryStore(engine, str(address))
@@ -284,22 +271,22 @@ def _own(path: Path) -> RegistryStore:
             isolation_level=None,  # the library's own BEGIN comes too late
         )
 
-    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=_CONNECTIONS)
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool, pool_size=_CONNECTIONS)
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def _connected(connection: sqlite3.Connection, record: Any) -> None:
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         record.info["file"] = _file(path)
 
-    @event.listens_for(engine, "checkout")
+    @sa.event.listens_for(engine, "checkout")
     def _taken(_connection: sqlite3.Connection, record: Any, _proxy: Any) -> None:
         # SQLite goes on writing to a file that was removed or replaced: to nowhere.
         if record.info["file"] != _file(path):
             raise DisconnectionError(f"{path} is another file now")
 
-    @event.listens_for(engine, "begin")
-    def _begun(connection: Connection) -> None:
+    @sa.event.listens_for(engine, "begin")
+    def _begun(connection: sa.Connection) -> None:
         # A writer that begins as a reader may find at its first change that it may not.
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
@@ -318,13 +305,13 @@ def _file(path: Path | str) -> tuple[int, int] | None:
 _AT_ONCE = 1_000
 
 
-def copy_rows(source: Connection, target: Connection) -> None:
+def copy_rows(source: sa.Connection, target: sa.Connection) -> None:
     """Copy all rows of the source's registry, one snapshot, over those of the target's, in batches."""
     reading = source.execution_options(yield_per=_AT_ONCE)
     for each in metadata.sorted_tables:
-        target.execute(delete(each))
-        for part in reading.execute(select(each)).mappings().partitions():
-            target.execute(insert(each), [dict(row) for row in part])
+        target.execute(sa.delete(each))
+        for part in reading.execute(sa.select(each)).mappings().partitions():
+            target.execute(sa.insert(each), [dict(row) for row in part])
 
 
 T = TypeVar("T")
@@ -348,15 +335,15 @@ class RegistryThread:
     def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="links-desk")
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `work` on a reading connection; retry until it answers, or raise TransientError at last."""
         return await self._patiently(partial(self._read, work))
 
-    async def read_aside(self, work: Callable[[Connection], T]) -> T:
+    async def read_aside(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `read` in a separate thread, so that long reads do not delay a lease's renewal."""
         return await self._patiently(partial(self._read, work), aside=True)
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
+    async def write(self, work: Callable[[sa.Connection], T]) -> T:
         """Run idempotent `work` on a writing connection; retry, perhaps after a lost confirmation, until committed."""
         return await self._patiently(partial(self._write, work))
 
@@ -364,7 +351,7 @@ class RegistryThread:
         """Run `work`, which opens its own connections, with the same retries."""
         return await self._patiently(work)
 
-    async def try_write(self, work: Callable[[Connection], T]) -> T:
+    async def try_write(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `write` without retries; TransientError when the database does not answer."""
         return await self._in_thread(partial(self._write, work))
 
@@ -372,11 +359,11 @@ class RegistryThread:
         """Stop the thread after its current work."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
+    def _read(self, work: Callable[[sa.Connection], T]) -> T:
         with self.store.reading() as rows:
             return work(rows)
 
-    def _write(self, work: Callable[[Connection], T]) -> T:
+    def _write(self, work: Callable[[sa.Connection], T]) -> T:
         with self.store.writing() as rows:
             return work(rows)
 

@@ -16,17 +16,7 @@ from core.captures import LOGIN_HEADER, Capture, RecordLocation, RecordType
 from core.errors import BodyTooLargeError, PermanentError
 from core.layout import Layout
 from playback.access.control import AccessControl, TakenDownError, digests_of
-from warc.record_reader import (
-    LONGEST_HEAD,
-    FindTwins,
-    HeaderFields,
-    Record,
-    codings_of,
-    decode_blocks,
-    decoded_body,
-    holds_payload,
-    open_record,
-)
+from warc import record_reader
 
 _LOGIN = LOGIN_HEADER.lower()
 _BLOCKS_A_TURN = 8  # half a megabyte, then others have theirs
@@ -58,7 +48,7 @@ class CaptureArchive:
         layout: Layout,
         permits: AccessControl | None = None,  # access control; None: everything may be read
         # finds other records for a revisit whose original is missing or damaged
-        twins: FindTwins = lambda _digest: (),
+        twins: record_reader.FindTwins = lambda _digest: (),
     ) -> None:
         self._folder = str(layout.archive)
         self._permits = permits
@@ -75,7 +65,7 @@ class CaptureArchive:
         self._check(capture)
         place = capture.original or capture.location
         # A stored byte is at least a byte of the record that is inflated, but for what gzip adds.
-        if place.length > limit + limit // 256 + LONGEST_HEAD:
+        if place.length > limit + limit // 256 + record_reader.LONGEST_HEAD:
             raise BodyTooLargeError(f"A record of {place.length} bytes is not shown.")
         if capture.record_type is RecordType.REVISIT:
             with self._record(capture.location) as revisit:
@@ -106,7 +96,7 @@ class CaptureArchive:
         The recorder writes the request right after its response; of a body at most `limit` bytes are read.
         """
         place = capture.location
-        after = replace(place, offset=place.offset + place.length, length=limit + LONGEST_HEAD)
+        after = replace(place, offset=place.offset + place.length, length=limit + record_reader.LONGEST_HEAD)
         try:
             with self._record(after) as record:
                 facts = record.warc.get("warc-type"), record.warc.get("warc-target-uri").strip("<>")
@@ -136,7 +126,7 @@ class CaptureArchive:
         with self._playable_record(capture, limit) as record:
             http = record.http
             is_coded = http is not None and (
-                bool(codings_of(http.get("content-encoding"))) or http.get("transfer-encoding") != ""
+                bool(record_reader.codings_of(http.get("content-encoding"))) or http.get("transfer-encoding") != ""
             )
             if record.size > limit:
                 raise BodyTooLargeError(f"A body of {record.size} bytes is not shown.")
@@ -152,7 +142,7 @@ class CaptureArchive:
             yield PartialPayload(record.size, _yield_turns(record.content))
 
     @contextmanager
-    def _payload_record(self, capture: Capture) -> Iterator[Record]:
+    def _payload_record(self, capture: Capture) -> Iterator[record_reader.Record]:
         """Yield the record that holds the payload, after a check that it is the capture's."""
         if capture.record_type is not RecordType.REVISIT:
             with self._record(capture.location) as record:
@@ -170,7 +160,7 @@ class CaptureArchive:
             yield record
 
     @contextmanager
-    def _playable_record(self, capture: Capture, limit: int) -> Iterator[Record]:
+    def _playable_record(self, capture: Capture, limit: int) -> Iterator[record_reader.Record]:
         """Yield the record of the payload, or of a twin when it is missing."""
         with ExitStack() as opened:
             try:
@@ -188,18 +178,18 @@ class CaptureArchive:
             return None
         for each in self._twins(capture.digest):
             place = each.location
-            if place == capture.original or place.length > limit + limit // 256 + LONGEST_HEAD:
+            if place == capture.original or place.length > limit + limit // 256 + record_reader.LONGEST_HEAD:
                 continue
             with suppress(PermanentError), self._record(place) as record:
                 self._check_record(each, record)
-                if record.size <= limit and holds_payload(record, capture.digest, _yield_turns):
+                if record.size <= limit and record_reader.holds_payload(record, capture.digest, _yield_turns):
                     return place
         return None
 
-    def _record(self, place: RecordLocation) -> AbstractContextManager[Record]:
-        return open_record(self._folder, place.filename, place.offset, place.length, run=_in_thread)
+    def _record(self, place: RecordLocation) -> AbstractContextManager[record_reader.Record]:
+        return record_reader.open_record(self._folder, place.filename, place.offset, place.length, run=_in_thread)
 
-    def _check_record(self, capture: Capture, record: Record) -> None:
+    def _check_record(self, capture: Capture, record: record_reader.Record) -> None:
         """Raise unless the record is the indexed one and its login may be shown."""
         target = record.warc.get("warc-target-uri").strip("<>")
         if target != capture.url or record.warc.get("warc-type") != capture.record_type:
@@ -215,15 +205,17 @@ def _in_thread(request: Callable[[], bytes]) -> bytes:
     return data
 
 
-def _payload(capture: Capture, shown: HeaderFields | None, record: Record, limit: int) -> Payload:
+def _payload(
+    capture: Capture, shown: record_reader.HeaderFields | None, record: record_reader.Record, limit: int
+) -> Payload:
     content = _yield_turns(record.content)
     if capture.record_type is RecordType.RESOURCE:
-        body = decode_blocks(content, "", limit=limit)
+        body = record_reader.decode_blocks(content, "", limit=limit)
         return Payload(body, record.warc.get("content-type"))
-    stored = record.http or HeaderFields("", {})
+    stored = record.http or record_reader.HeaderFields("", {})
     head = shown or stored  # a revisit may carry no HTTP headers of its own (WARC/1.1, 6.7)
     return Payload(
-        body=decoded_body(replace(record, content=content), limit=limit),
+        body=record_reader.decoded_body(replace(record, content=content), limit=limit),
         content_type=head.get("content-type") or stored.get("content-type"),
         location=head.get("location"),
         status=capture.status,

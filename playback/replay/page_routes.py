@@ -30,14 +30,7 @@ from playback.replay.replay_context import (
     redirect,
 )
 from playback.replay.resource_routes import download_type, offer_download
-from playback.replay.sanitizer.html_document import (
-    NO_IMAGES,
-    document_frame,
-    image_document,
-    notice_document,
-    reading_document,
-    text_document,
-)
+from playback.replay.sanitizer import html_document
 from playback.replay.sanitizer_pool import DocumentJob, PdfJob
 from playback.url_paths import MementoModifier, ReplayUrlRewriter, is_web_url, memento_path, page_path, pdf_page_uri
 
@@ -52,7 +45,7 @@ def warn_of_threats(context: ReplayContext, request: Request, *urls: str) -> Non
     address = request.memento
     path = page_path(address.timestamp, address.url, view=CONFIRMED_VIEW)
     link = (f"{context.front}{path}", "Show the copy anyway")
-    document = notice_document("This address is on a list", threat_text(hit), link=link)
+    document = html_document.notice_document("This address is on a list", threat_text(hit), link=link)
     raise OtherAnswerError(ReplayResponse(HTTPStatus.FORBIDDEN, HTML, document.encode()))
 
 
@@ -103,8 +96,8 @@ def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], 
                 f' loading="lazy" alt="Page {number}"></figure>'
                 f"<details><summary>Text of page {number}</summary>{words}</details></section>"
             )
-    head = f"<style>{_STYLE}</style>" if picture else f"{NO_IMAGES}<style>{_STYLE}</style>"
-    return document_frame(title, head, "".join(parts), has_viewport=True)
+    head = f"<style>{_STYLE}</style>" if picture else f"{html_document.NO_IMAGES}<style>{_STYLE}</style>"
+    return html_document.document_frame(title, head, "".join(parts), has_viewport=True)
 
 
 class PageRoutes:
@@ -156,7 +149,7 @@ class PageRoutes:
             text = self._context.index.artifact(page, ArtifactKind.TEXT)
             if text is not None:
                 # The page's visible text, as the browser that archived it gave it.
-                return self._text(request, text, reading_document, page.final_url)
+                return self._text(request, text, html_document.reading_document, page.final_url)
         dom = self._context.index.artifact(page, ArtifactKind.DOM)
         if dom is not None:
             return self._document(request, dom, page.final_url, level, was_scripted=True, withheld=withheld)
@@ -225,14 +218,14 @@ class PageRoutes:
     def _other_document(self, request: Request, capture: Capture, level: Level) -> ReplayResponse:
         """Answer with a main resource that is not HTML: image, text, PDF or download."""
         if capture.mime in TEXT_TYPES:
-            return self._text(request, capture, text_document, capture.url)
+            return self._text(request, capture, html_document.text_document, capture.url)
         if capture.mime == PDF:
             return self._pdf(request, capture, level)
         if not level.covers(Level.IMAGES):
             return missing("This is not text, and only text is shown at this level.")
         if capture.mime in IMAGE_TYPES:
             address = replace(request.memento, modifier=MementoModifier.IMAGE, url=capture.url)
-            body = image_document(memento_path(address), capture.url).encode()
+            body = html_document.image_document(memento_path(address), capture.url).encode()
             return request.answer(capture, HTML, lambda: body)
         offered = offer_download(self._context, request, capture)
         if offered is not None:

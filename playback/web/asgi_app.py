@@ -22,20 +22,12 @@ from playback.access.decision_store import DecisionStore
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.mementos import MementoEndpoints
+from playback.web import page_renderer
 from playback.web.cached_links.cached_api import CachedLinks, GadgetScript, LinkEvidenceReader
 from playback.web.copy_lookup import CopyLookup, QueueStatusReader
 from playback.web.copy_notices import CopyWarnings, RepresentationReader
 from playback.web.i18n import SOURCE, localized_path
 from playback.web.machine_api import CLOSED, MachineAccess, MachineApi
-from playback.web.page_renderer import (
-    HERE,
-    FixedHeaders,
-    LanguageMiddleware,
-    OneOrigin,
-    PageRenderer,
-    WebContext,
-    security_headers,
-)
 from playback.web.page_request import url_of
 from playback.web.page_saves import SaveOptions, SavePages, save_addresses
 from playback.web.page_search import PageSearch
@@ -57,7 +49,9 @@ from warc.text_index.reader import TextIndex
 _LOG = logging.getLogger(__name__)
 
 
-def registry_routes(registry: LinkRegistry, database: IndexDatabase, means: WebContext) -> list[BaseRoute]:
+def registry_routes(
+    registry: LinkRegistry, database: IndexDatabase, means: page_renderer.WebContext
+) -> list[BaseRoute]:
     """Return the routes of the link registry."""
     lookup = CopyLookup(database, means.store)
     desk = RegistryService(registry.source, lookup, means.clock)
@@ -85,7 +79,7 @@ def registry_routes(registry: LinkRegistry, database: IndexDatabase, means: WebC
 class SiteMount(Protocol):
     """Part of the site added by a package above playback, next to the link registry."""
 
-    def routes(self, registry: LinkRegistry, context: WebContext) -> list[BaseRoute]:
+    def routes(self, registry: LinkRegistry, context: page_renderer.WebContext) -> list[BaseRoute]:
         """Return its routes."""
         ...
 
@@ -135,7 +129,7 @@ def create_app(
     offers = LevelOffers(LevelStore(decisions), around.full)
     places = MementoEndpoints(origin or "", replay_origin)
     machines = MachineApi(database, permits, places, around.openness)
-    means = WebContext(
+    means = page_renderer.WebContext(
         store=store,
         search=PageSearch(database, store),
         texts=TextSearch(around.texts, store) if around.texts is not None else None,
@@ -144,7 +138,7 @@ def create_app(
         clock=clock,
         origin=origin or "",
         replay_origin=replay_origin,
-        render=PageRenderer(
+        render=page_renderer.PageRenderer(
             replay_origin,
             archive_name=around.crawler.name,
             shows_pictures=offers.shows_pictures,
@@ -162,7 +156,7 @@ def create_app(
     )
     lists, reader, history = PageLists(means, around.crawler.name), ReaderPages(means), HistoryPages(means)
     costly, comparing = load_limits(around.access, clock.monotonic)
-    headers = security_headers(replay_origin)
+    headers = page_renderer.security_headers(replay_origin)
     headers["X-Robots-Tag"] = around.openness.robots_tag
     errors = _ErrorPages(means, headers)
 
@@ -191,12 +185,12 @@ def create_app(
             *machines.routes(costly),
             *(registry_routes(registry, database, means) if registry else ()),
             *(route for each, links in mounts for route in each.routes(links, means)),
-            Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
+            Mount("/static", StaticFiles(directory=page_renderer.HERE / "static"), name="static"),
         ],
         middleware=[
-            Middleware(FixedHeaders, headers=headers),
-            *([Middleware(OneOrigin, origin=origin)] if origin is not None else []),
-            Middleware(LanguageMiddleware, default=around.language),
+            Middleware(page_renderer.FixedHeaders, headers=headers),
+            *([Middleware(page_renderer.OneOrigin, origin=origin)] if origin is not None else []),
+            Middleware(page_renderer.LanguageMiddleware, default=around.language),
         ],
         exception_handlers={
             HTTPException: errors.http_error,
@@ -210,7 +204,7 @@ def create_app(
 class _ErrorPages:
     """Error pages. They never repeat the requested address."""
 
-    def __init__(self, means: WebContext, headers: dict[str, str]) -> None:
+    def __init__(self, means: page_renderer.WebContext, headers: dict[str, str]) -> None:
         self._render = means.render
         self._origin = means.origin
         self._headers = headers

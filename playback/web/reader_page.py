@@ -17,18 +17,9 @@ from starlette.routing import Route
 from core.captures import ArtifactKind
 from core.errors import TransientError
 from core.media_types import HTML_TYPES
+from playback import url_paths
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, lowest_level
-from playback.url_paths import (
-    LEVEL_MODIFIERS,
-    FullOrigins,
-    Memento,
-    MementoModifier,
-    PageAddress,
-    is_web_url,
-    memento_path,
-    page_path,
-)
 from playback.web import citation_formats
 from playback.web.copy_lookup import UrlQueueState, UrlQueueStatus
 from playback.web.copy_notices import CopyWarning
@@ -70,9 +61,9 @@ class ReaderPages:
             values = {fact.name: fact.value for fact in reversed(facts)}
             source = citation_formats.CitedSource(
                 url=page.url,
-                archive_url=origin + page_path(page.timestamp, page.url),
+                archive_url=origin + url_paths.page_path(page.timestamp, page.url),
                 memento_url=self._means.replay_origin
-                + memento_path(Memento(page.timestamp, MementoModifier.PAGE, page.url)),
+                + url_paths.memento_path(url_paths.Memento(page.timestamp, url_paths.MementoModifier.PAGE, page.url)),
                 captured_at=page.captured_at,
                 accessed_at=self._means.clock.now(),
                 title=page.label,
@@ -104,7 +95,7 @@ class ReaderPages:
     def live(self, request: Request) -> Response:
         """Return the warning before the link to the live page of a listed URL."""
         url = parse_page_request(request).url
-        if not is_web_url(url):
+        if not url_paths.is_web_url(url):
             raise HTTPException(404)
         caution = CopyWarning(listed=self._means.cautions.of_url(url))
         return self._means.render("live.html", url=url, caution=caution)
@@ -151,12 +142,12 @@ _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 class FullCopyAccess:
     """Copies that may be shown in full, and their origins."""
 
-    origins: FullOrigins
+    origins: url_paths.FullOrigins
     levels: LevelStore
 
     def frame_of(self, page: CapturedPage, wiki: str = "") -> str | None:
         """Return the address of the full copy for readers of that wiki; None when there is none."""
-        if not page.has_copy or page.mime not in HTML_TYPES or not is_web_url(page.url):
+        if not page.has_copy or page.mime not in HTML_TYPES or not url_paths.is_web_url(page.url):
             return None
         rules = self.levels.now()
         if rules.of_page((page.url, page.final_url), wiki) is not Level.FULL:
@@ -198,7 +189,7 @@ class _FullPages:
             # The notice comes first, with the actual date.
             return RedirectResponse(view_path(page, replace(wanted, view=_NOTICE, level=None)), 302)
         frame = self._copies.frame_of(page, wanted.wiki)
-        plain = localized_path(page_path(page.timestamp, page.url, wiki=wanted.wiki))
+        plain = localized_path(url_paths.page_path(page.timestamp, page.url, wiki=wanted.wiki))
         if frame is None:
             return self._means.render("full_refused.html", 403, page=page, plain=plain)
         caution = self._means.cautions.of(page)
@@ -240,24 +231,24 @@ class LevelOffers:
         """Return the highest level shown of the page to readers of the wiki (empty: no wiki)."""
         return self._book.now().of_page((page.url, page.final_url), wiki)
 
-    def shows_pictures(self, page: CapturedPage, asked: PageAddress | None = None) -> bool:
+    def shows_pictures(self, page: CapturedPage, asked: url_paths.PageAddress | None = None) -> bool:
         """Return True when screenshots may be shown; they count as images of the page."""
         return self.most(page, asked.wiki if asked is not None else "").covers(Level.IMAGES)
 
-    def allowed(self, page: CapturedPage, asked: PageAddress) -> CapturedPage:
+    def allowed(self, page: CapturedPage, asked: url_paths.PageAddress) -> CapturedPage:
         """Return the page without what its level excludes: screenshots and non-text files."""
         if self.shows_pictures(page, asked):
             return page
         artifacts = {kind: uri for kind, uri in page.artifacts.items() if kind not in _PICTURES}
         return replace(page, artifacts=artifacts, mime="" if _is_file(page) else page.mime)
 
-    def is_above(self, page: CapturedPage, asked: PageAddress) -> bool:
+    def is_above(self, page: CapturedPage, asked: url_paths.PageAddress) -> bool:
         """Return True when the requested level is not allowed, or does not exist for a file."""
         if asked.level is None:
             return False
         return _is_file(page) or not self.most(page, asked.wiki).covers(asked.level)
 
-    def choices(self, page: CapturedPage, asked: PageAddress) -> Sequence[LevelChoice]:
+    def choices(self, page: CapturedPage, asked: url_paths.PageAddress) -> Sequence[LevelChoice]:
         """Return the allowed levels in ascending order; empty without a choice."""
         if not page.has_copy or _is_file(page) or asked.view not in {"page", "beside"}:
             return ()
@@ -271,7 +262,7 @@ class LevelOffers:
                 view_path(page, replace(asked, level=None if level is usual else level)),
                 level is current,
             )
-            for level in LEVEL_MODIFIERS
+            for level in url_paths.LEVEL_MODIFIERS
             if most.covers(level)
         ]
         if self._full is not None and self._full.frame_of(page, asked.wiki) is not None:

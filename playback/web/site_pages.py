@@ -12,7 +12,9 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from core.json_values import json_facts
 from playback.url_paths import page_path
+from playback.web import text_search
 from playback.web.copy_notices import MOST_DRIFTS_LISTED
 from playback.web.page_renderer import PageRenderer, WebContext, path_with_query
 from playback.web.page_search import (
@@ -25,14 +27,6 @@ from playback.web.page_search import (
     parse_question,
 )
 from playback.web.page_store import CapturedPage, TimeSpan
-from playback.web.text_search import (
-    TEXT_PAGE_SIZE,
-    TextCursor,
-    TextSearch,
-    TextSearchResult,
-    parse_facets,
-    parse_text_cursor,
-)
 
 ABOUT_PATH: Final = "/about-crawler"
 MORE_PARTS: Final = 3  # of the list, that are searched for changes
@@ -194,27 +188,21 @@ def is_search(request: Request) -> bool:
 def as_json(page: CapturedPage) -> dict[str, object]:
     """Convert a page to its JSON form."""
     return {
-        "url": page.url,
-        "final_url": page.final_url,
-        "timestamp": page.timestamp,
+        **json_facts(
+            page,
+            "url final_url timestamp title outcome reason status mime class_score text_digest",
+            has_copy="is_usable",
+        ),
         "captured_at": page.captured_at.isoformat(timespec="milliseconds"),
-        "title": page.title,
-        "outcome": page.outcome,
-        "reason": page.reason,
-        "status": page.status,
-        "mime": page.mime,
         "class": page.page_class,
-        "class_score": page.class_score,
         "class_evidence": page.class_evidence.splitlines(),
         "page": page_path(page.timestamp, page.url),
-        "has_copy": page.is_usable,
         "artifacts": sorted(page.artifacts),
-        "text_digest": page.text_digest,
         "blocked": None if page.taken_down is None else page.taken_down.reason,
     }
 
 
-def texts_as_json(found: TextSearchResult) -> dict[str, object]:
+def texts_as_json(found: text_search.TextSearchResult) -> dict[str, object]:
     """Convert results of the full-text search to their JSON form."""
     pages = [
         {
@@ -226,7 +214,7 @@ def texts_as_json(found: TextSearchResult) -> dict[str, object]:
     ]
     return {
         "pages": pages,
-        "page_size": TEXT_PAGE_SIZE,
+        "page_size": text_search.TEXT_PAGE_SIZE,
         "older": text_address("/api/pages", found, found.next),
         "newer": None,
         "read_to": None,
@@ -237,19 +225,22 @@ def texts_as_json(found: TextSearchResult) -> dict[str, object]:
     }
 
 
-def find_texts(texts: TextSearch | None, query: Mapping[str, str]) -> TextSearchResult | None:
+def find_texts(texts: text_search.TextSearch | None, query: Mapping[str, str]) -> text_search.TextSearchResult | None:
     """Return results of the full-text search; None when something else is searched, or there is no such index."""
     question = parse_question(query.get("q", ""), query.get("in", ""))
     if texts is None or question.where is not SearchField.TEXT or not question.words or not texts.is_there():
         return None
     limit = query.get("limit", "")
-    size = min(max(1, int(limit)), PAGE_SIZE) if re.fullmatch("[0-9]{1,4}", limit) else TEXT_PAGE_SIZE
-    at = parse_text_cursor(query.get("before", ""))
-    return texts.find(question.words, parse_facets(dict(query)), at=at, limit=size)
+    size = min(max(1, int(limit)), PAGE_SIZE) if re.fullmatch("[0-9]{1,4}", limit) else text_search.TEXT_PAGE_SIZE
+    at = text_search.parse_text_cursor(query.get("before", ""))
+    return texts.find(question.words, text_search.parse_facets(dict(query)), at=at, limit=size)
 
 
 def text_address(
-    path: str, found: TextSearchResult, cursor: TextCursor | None, changes: Mapping[str, str] | None = None
+    path: str,
+    found: text_search.TextSearchResult,
+    cursor: text_search.TextCursor | None,
+    changes: Mapping[str, str] | None = None,
 ) -> str | None:
     """Return the address of another part of the results, or of those with other facets; None without either."""
     if cursor is None and changes is None:

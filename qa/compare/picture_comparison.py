@@ -12,31 +12,9 @@ import numpy as np
 
 from core.errors import PictureError
 from core.playback_check import PlaybackFault, QaVerdict
+from qa.compare import picture_tiles, tile_damage
 from qa.compare.alignment import align_rows, take_aligned, take_aligned_grey
 from qa.compare.damage_regions import DamageRegion, draw_heat_map, find_regions
-from qa.compare.picture_tiles import (
-    Floats,
-    Grey,
-    PictureRows,
-    TiledPicture,
-    TileMetrics,
-    decode_picture,
-    fit_widths,
-    measure_tiles,
-)
-from qa.compare.tile_damage import (
-    ADDED,
-    ADDED_WEIGHT,
-    CHANGED,
-    DIMMED,
-    DRAWN,
-    LOST,
-    added_weight,
-    classify_tiles,
-    find_recoloured,
-    find_shifted,
-    rewritten_share,
-)
 from qa.compare.verdict_rules import judge_copy
 
 _FULL_INK = 40  # of 255: the spread of a tile's brightness where it is full of text
@@ -83,39 +61,39 @@ def compare_pictures(
     `heat` draws a heat map of the differences, too, or decides by the result whether to. Raises PictureError: a picture
     is damaged, too large, or of another format.
     """
-    pixels = decode_picture(seen), decode_picture(shown)
-    one, other = fit_widths(*pixels)
+    pixels = picture_tiles.decode_picture(seen), picture_tiles.decode_picture(shown)
+    one, other = picture_tiles.fit_widths(*pixels)
     alignment = align_rows(one, other)
 
-    def rows(first: int, end: int) -> PictureRows:
+    def rows(first: int, end: int) -> picture_tiles.PictureRows:
         return take_aligned(other, alignment, first, end)
 
-    def greys(first: int, end: int) -> Grey:
+    def greys(first: int, end: int) -> picture_tiles.Grey:
         return take_aligned_grey(other, alignment, first, end)
 
-    tiles = measure_tiles(one.rows, rows)
-    damage = classify_tiles(tiles, one, other)
-    beside = find_shifted(one.rows.grey, greys, damage)
-    damage = classify_tiles(tiles, one, other, beside)
+    tiles = picture_tiles.measure_tiles(one.rows, rows)
+    damage = tile_damage.classify_tiles(tiles, one, other)
+    beside = tile_damage.find_shifted(one.rows.grey, greys, damage)
+    damage = tile_damage.classify_tiles(tiles, one, other, beside)
     regions = find_regions(damage, tiles)
-    put_in = added_weight(other, alignment)
+    put_in = tile_damage.added_weight(other, alignment)
     blank, seen_blank = _blanks(tiles, other)
     weight_seen = float(damage.weight_seen.sum())
-    whole = float(damage.weight.sum()) + ADDED_WEIGHT * put_in
+    whole = float(damage.weight.sum()) + tile_damage.ADDED_WEIGHT * put_in
     shown_whole = float(damage.weight_shown.sum()) + put_in
-    added = damage.weight_shown * (1 - damage.alike) * (damage.kinds == ADDED)
+    added = damage.weight_shown * (1 - damage.alike) * (damage.kinds == tile_damage.ADDED)
     drawn = (damage.weight_seen == 1) | (damage.weight_shown == 1)
     best = np.maximum(np.maximum(tiles.alike, beside), damage.alike)
     found_so_far = PictureComparison(
         score=round(float((damage.weight * damage.alike).sum()) / whole, 4),
         structure=round(float(best[drawn].mean()) if drawn.any() else 1.0, 4),
         same=round(1 - float(np.maximum(tiles.missed, tiles.hued).mean()), 4),
-        lost=round(damage.share(LOST), 4),
-        changed=round(damage.share(CHANGED, DIMMED), 4),
+        lost=round(damage.share(tile_damage.LOST), 4),
+        changed=round(damage.share(tile_damage.CHANGED, tile_damage.DIMMED), 4),
         added=round((float(added.sum()) + put_in) / shown_whole if shown_whole else 0.0, 4),
         covered=round(float(damage.weight_seen[regions.covered].sum()) / max(weight_seen, 1.0), 4),
-        recoloured=round(damage.within(find_recoloured(tiles, damage)), 4),
-        rewritten=round(rewritten_share(one.rows.grey, tiles, damage), 4),
+        recoloured=round(damage.within(tile_damage.find_recoloured(tiles, damage)), 4),
+        rewritten=round(tile_damage.rewritten_share(one.rows.grey, tiles, damage), 4),
         moved=round(alignment.moved, 4),
         largest=round(regions.largest, 4),
         blank=blank,
@@ -141,7 +119,7 @@ def compare_if_readable(seen: bytes | None, shown: bytes | None, *, heat: bool =
         return None
 
 
-def _blanks(tiles: TileMetrics, shown: TiledPicture) -> tuple[bool, bool]:
+def _blanks(tiles: picture_tiles.TileMetrics, shown: picture_tiles.TiledPicture) -> tuple[bool, bool]:
     """Return whether only the shown picture is blank, and whether the seen one is."""
     ink_seen = _ink(tiles.spread_seen, tiles.range_seen)
     if ink_seen < _BLANK_INK:
@@ -150,13 +128,13 @@ def _blanks(tiles: TileMetrics, shown: TiledPicture) -> tuple[bool, bool]:
     if _ink(tiles.spread_shown, tiles.range_shown) >= max(little, _SOME_INK * ink_seen):
         return False, False
     # Inserted rows are in no tile, and tiles may cut a line: count it separately.
-    own = measure_tiles(shown.rows, shown.rows.part)
+    own = picture_tiles.measure_tiles(shown.rows, shown.rows.part)
     return _ink(own.spread_shown, own.range_shown) < little, False
 
 
-def _ink(spread: Floats, span: Floats) -> float:
+def _ink(spread: picture_tiles.Floats, span: picture_tiles.Floats) -> float:
     """Return the amount of content in full text tiles; a single line across or down counts 0."""
-    drawn = span >= DRAWN
+    drawn = span >= tile_damage.DRAWN
     if not drawn.any(axis=0).any() or min(drawn.any(axis=1).sum(), drawn.any(axis=0).sum()) <= 1:
         return 0.0
     return float(np.minimum(spread[drawn] / _FULL_INK, 1).sum())

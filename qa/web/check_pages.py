@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError, UnavailableError
+from core.json_values import json_facts
 from core.layout import Layout
 from core.playback_check import PICTURES, QaVerdict
 from links.feedback.reporter_limits import open_reporter_digests
@@ -382,30 +383,20 @@ def check_fields(row: CheckedPage) -> dict[str, object]:
     """Return the fields of a check by their JSON names."""
     check = row.check
     return {
-        "page_id": check.page_id,
-        "level": check.level,
-        "url": check.url,
+        **json_facts(
+            check,
+            "page_id level url captured_at checked_at engine score picture text resources parts_seen "
+            "parts_shown faults reason seconds",
+        ),
         "host": row.host,
         "class": row.page_class,
-        "captured_at": check.captured_at,
-        "checked_at": check.checked_at,
-        "engine": check.engine,
         "verdict": verdict_name(row.verdict),
         "machine": verdict_name(check.verdict),
         "person": None if row.review is QaVerdict.UNCHECKED else str(row.review),
         "reviewed_by": row.reviewed_by or None,
         "reviewed_at": row.reviewed_at and row.reviewed_at.isoformat(timespec="milliseconds"),
         "note": row.note,
-        "score": check.score,
-        "picture": check.picture,
-        "text": check.text,
-        "resources": check.resources,
-        "parts_seen": check.parts_seen,
-        "parts_shown": check.parts_shown,
-        "faults": list(check.faults),
         "lost": [{"url": part.url, "reason": part.reason} for part in check.lost],
-        "reason": check.reason,
-        "seconds": check.seconds,
         "repair": str(row.repair),
         "repair_page_id": row.repair_page_id or None,
     }

@@ -24,14 +24,7 @@ from playback.web.i18n import noop
 from playback.web.page_store import CapturedPage, PageStore
 from playback.web.registry.registry_service import RegistrySource
 from playback.web.registry.registry_values import parse_flag
-from qa.check_store import (
-    MOST_COUNTED,
-    count_by_verdict,
-    every_check,
-    find_checks,
-    find_checks_of_urls,
-    list_worst_first,
-)
+from qa import check_store
 from qa.check_table import CheckedPage, CheckFilter, CheckPosition, parse_position
 
 PAGE_SIZE = 50
@@ -176,7 +169,7 @@ class VisibleChecks:
         with self.registry().snapshot() as reader:
             for _ in range(_ROUNDS):
                 size = min(max(query.limit - len(results), 1), _AT_ONCE)
-                rows = list_worst_first(reader, query.wanted, after, size)
+                rows = check_store.list_worst_first(reader, query.wanted, after, size)
                 results += self._shown(rows)
                 if len(rows) < size:
                     return CheckListPart(tuple(results), None)
@@ -188,13 +181,13 @@ class VisibleChecks:
     def every(self, wanted: CheckFilter) -> Iterator[VisibleCheck]:
         """Yield all matching checks, the worst first."""
         with self.registry().snapshot() as reader:
-            for rows in every_check(reader, wanted):
+            for rows in check_store.every_check(reader, wanted):
                 yield from self._shown(rows)
 
     def one(self, page_id: str, level: str) -> tuple[VisibleCheck, tuple[VisibleCheck, ...]]:
         """Return the check of a page at a level, and those at its other levels; HTTPException 404: none."""
         with self.registry().snapshot() as reader:
-            rows = find_checks(reader, [page_id])
+            rows = check_store.find_checks(reader, [page_id])
         results = self._shown(rows)
         result = next((each for each in results if each.row.check.level == level), None)
         if result is None:
@@ -211,7 +204,7 @@ class VisibleChecks:
     def history(self, url: str) -> tuple[VisibleCheck, ...]:
         """Return the checks of all captures of a URL, the newest capture first."""
         with self.registry().snapshot() as reader:
-            rows = find_checks_of_urls(reader, [url])[:_MOST_HISTORY]
+            rows = check_store.find_checks_of_urls(reader, [url])[:_MOST_HISTORY]
         return tuple(each for each in self._shown(rows) if each.page.url == url)
 
     def totals(self, wanted: CheckFilter, *, by_reviewer: bool) -> dict[QaVerdict, int] | None:
@@ -219,8 +212,8 @@ class VisibleChecks:
         if wanted != _EVERYTHING and not by_reviewer and not self._store.are_open():
             return None
         with self.registry().snapshot() as reader:
-            most = MOST_COUNTED if wanted == _EVERYTHING else MOST_COUNTED_OF_SOME
-            return count_by_verdict(reader, wanted, limit=most)
+            most = check_store.MOST_COUNTED if wanted == _EVERYTHING else MOST_COUNTED_OF_SOME
+            return check_store.count_by_verdict(reader, wanted, limit=most)
 
     def _shown(self, rows: Sequence[CheckedPage]) -> list[VisibleCheck]:
         """Return the rows that may be shown, in their order."""
@@ -240,7 +233,7 @@ class VisibleChecks:
         """Return the first visible check after or before a position; the first try is a single row."""
         size = 1
         for _ in range(_ROUNDS):
-            rows = list_worst_first(reader, wanted, place, size, backward=backward)
+            rows = check_store.list_worst_first(reader, wanted, place, size, backward=backward)
             if shown := self._shown(rows):
                 return shown[0]
             if len(rows) < size:

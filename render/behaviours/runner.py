@@ -15,6 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 from core.errors import BadUrlError
 from core.hosts import canonical_host
+from core.json_values import json_facts
 from core.page_manifest import PageBehaviour
 from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
 from render.behaviours.script_run import BehaviourAnswer, run_script, scroll, step_through, wait_reaction
@@ -124,13 +125,13 @@ async def _perform(  # noqa: PLR0913 state of one run
     limits = behaviours.limits
     options = {
         "limitMs": share_s * 1000,
-        "scrollPx": limits.scroll_px,
-        "rounds": limits.scroll_rounds,
-        "clicks": limits.clicks,
-        "fetches": limits.fetches,
-        "hovers": limits.hovers,
-        "routes": limits.routes,
-        "accept": limits.accept_cookies,
+        **json_facts(
+            limits,
+            "clicks fetches hovers routes",
+            scrollPx="scroll_px",
+            rounds="scroll_rounds",
+            accept="accept_cookies",
+        ),
     }
     before, already_held = steps.spent_s, page.held
     answer, error = BehaviourAnswer(), ""

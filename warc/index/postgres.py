@@ -26,19 +26,8 @@ from core.errors import CollectionVersionError, TransientError, WeboidError
 from core.page_manifest import VisitOutcome
 from net.postgres_client import LOCK_NAME, PostgresConnection, hang_up
 from warc.dedup.payloads import OriginalRecord
+from warc.index import protocol
 from warc.index.database import KEY_CHARACTERS, LOOKUP_COLUMNS, OTHER_VERSION, SCHEMA_VERSION
-from warc.index.protocol import (
-    CAPTURES_DDL,
-    MARK_LOGINS,
-    ROW_TYPES,
-    CaptureIndex,
-    CaptureRow,
-    PageIndexRow,
-    PayloadRow,
-    QualityRow,
-    RowType,
-    columns,
-)
 
 MOST_CONNECTIONS = 16
 ANSWER_LIMIT_S = 10.0
@@ -187,7 +176,7 @@ _SPELLINGS = (
 )
 
 
-_DDL = f"""{reduce(lambda text, pair: text.replace(*pair), _SPELLINGS, CAPTURES_DDL)}
+_DDL = f"""{reduce(lambda text, pair: text.replace(*pair), _SPELLINGS, protocol.CAPTURES_DDL)}
 CREATE INDEX captures_orphaned ON captures (digest) WHERE record_type = 'revisit' AND orig_filename IS NULL;
 CREATE INDEX payloads_by_file ON payloads (filename);
 CREATE TABLE version (number BIGINT NOT NULL);
@@ -195,18 +184,18 @@ INSERT INTO version (number) VALUES ({SCHEMA_VERSION});
 """
 
 
-def _insertion(table: str, row: RowType) -> str:
+def _insertion(table: str, row: protocol.RowType) -> str:
     """Return SQL that adds rows given as one array per column; a record that is there or coming stays (ON CONFLICT)."""
     hints = map(str, row.__annotations__.values())
     kinds = ("text" if "str" in h else "float8" if "float" in h else "bigint" for h in hints)
     marks = ", ".join(f"%s::{kind}[]" for kind in kinds)
-    return f"INSERT INTO {table} ({columns(row)}) SELECT * FROM unnest({marks}) ON CONFLICT DO NOTHING"
+    return f"INSERT INTO {table} ({protocol.columns(row)}) SELECT * FROM unnest({marks}) ON CONFLICT DO NOTHING"
 
 
-_INSERTIONS = {table: _insertion(table, row) for table, row in ROW_TYPES.items()}
+_INSERTIONS = {table: _insertion(table, row) for table, row in protocol.ROW_TYPES.items()}
 
 
-class PostgresCaptureIndex(CaptureIndex):
+class PostgresCaptureIndex(protocol.CaptureIndex):
     """Captures index in a PostgreSQL database. Thread-safe; `close` it."""
 
     shared = True
@@ -309,7 +298,7 @@ class PostgresCaptureIndex(CaptureIndex):
                 (str(VisitOutcome.SKIPPED), names, names),
                 patient=True,
             )
-            self._server.execute(MARK_LOGINS, patient=True)
+            self._server.execute(protocol.MARK_LOGINS, patient=True)
 
 
 def _storable(value: Any) -> Any:
@@ -318,10 +307,10 @@ def _storable(value: Any) -> Any:
 
 
 _COLUMNS = {
-    "captures": f'"id", {columns(CaptureRow)}',
-    "pages": columns(PageIndexRow),
-    "payloads": columns(PayloadRow),
-    "qualities": columns(QualityRow),
+    "captures": f'"id", {protocol.columns(protocol.CaptureRow)}',
+    "pages": protocol.columns(protocol.PageIndexRow),
+    "payloads": protocol.columns(protocol.PayloadRow),
+    "qualities": protocol.columns(protocol.QualityRow),
     "files": "filename, indexed_to, size, sha256, closed_ms",
 }
 _AT_ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -334,7 +323,7 @@ def take_snapshot(url: str, path: Path) -> None:
     with closing(PostgresConnection(address)) as server, closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("PRAGMA journal_mode = OFF")
         file.execute("PRAGMA synchronous = OFF")
-        file.executescript(CAPTURES_DDL)
+        file.executescript(protocol.CAPTURES_DDL)
         file.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         file.execute("BEGIN")
         with server.transaction(_AT_ONE_MOMENT):

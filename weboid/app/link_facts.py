@@ -6,6 +6,7 @@ from typing import Any
 
 from core.clock import Clock
 from core.errors import InputError
+from core.json_values import json_facts
 from core.timestamps import warc_date
 from core.urls import fetch_key
 from links.archives.copy_store import ArchiveCopies
@@ -30,15 +31,10 @@ from weboid.app.text_table import clean
 def url_json(row: UrlRow) -> dict[str, Any]:
     """Return a URL as JSON values."""
     return {
-        "url": row.url,
-        "state": row.state.name.lower(),
-        "code": row.code,
-        "fails": row.fails,
+        **json_facts(row, "url state code fails mime kib"),
         "added": day_text(row.added_day),
         "checked": day_text(row.checked_day),
         "due": day_text(row.due_day),
-        "mime": row.mime,
-        "kib": row.kib,
     }
 
 
@@ -95,13 +91,8 @@ def link_document(
         "looks": [
             {
                 "moment": moment_text(look.moment),
-                "how": look.how.name.lower(),
-                "verdict": look.verdict,
-                "code": look.code,
-                "http": look.http,
+                **json_facts(look, "how verdict code http note similarity"),
                 "final_url": look.final_url or None,
-                "note": look.note,
-                "similarity": look.similarity,
             }
             for look in looks
         ],
@@ -126,15 +117,12 @@ def _quirk(quirk: QuirkFacts, kinds: type[UrlQuirk] | type[HostQuirk]) -> dict[s
 def found_link_json(link: FoundLink) -> dict[str, Any]:
     """Return a link as JSON values."""
     return {
-        "url": link.url,
-        "state": link.state.name.lower(),
-        "code": link.code,
+        **json_facts(link, "url state code more_pages"),
         "checked": None if link.checked_day is None else str(date_of(link.checked_day)),
         "pages": [
             {"wiki": page.wiki, "page_id": page.page_id, "namespace": page.namespace, "title": page.title}
             for page in link.pages
         ],
-        "more_pages": link.more_pages,
     }
 
 
@@ -142,16 +130,10 @@ def mark_json(mark: LinkMark) -> dict[str, Any]:
     """Return a mark as JSON values."""
     return {
         "number": mark.id or None,
-        "kind": str(mark.kind),
-        "pattern": mark.pattern,
-        "key": mark.key,
-        "value": mark.value,
-        "reason": mark.reason,
-        "actor": mark.actor,
+        **json_facts(mark, "kind pattern key value reason actor lifted_by"),
         "made": moment_text(mark.moment),
         "expires": moment_text(mark.expires),
         "lifted": moment_text(mark.lifted),
-        "lifted_by": mark.lifted_by,
     }
 
 

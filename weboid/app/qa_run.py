@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from core.clock import SystemClock
 from core.errors import WeboidError
+from core.json_values import json_facts
 from core.playback_check import PlaybackCheck, QaVerdict
 from crawler.frontier.sqlite_frontier import open_frontier
 from crawler.worker.crawl_events import Event, PageChecked
@@ -104,7 +105,7 @@ class QaProgress:
                 **{name: getattr(check, name) for name in _SHOWN_FIELDS},
                 "verdict": _NAMES[check.verdict],
                 "faults": list(check.faults),
-                "lost": [[each.url, each.reason] for each in check.lost],
+                "lost": check.lost,
             }
             click.echo(json.dumps(event, ensure_ascii=False))
         self._progress.update(self._task, completed=tally.done, standing=_standing(tally))
@@ -154,10 +155,8 @@ def _print_plan(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> 
             page = each.page
             facts = {
                 "event": "planned",
-                "page_id": page.page_id,
-                "url": page.url,
+                **json_facts(page, "page_id url timestamp"),
                 "level": str(level),
-                "timestamp": page.timestamp,
                 "weight": each.weight,
                 "why": each.reasons,
             }

@@ -18,14 +18,7 @@ from crawler.policy.robots_cache import NO_ROBOTS
 from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import RunSummary
 from crawler.worker.page_task import HOST_DOWN, ONE_ATTEMPT
-from links.archives.copy_upkeep import (
-    CaptureOutcome,
-    MirrorMode,
-    MirrorResult,
-    capture_outcome,
-    is_mirror_wanted,
-    mirror_url,
-)
+from links.archives import copy_upkeep
 from links.check_result import CheckResult, CheckVerdict
 from links.checker.browser_check import DriftEvidence, PageText, VisitSummary, compare_with_copy, result_of_visit
 from links.checker.due_urls import AwaitingLink, links_awaiting_browser
@@ -279,14 +272,14 @@ class CaptureMirror:
         self._opinions = CaptureOpinions(database, ArtifactReader(layout))
         self._settings = settings
 
-    def waiting(self, since: datetime) -> Iterator[tuple[UrlRow, CaptureOutcome]]:
+    def waiting(self, since: datetime) -> Iterator[tuple[UrlRow, copy_upkeep.CaptureOutcome]]:
         """Yield the watched links visited since then that the setting wants mirrored."""
         visits = (
             (identity_key(url), outcome)
             for url, verdict in self._opinions.verdicts(since)
-            if (outcome := capture_outcome(verdict)) is not None
+            if (outcome := copy_upkeep.capture_outcome(verdict)) is not None
         )
-        wanted = MirrorMode(self._settings.links.mirror)
+        wanted = copy_upkeep.MirrorMode(self._settings.links.mirror)
         while batch := dict(islice(visits, _BATCH)):
             with self._store.reading() as rows:
                 known = find_urls(rows, batch)
@@ -294,10 +287,13 @@ class CaptureMirror:
                 if (url := known.get(identity)) is None:
                     continue
                 now = CLOCK.now()
-                if is_mirror_wanted(self._store, url, outcome, wanted=wanted, now=now) is None:
+                if copy_upkeep.is_mirror_wanted(self._store, url, outcome, wanted=wanted, now=now) is None:
                     yield url, outcome
 
-    async def mirror(self, links: list[tuple[UrlRow, CaptureOutcome]]) -> list[MirrorResult]:
+    async def mirror(self, links: list[tuple[UrlRow, copy_upkeep.CaptureOutcome]]) -> list[copy_upkeep.MirrorResult]:
         """Query archives about these one after the other; requests are rate-limited anyway."""
         async with open_archives(self._settings) as archives:
-            return [await mirror_url(self._store, archives, url, outcome, now=CLOCK.now()) for url, outcome in links]
+            return [
+                await copy_upkeep.mirror_url(self._store, archives, url, outcome, now=CLOCK.now())
+                for url, outcome in links
+            ]

@@ -20,6 +20,7 @@ from net.http_server import open_listener
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
 from weboid.cli.support.options import OUTPUT, CommandOutput
+from wiki.embed import static_site
 from wiki.embed.html_tags import parse_selector
 from wiki.embed.link_lookup import (
     TIMEOUT_S,
@@ -39,15 +40,6 @@ from wiki.embed.reverse_proxy import (
     EmbedProxySettings,
     parse_upstream,
     serve_proxy,
-)
-from wiki.embed.static_site import (
-    FILE_LIMIT_BYTES,
-    MarkOptions,
-    SiteMarkResult,
-    StaticSite,
-    mark_page,
-    page_number,
-    site_title,
 )
 
 _FRONT_OPTIONS: dict[str, Any] = {
@@ -95,9 +87,9 @@ _RULE_OPTIONS: dict[str, Any] = {
 _MARKING_OPTIONS: dict[str, Any] = {**_FRONT_OPTIONS, **_RULE_OPTIONS}
 
 
-def marking_from_options(options: dict[str, Any], *, base: str = "", replace: bool = True) -> MarkOptions:
+def marking_from_options(options: dict[str, Any], *, base: str = "", replace: bool = True) -> static_site.MarkOptions:
     """Return the mark options of the command line."""
-    marking = MarkOptions(
+    marking = static_site.MarkOptions(
         str(parse_wiki(options["wiki"])),
         CopyDisplay(options["show"]),
         rules_from_options(options),
@@ -200,13 +192,13 @@ async def _closing(client: HttpLinkLookup, work: Coroutine[Any, Any, int]) -> in
         return await work
 
 
-async def _mark_input(marking: MarkOptions, lookup: LinkLookup) -> int:
+async def _mark_input(marking: static_site.MarkOptions, lookup: LinkLookup) -> int:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    data = source.read(FILE_LIMIT_BYTES + 1)
+    data = source.read(static_site.FILE_LIMIT_BYTES + 1)
     is_answered = True
-    if len(data) <= FILE_LIMIT_BYTES:
+    if len(data) <= static_site.FILE_LIMIT_BYTES:
         # The page's own address is from --base.
-        data, is_answered = await mark_page(data, marking, lookup)
+        data, is_answered = await static_site.mark_page(data, marking, lookup)
     sink.write(data)
     while data := source.read(1 << 20):
         sink.write(data)
@@ -219,17 +211,17 @@ async def _mark_input(marking: MarkOptions, lookup: LinkLookup) -> int:
 
 async def _mark_files(
     roots: Sequence[Path],
-    marking: MarkOptions,
+    marking: static_site.MarkOptions,
     lookup: LinkLookup,
     *,
     out: Path | None,
     check: bool,
     output: CommandOutput,
 ) -> int:
-    total = SiteMarkResult()
+    total = static_site.SiteMarkResult()
     with Progress(transient=True, disable=output.is_json) as progress:
         for root in roots:
-            site = StaticSite(root, marking, root if len(roots) > 1 else None)
+            site = static_site.StaticSite(root, marking, root if len(roots) > 1 else None)
             names = site.names()
             task = progress.add_task(clean(root.name), total=len(names))
             before = total.pages + total.copied
@@ -276,9 +268,9 @@ def urls_command(
 
     A page's number is made from its path, so that it is the same in every run.
     """  # noqa: D301 a sign for click
-    marking = MarkOptions("", rules=rules_from_options(options), base=base, own=options["own"])
+    marking = static_site.MarkOptions("", rules=rules_from_options(options), base=base, own=options["own"])
     wiki = {"wiki": str(parse_wiki(wiki_name))} if wiki_name else {}
-    site = StaticSite(folder, marking)
+    site = static_site.StaticSite(folder, marking)
     numbers: dict[int, str] = {}
     printed: set[str] = set()
     lost = 0
@@ -289,12 +281,12 @@ def urls_command(
                     printed.add(url)
                     click.echo(url)
             continue
-        number = page_number(name)
+        number = static_site.page_number(name)
         if numbers.setdefault(number, name) != name:
             lost += 1
             click.echo(f"{clean(name)} is skipped: another page has the same number.", err=True)
         elif urls:
-            line = wiki | {"page_id": number, "title": site_title(name), "namespace": 0, "urls": list(urls)}
+            line = wiki | {"page_id": number, "title": static_site.site_title(name), "namespace": 0, "urls": list(urls)}
             click.echo(json.dumps(line))
     for name, why in site.passed_over.items():
         click.echo(f"{clean(name)} is skipped: {clean(why)}.", err=True)

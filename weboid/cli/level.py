@@ -9,6 +9,7 @@ import click
 from core.clock import SystemClock
 from core.config.stored_level import StoredLevel
 from core.errors import InputError
+from core.json_values import json_facts
 from core.timestamps import warc_date
 from playback.access.levels import (
     DEFAULT_LEVEL,
@@ -100,13 +101,10 @@ def _list_rights(wiki: str, editor: str, stores: CollectionStores, output: Comma
 
 def _right_facts(right: LevelRight) -> dict[str, Any]:
     return {
-        "wiki": right.wiki,
-        "editor": right.editor or None,
-        "scope": right.scope,
-        "most": right.most,
+        **json_facts(right, "wiki scope most reason"),
         "actor": str(right.actor),
+        "editor": right.editor or None,
         "decided_at": warc_date(right.decided_at),
-        "reason": right.reason,
     }
 
 
@@ -334,13 +332,11 @@ def list_command(
 def rule_facts(rule: LevelDecision[Any]) -> dict[str, Any]:
     """Return a rule as JSON values; the level of a removed rule is null."""
     return {
-        "number": rule.number,
+        **json_facts(rule, "number level reason"),
+        "actor": str(rule.actor),
         "kind": _kind(is_stored=rule.is_stored),
         **_target_facts(rule.target),
-        "level": rule.level,
-        "actor": str(rule.actor),
         "decided_at": warc_date(rule.decided_at),
-        "reason": rule.reason,
     }
 
 

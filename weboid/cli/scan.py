@@ -17,21 +17,14 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError, TransientError, UnavailableError, WeboidError
+from core.json_values import json_facts
 from core.timestamps import parse_duration
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
+from playback.access import malware_scan
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
-from playback.access.malware_scan import (
-    MOST_BYTES,
-    UNSETTLED,
-    ClamdClient,
-    CollectionScan,
-    PayloadReader,
-    ScanProgress,
-    parse_clamd_address,
-)
 from playback.access.threat_lists import (
     ListEffect,
     ThreatList,
@@ -267,7 +260,7 @@ def scan_group(
     max_bytes: int = option(
         "Largest payload to scan, at most clamd's StreamMaxLength and MaxFileSize.",
         type=click.IntRange(1),
-        default=MOST_BYTES,
+        default=malware_scan.MOST_BYTES,
     ),
     signatures: Path | None = option(
         "clamd's database folder: your own signatures there count towards the version, too.",
@@ -283,13 +276,13 @@ def scan_group(
     with a threat. Exit code 1: a threat was found. See docs/how-to/scanning.md.
     """
     layout = read_collection(stores.root)
-    address, pause_s = parse_clamd_address(clamd), parse_duration(every).total_seconds()
+    address, pause_s = malware_scan.parse_clamd_address(clamd), parse_duration(every).total_seconds()
     with ExitStack() as stack:
-        scan = CollectionScan(
+        scan = malware_scan.CollectionScan(
             stack.enter_context(stores.index()),
             stack.enter_context(stores.decisions()),
-            ClamdClient(address),
-            partial(PayloadReader, layout),
+            malware_scan.ClamdClient(address),
+            partial(malware_scan.PayloadReader, layout),
             _CLOCK.now,
             most_bytes=max_bytes,
             jobs=jobs,
@@ -324,7 +317,7 @@ def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput 
     output.table({"threats": [_scan_facts(each) for each in threats]}, head, rows)
 
 
-def _watch(scan: CollectionScan, stopped: threading.Event, pause_s: float, output: CommandOutput) -> None:
+def _watch(scan: malware_scan.CollectionScan, stopped: threading.Event, pause_s: float, output: CommandOutput) -> None:
     """Scan new payloads until stopped; the whole index each hour, and after a signature update."""
     highest, version, due = 0, "", 0.0
     away = False
@@ -334,7 +327,7 @@ def _watch(scan: CollectionScan, stopped: threading.Event, pause_s: float, outpu
             now = _CLOCK.monotonic()
             current = scan.version()
             # A database that clamd has not loaded yet does not require a full rescan.
-            is_settled = not current.endswith(UNSETTLED) or not version
+            is_settled = not current.endswith(malware_scan.UNSETTLED) or not version
             if (current != version and is_settled) or now >= due:
                 highest, version, due = 0, current, now + _ALL_AGAIN_S
             result = scan.run(after=highest, stopped=stopped)
@@ -360,13 +353,9 @@ def _watch(scan: CollectionScan, stopped: threading.Event, pause_s: float, outpu
             stopped.wait(wait_s)
 
 
-def _print_scan(result: ScanProgress, output: CommandOutput) -> None:
+def _print_scan(result: malware_scan.ScanProgress, output: CommandOutput) -> None:
     facts = {
-        "scanner": result.scanner,
-        "scanned": result.scanned,
-        "clean": result.clean,
-        "skipped": result.skipped,
-        "bytes": result.read_bytes,
+        **json_facts(result, "scanner scanned clean skipped", bytes="read_bytes"),
         "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in result.threats],
     }
     lines = [f"{clean(verdict.threat)}  {clean(url)}  {verdict.digest}" for verdict, url in result.threats]

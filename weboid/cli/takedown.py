@@ -8,6 +8,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.json_values import json_facts
 from core.timestamps import parse_timestamp14
 from playback.access import takedowns as book
 from playback.access.control import PageFacts
@@ -206,10 +207,7 @@ def _print_added(
     added = [
         {
             "number": numbers.get(each.identity),
-            "kind": str(each.kind),
-            "what": each.what,
-            "timestamp": each.timestamp,
-            "effect": str(each.effect),
+            **json_facts(each, "kind what timestamp effect"),
             "pages": pages,
             "captures": captures,
         }

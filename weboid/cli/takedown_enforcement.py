@@ -1,9 +1,10 @@
 """`weboid takedown erase` and `prove`: erasure from WARCs, and proof over every route."""
 
 import asyncio
+import json
 import socket
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,24 +15,17 @@ from core.captures import Capture
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError, UnavailableError, WeboidError
+from core.json_values import json_facts, read_json
 from core.layout import Layout
 from core.timestamps import parse_warc_date, unix_milliseconds, warc_date
 from crawler.collection import open_collection
+from playback import takedown_audit
 from playback.access import takedowns as book
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore, insert_row
 from playback.access.takedowns import Takedown, TakedownKind, normalize_target
 from playback.playback_server import serve
 from playback.replay.made_cache import clear_cache
-from playback.takedown_audit import (
-    AuditReport,
-    HeldValidators,
-    TakedownAuditor,
-    cases_of,
-    embedding_cases,
-    every_route,
-    traces_of,
-)
 from playback.takedown_coverage import TakedownCoverage, revisits_of
 from playback.web.asgi_app import WebOptions
 from playback.web.rate_limits import RateLimitPolicy, parse_networks
@@ -188,10 +182,8 @@ class _Erasure:
         erased_ms = unix_milliseconds(_CLOCK.now())
         rows = [
             {
-                "record_id": each.record_id,
+                **json_facts(each, "record_id filename url"),
                 "takedown": number,
-                "filename": each.filename,
-                "url": each.url,
                 "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
                 "erased_ms": erased_ms,
                 "actor": self.actor,
@@ -235,13 +227,13 @@ def prove_command(
     validators = None
     if warm is not None:
         try:
-            validators = HeldValidators.from_json(warm.read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            validators = read_json(takedown_audit.HeldValidators, json.loads(warm.read_text(encoding="utf-8")))
+        except (OSError, ValueError, InputError) as error:
             raise InputError(f"{warm} was not written by `weboid takedown prove --before`: {error}.") from error
     options = _ProofOptions(stores, url, validators, keep is not None, show_logins)
     proof = _prove(options, front, replay) if front else asyncio.run(_prove_own_server(options))
     if keep is not None:
-        keep.write_text(proof.warm.to_json(), encoding="utf-8")
+        keep.write_text(json.dumps(asdict(proof.warm)), encoding="utf-8")
         click.echo(f"{len(proof.cases)} captures requested; their validators are in {keep}.")
         return ExitCode.OK
     rows = list(proof.by_route())
@@ -252,14 +244,7 @@ def prove_command(
         "requests": len(proof.findings),
         "routes": [dict(zip(names, row, strict=True)) for row in rows],
         "leaks": [
-            {
-                "server": each.probe.server,
-                "method": each.probe.method,
-                "target": each.probe.target,
-                "headers": dict(each.probe.headers),
-                "status": each.status,
-                "leak": each.leak,
-            }
+            {**json_facts(each.probe, "server method target headers"), "status": each.status, "leak": each.leak}
             for each in proof.leaks
         ],
         "unproved": proof.unproved,
@@ -280,17 +265,17 @@ class _ProofOptions(NamedTuple):
 
     stores: CollectionStores
     url: str
-    warm: HeldValidators | None  # cached state of readers before the take-down; None: unknown
+    warm: takedown_audit.HeldValidators | None  # cached state of readers before the take-down; None: unknown
     before: bool  # the take-down is not in force yet, so everything may be shown
     show_logins: bool  # captures made with a login may be shown
 
 
-def _prove(options: _ProofOptions, front: str, replay: str) -> AuditReport:
+def _prove(options: _ProofOptions, front: str, replay: str) -> takedown_audit.AuditReport:
     now, before, layout = _CLOCK.now(), options.before, options.stores.layout
     with options.stores.index() as index, options.stores.decisions() as decisions:
         permits = AccessControl(decisions, index.rows, lambda: now, show_logins=options.show_logins)
         named = normalize_target(TakedownKind.URL, options.url)
-        cases = cases_of(index, None if before else permits, named, now)
+        cases = takedown_audit.cases_of(index, None if before else permits, named, now)
         if not cases:
             raise InputError(
                 f"Nothing was captured at {named}."
@@ -298,14 +283,14 @@ def _prove(options: _ProofOptions, front: str, replay: str) -> AuditReport:
                 else f"No take-down covers a capture of {named}, and none was made with a login;"
                 " `weboid takedown ls` shows the take-downs."
             )
-        traces = traces_of(layout, index, cases, permits, now)
-        cases += [] if before else embedding_cases(index, permits, cases)
-        app = every_route(index, decisions, replay)
-        with closing(TakedownAuditor(front, replay)) as prover:
+        traces = takedown_audit.traces_of(layout, index, cases, permits, now)
+        cases += [] if before else takedown_audit.embedding_cases(index, permits, cases)
+        app = takedown_audit.every_route(index, decisions, replay)
+        with closing(takedown_audit.TakedownAuditor(front, replay)) as prover:
             return prover.prove(cases, traces, app, options.warm)
 
 
-async def _prove_own_server(options: _ProofOptions) -> AuditReport:
+async def _prove_own_server(options: _ProofOptions) -> takedown_audit.AuditReport:
     for attempt in range(1, _STARTS + 1):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from core.errors import InputError
+from core.json_values import json_value
 from core.timestamps import parse_duration, parse_timestamp14
 from crawler.frontier.base import POLICY_ORDER
 from crawler.policy.policy_entries import PolicyEntry, PolicyKind, new_entry, read_entries
-from crawler.status.collection_status import json_value
 from playback.access.levels import Level, LevelActor, LevelTarget, target_of
 from playback.access.takedowns import (
     Takedown,

@@ -24,10 +24,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from core.errors import CollectionInUseError, InputError, OverloadedError, TransientError, UnavailableError, WeboidError
+from core.json_values import json_value
 from crawler.frontier.base import JOB_ORDER, HostOrder, ItemState
 from crawler.frontier.frontier_export import record_facts
 from crawler.jobs.crawl_orders import parse_job
-from crawler.status.collection_status import json_value
 from links.feedback.replacements import ProposalTakenError
 from playback.web.page_search import PageSearch, parse_cursor, parse_question
 from weboid.app.setup_check import check_setup

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from core.errors import ConfigError, InputError, TransientError
+from core.json_values import json_facts
 from links.registry.bot_edits import BotEdit, EditKind, EditState, count_edits, edits_by_id, last_edits, newest_edits
 from links.registry.pages import find_pages
 from links.registry.urls import urls_by_id
@@ -67,10 +68,8 @@ def read_bot(context: OperationContext, query: WikiFields) -> dict[str, Any]:
         return {"wiki": str(wiki.name), "enabled": None, "problem": str(error), "edits": edits}
     return {
         "wiki": str(wiki.name),
-        "enabled": bot.enabled,
+        **json_facts(bot, "enabled not_pages not_domains"),
         "account": bot.account or None,
-        "not_pages": bot.not_pages,
-        "not_domains": bot.not_domains,
         "edits": edits,
     }
 
@@ -278,11 +277,8 @@ def _edit_facts(context: OperationContext, edits: list[BotEdit]) -> list[dict[st
             "page": titles.get((edit.wiki_id, edit.page_id)),
             "changes": [
                 {
-                    "kind": each.kind,
+                    **json_facts(each, "kind before after is_undone"),
                     "url": links[each.url_id].url if each.url_id in links else None,
-                    "before": each.before,
-                    "after": each.after,
-                    "is_undone": each.is_undone,
                 }
                 for each in edit.changes
             ],

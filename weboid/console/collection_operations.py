@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from core.errors import ConfigError, InputError
+from core.json_values import json_value
 from core.layout import CONFIG_FILE
 from core.timestamps import warc_date
 from crawler.capture.site_logins import login_facts, read_login, read_login_head
 from crawler.profile_check import list_presets, setting_rows
 from crawler.profiles import builtin_profiles, chain_settings, load_chain
-from crawler.status.collection_status import json_value
 from links.registry.farm_queries import count_links, count_pages
 from links.registry.wikis import all_wikis, feeds_of
 from playback.web.text_search import TextSearch, parse_facets, parse_text_cursor

@@ -9,11 +9,11 @@ from pydantic import Field
 from core.config.settings import PolitenessSettings
 from core.config.sheets import surt_prefix
 from core.errors import InputError
+from core.json_values import json_facts, json_value
 from crawler.frontier.base import JOB_ORDER, Lane, NewItem
 from crawler.jobs.crawl_orders import Job, change_sheet, jobs_of_groups, parse_job
 from crawler.jobs.job_settings import SHEET_ORDER, live_sheets
 from crawler.jobs.list_files import parse_lines
-from crawler.status.collection_status import json_value
 from weboid.app.collection_config import read_config, seeds_by_scope
 from weboid.app.operator_identity import collection_settings
 from weboid.console.accounts import ConsoleRole
@@ -48,10 +48,8 @@ def read_job(context: OperationContext, query: CrawlName) -> dict[str, Any]:
     job = _job(context, query.name)
     scope = asdict(job.settings.scope)
     return {
-        "name": job.name,
+        **json_facts(job, "name lane", made="made_at"),
         "seeds": len(job.seeds),
-        "lane": job.lane.name.lower(),
-        "made": job.made_at.isoformat(),
         "scope": scope["kind"],
         "limits": {name: scope[name] for name in JOB_LIMITS},
         "counts": json_value(asdict(context.frontier.job_counts(job.name))),

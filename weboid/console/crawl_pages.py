@@ -33,16 +33,8 @@ from playback.web.i18n import noop, translate
 from playback.web.page_store import COLUMNS, CapturedPage
 from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_service import NoRegistryError
+from weboid.console import page_frame
 from weboid.console.link_pages import LINK_STATES, STATE_GROUPS, EditLine, StateChart, edit_lines, read_state_chart
-from weboid.console.page_frame import (
-    CONSOLE_PATH,
-    PICTURE_HEADERS,
-    ConsoleFrame,
-    ConsolePages,
-    ConsoleStores,
-    console_path,
-    state_name,
-)
 
 LATEST_SHOWN = 10
 WORKERS_SHOWN = 12
@@ -134,24 +126,24 @@ class WorkerView:
     frame: int | None
 
 
-class CrawlPages(ConsolePages):
+class CrawlPages(page_frame.ConsolePages):
     """Pages of the crawl."""
 
-    def __init__(self, stores: ConsoleStores, frame: ConsoleFrame) -> None:
+    def __init__(self, stores: page_frame.ConsoleStores, frame: page_frame.ConsoleFrame) -> None:
         super().__init__(stores, frame)
         self._links = ThrottledValue(stores.clock, self._count_links, background=True)
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
         return [
-            Route(CONSOLE_PATH, self.overview),
-            Route(f"{CONSOLE_PATH}/crawl", self.crawl),
-            Route(f"{CONSOLE_PATH}/crawl/new", self.new),
-            Route(f"{CONSOLE_PATH}/crawl/new", self.estimate, methods=["POST"]),
-            Route(f"{CONSOLE_PATH}/crawl/workers", self.workers),
-            Route(f"{CONSOLE_PATH}/crawl/frame", self.frame),
-            Route(f"{CONSOLE_PATH}/crawl/queue", self.queue),
-            Route(f"{CONSOLE_PATH}/crawl/log", self.log),
+            Route(page_frame.CONSOLE_PATH, self.overview),
+            Route(f"{page_frame.CONSOLE_PATH}/crawl", self.crawl),
+            Route(f"{page_frame.CONSOLE_PATH}/crawl/new", self.new),
+            Route(f"{page_frame.CONSOLE_PATH}/crawl/new", self.estimate, methods=["POST"]),
+            Route(f"{page_frame.CONSOLE_PATH}/crawl/workers", self.workers),
+            Route(f"{page_frame.CONSOLE_PATH}/crawl/frame", self.frame),
+            Route(f"{page_frame.CONSOLE_PATH}/crawl/queue", self.queue),
+            Route(f"{page_frame.CONSOLE_PATH}/crawl/log", self.log),
         ]
 
     def overview(self, request: Request) -> Response:
@@ -224,7 +216,7 @@ class CrawlPages(ConsolePages):
             state=state,
             host=host,
             words=words,
-            states=[(str(each), state_name(each)) for each in ItemState],
+            states=[(str(each), page_frame.state_name(each)) for each in ItemState],
             found=found,
             total=frontier.counts()[ItemState(state)],
             limit=LISTED,
@@ -270,7 +262,7 @@ class CrawlPages(ConsolePages):
             lines=lines,
             words=words,
             outcome=outcome,
-            older=console_path("crawl", "log", **query) if further else "",
+            older=page_frame.console_path("crawl", "log", **query) if further else "",
         )
 
     def frame(self, request: Request) -> Response:
@@ -279,7 +271,9 @@ class CrawlPages(ConsolePages):
         picture = live_picture(self._stores.frontier, request.query_params.get("page", "")[:64], now=now)
         if not picture:
             raise HTTPException(404)
-        return Response(picture, headers={**PICTURE_HEADERS, "Cache-Control": "no-store"}, media_type="image/jpeg")
+        return Response(
+            picture, headers={**page_frame.PICTURE_HEADERS, "Cache-Control": "no-store"}, media_type="image/jpeg"
+        )
 
     def _workers(self, request: Request, status: CollectionStatus) -> dict[str, Any]:
         """Return the pages in work; with ``live`` in the query their pictures are asked for."""

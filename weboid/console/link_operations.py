@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from core.errors import InputError
+from core.json_values import json_facts
 from core.timestamps import parse_duration
 from core.urls import fetch_key
 from links.check_history import day_of, day_of_date
@@ -37,18 +38,7 @@ from links.registry.urls import find_observed, latest_observations, urls_by_id
 from links.registry.wikis import Wiki, all_wikis, known_wiki, parse_wiki
 from links.rules.link_pattern import parse_link_pattern
 from links.states import LinkState
-from weboid.app.link_facts import (
-    day_text,
-    found_link_json,
-    link_document,
-    mark_json,
-    moment_text,
-    proposal_context,
-    replacement_json,
-    states_json,
-    url_json,
-    watched_urls,
-)
+from weboid.app import link_facts
 from weboid.console.accounts import ConsoleRole
 from weboid.console.operations import (
     URLS_LIMIT,
@@ -91,11 +81,11 @@ def list_links(context: OperationContext, query: LinksQuery) -> dict[str, Any]:
             wanted = LinkQuery(wiki_id, (), states, with_excluded=True)
             pattern = parse_link_pattern(query.pattern)
             found = search_links(rows, pattern, wanted, limit=query.limit, after=query.cursor)
-            return {"links": [found_link_json(each) for each in found.links], "next": found.after or None}
+            return {"links": [link_facts.found_link_json(each) for each in found.links], "next": found.after or None}
         numbers = list(map(int, states)) or EVERY_STATE
         listed = list_urls(rows, limit=query.limit, after=query.after, host=query.host.lower(), states=numbers)
     following = str(listed[-1].id) if len(listed) == query.limit else None
-    return {"links": [url_json(row) for row in listed], "next": following}
+    return {"links": [link_facts.url_json(row) for row in listed], "next": following}
 
 
 @resource("/links/link")
@@ -108,9 +98,9 @@ def read_link(context: OperationContext, query: UrlFields) -> dict[str, Any]:
         facts = url_facts(rows, [row.id], day=day_of(context.now))[row.id]
         names = {each.id: str(each.name) for each in all_wikis(rows)}
         uses = uses_anywhere(rows, row.id, limit=_USES_SHOWN)
-        document = link_document(facts, uses, latest_observations(rows, row.id), names)
+        document = link_facts.link_document(facts, uses, latest_observations(rows, row.id), names)
         mark = MarkSet(active_marks(rows), context.stores.clock).first(fetch_key(query.url))
-    return {**document, "number": row.id, "mark": mark and mark_json(mark)}
+    return {**document, "number": row.id, "mark": mark and link_facts.mark_json(mark)}
 
 
 class StatesQuery(OperationFields):
@@ -125,7 +115,7 @@ def read_link_states(context: OperationContext, query: StatesQuery) -> dict[str,
     today = day_of(context.now)
     since = today - STATE_DAYS if query.since is None else max(day_of_date(query.since), today - _STATE_DAYS_LIMIT)
     with context.registry.reading() as rows:
-        return {"days": states_json(states_by_day(rows, since=since))}
+        return {"days": link_facts.states_json(states_by_day(rows, since=since))}
 
 
 class WikiFields(OperationFields):
@@ -156,7 +146,9 @@ def read_page_links(context: OperationContext, query: WikiPageFields) -> dict[st
     wiki, page = known_page(context, query)
     with context.registry.reading() as rows:
         facts = page_facts(rows, wiki.id, [page.page_id], day=day_of(context.now))[page.page_id]
-    links = [{**url_json(each.facts.row), "since": day_text(each.first_day)} for each in facts.links]
+    links = [
+        {**link_facts.url_json(each.facts.row), "since": link_facts.day_text(each.first_day)} for each in facts.links
+    ]
     return {"wiki": str(wiki.name), "page_id": page.page_id, "title": page.title, "links": links}
 
 
@@ -184,7 +176,7 @@ def check_links(context: OperationContext, fields: ChecksFields) -> dict[str, An
             raise UnknownThingError("The registry checks no links of that host.")
         numbers = [each.id for each in listed]
     else:
-        numbers = [each.id for each in watched_urls(context.registry, _names(fields.url))]
+        numbers = [each.id for each in link_facts.watched_urls(context.registry, _names(fields.url))]
     with context.registry.writing() as rows:
         make_urgent(rows, numbers)
     return {"queued": len(numbers), "message": f"{len(numbers)} are checked next."}
@@ -213,7 +205,7 @@ def list_marks(context: OperationContext, query: MarksQuery) -> dict[str, Any]:
         marks = read_marks(rows, with_lifted=query.with_lifted)
         waiting = {each.id for each in pending_marks(rows, context.now)}
     left = [
-        {**mark_json(each), "settled": each.id not in waiting}
+        {**link_facts.mark_json(each), "settled": each.id not in waiting}
         for each in marks
         if each.id > query.after and (query.with_lifted or each.holds(context.now) or each.id in waiting)
     ]
@@ -267,7 +259,7 @@ class MarkNamesFields(OperationFields):
 
 def _named(context: OperationContext, fields: Any) -> Any:
     with context.registry.reading() as rows:
-        return [mark_json(each) for each in named_marks(rows, _names(fields.mark))]
+        return [link_facts.mark_json(each) for each in named_marks(rows, _names(fields.mark))]
 
 
 @operation(
@@ -297,11 +289,9 @@ def list_link_reports(context: OperationContext, query: ListFields) -> dict[str,
         found = list_reports(rows, day_of(context.now), limit=query.limit, **before)
     reports = [
         {
-            "number": each.id,
-            "url": each.url,
-            "state": each.state.name.lower(),
-            "moment": moment_text(each.moment),
-            "until": day_text(each.expires_day),
+            **json_facts(each, "url state", number="id"),
+            "moment": link_facts.moment_text(each.moment),
+            "until": link_facts.day_text(each.expires_day),
         }
         for each in found
     ]
@@ -324,7 +314,7 @@ def report_links(context: OperationContext, fields: ReportFields) -> dict[str, A
         done = add_report(rows, names, who, context.now, is_pattern=fields.is_pattern, limits=_UNLIMITED)
     return {
         "reported": done.urls,
-        "until": day_text(done.until_day),
+        "until": link_facts.day_text(done.until_day),
         "domain_presumed_reachable": done.presumed,
         "message": f"{len(done.urls)} reported as reachable.",
     }
@@ -360,7 +350,8 @@ def list_link_replacements(context: OperationContext, query: ReplacementsQuery) 
         found = replacements.list_replacements(rows, stages, limit=query.limit, after=query.after)
         states = urls_by_id(rows, [each.url_id for each in found])
     proposals = [
-        {"url": each.url, "state": states[each.url_id].state.name.lower(), **replacement_json(each)} for each in found
+        {"url": each.url, "state": states[each.url_id].state.name.lower(), **link_facts.replacement_json(each)}
+        for each in found
     ]
     return {"replacements": proposals, "next": str(found[-1].url_id) if len(found) == query.limit else None}
 
@@ -376,7 +367,7 @@ class ReplacementFields(OperationFields):
 def propose_link_replacement(context: OperationContext, fields: ReplacementFields) -> dict[str, Any]:
     """Propose another address for a dead link; it is shown once a test has found it working, or it is approved."""
     who = open_reporter_digests(context.stores.layout).of_name(context.user.name)
-    around = proposal_context(context.registry, _UNLIMITED, context.stores.clock)
+    around = link_facts.proposal_context(context.registry, _UNLIMITED, context.stores.clock)
     with context.registry.writing() as rows:
         done = replacements.propose_replacement(rows, fields.url, fields.address, who, context.now, around)
     stored = f"is a copy in {done.archive}" if done.archive else "is proposed"
@@ -392,7 +383,7 @@ def propose_link_replacement(context: OperationContext, fields: ReplacementField
 @operation("/links/replacements/approve", ConsoleRole.CURATOR, state=_of_url)
 def approve_link_replacement(context: OperationContext, fields: ReplacementFields) -> dict[str, Any]:
     """Show a proposed replacement without waiting for its test; refused when another address is proposed by now."""
-    around = proposal_context(context.registry, _UNLIMITED, context.stores.clock)
+    around = link_facts.proposal_context(context.registry, _UNLIMITED, context.stores.clock)
     with context.registry.writing() as rows:
         replacements.approve_replacement(rows, fields.url, fields.address, context.now, around)
     return {"url": fields.url, "address": fields.address, "message": f"{fields.address} is shown."}

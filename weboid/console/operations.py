@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError
 from core.hosts import host_name
+from core.json_values import json_facts, json_value
 from core.timestamps import LONGEST_DURATION, parse_duration
 from core.urls import fetch_key
 from crawler.frontier.base import STOP_ORDER, Frontier, ItemRecord, ItemState, Lane, NewItem
@@ -31,7 +32,7 @@ from crawler.frontier.frontier_export import (
 from crawler.jobs.crawl_orders import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import parse_lines, unique_urls
 from crawler.run.job_run import JobSubmission, submit_job
-from crawler.status.collection_status import is_in_use, is_worked_on, json_value
+from crawler.status.collection_status import is_in_use, is_worked_on
 from links.registry.database import RegistryStore
 from playback.web.page_store import CapturedPage
 from weboid.app.operator_identity import collection_settings
@@ -287,10 +288,8 @@ def stop_crawl(context: OperationContext, fields: StopFields) -> dict[str, Any]:
 def _crawl_state(context: OperationContext, message: str) -> dict[str, Any]:
     stats = context.frontier.stats(context.now)
     return {
-        "paused": stats.paused,
+        **json_facts(stats, "paused claimed queued"),
         "stopping": "" in context.frontier.orders(STOP_ORDER),
-        "claimed": stats.claimed,
-        "queued": stats.queued,
         "in_use": is_in_use(context.stores.layout),
         "message": message,
     }
@@ -396,12 +395,8 @@ def read_item(context: OperationContext, query: UrlFields) -> dict[str, Any]:
 def capture_facts(page: CapturedPage) -> dict[str, Any]:
     """Return a capture as JSON values, without the title of one that is not shown."""
     return {
-        "page_id": page.page_id,
-        "url": page.url,
-        "timestamp": page.timestamp,
+        **json_facts(page, "page_id url timestamp status outcome"),
         "title": "" if page.taken_down or page.withheld else page.title,
-        "status": page.status,
-        "outcome": page.outcome,
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 from core.clock import Clock, SystemClock
 from core.errors import BadUrlError, ConfigError
 from core.urls import fetch_key, host_of
+from wiki.api import transport
 from wiki.api.credentials import WikiCredentials, check_login, split_basic
 from wiki.api.models import (
     LoggedOutError,
@@ -26,20 +27,6 @@ from wiki.api.models import (
     continuation,
     object_field,
     token_field,
-)
-from wiki.api.transport import (
-    DIRECT,
-    REDIRECTS,
-    RESPONSE_LIMIT_BYTES,
-    RESPONSE_LIMIT_S,
-    ApiRequest,
-    ApiResponse,
-    ApiTransport,
-    ServerRoute,
-    check_answer,
-    check_status,
-    is_same_server,
-    parse_response,
 )
 
 CONTACT_CHARS: Final = 200
@@ -55,8 +42,8 @@ class ApiSettings:
     maxlag_s: int = 5  # no requests while replicas lag by more; 0: do not ask
     attempts: int = 4  # attempts per request
     patience_s: float = 60.0  # of waiting; a longer Retry-After is raised instead
-    limit_s: float = RESPONSE_LIMIT_S  # timeout of one answer
-    limit_bytes: int = RESPONSE_LIMIT_BYTES  # size limit of one answer
+    limit_s: float = transport.RESPONSE_LIMIT_S  # timeout of one answer
+    limit_bytes: int = transport.RESPONSE_LIMIT_BYTES  # size limit of one answer
     agent: str = ""  # the User-Agent; empty: `user_agent()`
 
 
@@ -121,7 +108,7 @@ class WikiApi:
         account: WikiCredentials | None = None,
         *,
         manners: ApiSettings | None = None,
-        route: ServerRoute = DIRECT,
+        route: transport.ServerRoute = transport.DIRECT,
         timing: ApiTiming | None = None,
     ) -> None:
         """Store address and limits; user and password in it are for the web server. ConfigError: an invalid address."""
@@ -138,7 +125,7 @@ class WikiApi:
         self.moved_to = ""  # where the wiki sent us, when it did: the new address
         self.manners = manners
         self._home = self.address  # where secrets may go
-        self._wire = ApiTransport(
+        self._wire = transport.ApiTransport(
             user_agent=manners.agent or user_agent(),
             route=route,
             limit_s=manners.limit_s,
@@ -258,11 +245,11 @@ class WikiApi:
         """Check for a MediaWiki right, such as ``apihighlimits``."""
         return name in await self.rights()
 
-    async def raw(self, url: str) -> ApiResponse:
+    async def raw(self, url: str) -> transport.ApiResponse:
         """Fetch a page of the wiki's server and follow redirects, for API discovery; raises as `get`."""
         for _ in range(REDIRECT_HOPS + 1):
-            reply = await self._one(ApiRequest("GET", url, {}, self._secrets_for(url)))
-            if reply.status not in REDIRECTS:
+            reply = await self._one(transport.ApiRequest("GET", url, {}, self._secrets_for(url)))
+            if reply.status not in transport.REDIRECTS:
                 return reply
             url = await self._wire.target_of(reply)
         raise WikiAwayError(f"{host_of(url)} redirects in a loop.")
@@ -329,9 +316,9 @@ class WikiApi:
             headers = self._secrets_for(self.address)
             if is_post and not writes:
                 headers["Promise-Non-Write-API-Action"] = "true"
-            question = ApiRequest("POST" if is_post else "GET", self.address, full, headers)
+            question = transport.ApiRequest("POST" if is_post else "GET", self.address, full, headers)
             reply = await self._one(question)
-            if reply.status not in REDIRECTS:
+            if reply.status not in transport.REDIRECTS:
                 return self._parse_answer(reply)
             # Ask at the address that a redirect names from now on, when that may be done.
             target = (await self._wire.target_of(reply)).partition("?")[0]
@@ -340,15 +327,15 @@ class WikiApi:
                     f"{self.host} redirects to {target} instead of answering: the web server may want a login "
                     "(--basic-file), or the wiki is out of order."
                 )
-            if self.account.has_secret and not is_same_server(self._home, target):
+            if self.account.has_secret and not transport.is_same_server(self._home, target):
                 raise WikiMovedError(target)
             log.warning("%s answers at %s", self.address, target)
             self.address = self.moved_to = target
-            if is_same_server(self._home, target):
+            if transport.is_same_server(self._home, target):
                 self._home = target
         raise WikiAwayError(f"{self.host} redirects in a loop.")
 
-    async def _one(self, question: ApiRequest) -> ApiResponse:
+    async def _one(self, question: transport.ApiRequest) -> transport.ApiResponse:
         async with self._turn:
             left = self._last + self.manners.gap_s - self._clock.monotonic()
             if left > 0:
@@ -359,12 +346,12 @@ class WikiApi:
                 self._last = self._clock.monotonic()
 
     def _secrets_for(self, url: str) -> dict[str, str]:
-        return self.account.headers() if is_same_server(self._home, url) else {}
+        return self.account.headers() if transport.is_same_server(self._home, url) else {}
 
-    def _parse_answer(self, reply: ApiResponse) -> ApiAnswer:
-        answer = parse_response(reply)
+    def _parse_answer(self, reply: transport.ApiResponse) -> ApiAnswer:
+        answer = transport.parse_response(reply)
         if answer is None or ("error" not in answer and "errors" not in answer):
-            check_status(reply)
+            transport.check_status(reply)
         if answer is None:
             why = "cut short?" if reply.is_json else "it sent a page instead, for a login or an outage?"
             raise WikiAwayError(f"{self.host} did not answer with JSON: {why}")
@@ -373,5 +360,5 @@ class WikiApi:
             if text not in self._warned:
                 self._warned.add(text)
                 log.warning("%s warns: %s", self.host, text)
-        check_answer(answer, reply, host=self.host)
+        transport.check_answer(answer, reply, host=self.host)
         return answer

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from core.errors import ConfigError
+from core.errors import ConfigError, InputError
+from core.json_values import json_facts, read_json
 from wiki.api.client import ApiTiming, WikiApi
 from wiki.api.models import (
     ChangeKind,
@@ -68,30 +69,15 @@ class ChangesCursor:
 
     def text(self) -> str:
         """Return the cursor in its stored form."""
-        return json.dumps(
-            {
-                "moment": _format_moment(self.moment),
-                "seen": sorted(map(list, self.seen)),
-                "last_id": self.last_id,
-                "floor_id": self.floor_id,
-                "go_on": self.go_on,
-            },
-            separators=(",", ":"),
-        )
+        facts = {"moment": _format_moment(self.moment), "seen": sorted(map(list, self.seen))}
+        return json.dumps({**facts, **json_facts(self, "last_id floor_id go_on")}, separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> "ChangesCursor":
         """Parse a stored cursor. Raises ConfigError: it is invalid."""
         try:
-            document = json.loads(text)
-            return cls(
-                parse_moment(document["moment"]),
-                frozenset((int(a), int(b)) for a, b in document["seen"]),
-                int(document["last_id"]),
-                int(document["floor_id"]),
-                str(document["go_on"]),
-            )
-        except (ValueError, KeyError, TypeError, RecursionError, WikiAwayError) as error:
+            return read_json(cls, json.loads(text))
+        except (ValueError, RecursionError, InputError) as error:
             raise ConfigError(
                 "The stored position in the wiki's changes is not readable; remove it and sweep the wiki."
             ) from error

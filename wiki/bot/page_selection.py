@@ -8,17 +8,7 @@ from sqlalchemy import Connection
 
 from links.archives.copy_store import citable_copies, last_search
 from links.check_result import StatusCode
-from links.registry.bot_edits import (
-    PARTLY,
-    STANDING,
-    BotEdit,
-    EditKind,
-    EditState,
-    called_dead,
-    edits_of_page,
-    held_links,
-    revived_links,
-)
+from links.registry import bot_edits
 from links.registry.database import RegistryStore
 from links.registry.lookups import PageFacts, links_of_wiki, page_facts, pages_by_title
 from links.registry.pages import number_of
@@ -51,9 +41,9 @@ def edit_tasks(
     tasks = []
     with store.reading() as rows:
         facts = page_facts(rows, wiki.id, page_ids, day=day)
-        held = held_links(rows, wiki.id, page_ids)
+        held = bot_edits.held_links(rows, wiki.id, page_ids)
         for page_id, page in facts.items():
-            done = edits_of_page(rows, wiki.id, page_id)
+            done = bot_edits.edits_of_page(rows, wiki.id, page_id)
             waits = swept_lately(done, now)
             links = _known_links(rows, page, marked_by_us(done), day)
             known = {each.url: each for each in links if not settings.is_off_for(host=url_parts_of(each.url).host)}
@@ -62,23 +52,23 @@ def edit_tasks(
     return tasks
 
 
-def marked_by_us(done: Sequence[BotEdit]) -> frozenset[int]:
+def marked_by_us(done: Sequence[bot_edits.BotEdit]) -> frozenset[int]:
     """Return the links of a page that the bot's last standing edit marked as dead."""
-    return called_dead(
+    return bot_edits.called_dead(
         (change.url_id, change.kind)
         for edit in done
-        if edit.kind is EditKind.PAGE and edit.state in (*STANDING, *PARTLY)
+        if edit.kind is bot_edits.EditKind.PAGE and edit.state in (*bot_edits.STANDING, *bot_edits.PARTLY)
         for change in edit.changes
         if not change.is_undone
     )
 
 
-def swept_lately(done: Sequence[BotEdit], now: int) -> dict[int, int]:
+def swept_lately(done: Sequence[bot_edits.BotEdit], now: int) -> dict[int, int]:
     """Return links whose bot edit was recently undone together with edits of others."""
     return {
         change.url_id: edit.id
         for edit in done
-        if edit.state is EditState.SWEPT and now - (edit.checked or 0) < SWEPT_DAYS * _DAY_S
+        if edit.state is bot_edits.EditState.SWEPT and now - (edit.checked or 0) < SWEPT_DAYS * _DAY_S
         for change in edit.changes
         if change.is_undone
     }
@@ -125,7 +115,7 @@ def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
     last = 0
     while True:
         with store.reading() as rows:
-            again = revived_links(rows, wiki.id, [int(each) for each in LIVING_STATES], after=last)
+            again = bot_edits.revived_links(rows, wiki.id, [int(each) for each in LIVING_STATES], after=last)
         for page_id, _ in groupby(each.page_id for each in again):
             yield page_id
             last = page_id

@@ -17,22 +17,7 @@ from typing import Final
 from core.errors import InputError, PermanentError, WeboidError
 from links.check_history import day_of
 from links.feedback.reporter_limits import ReporterDigests
-from links.registry.bot_edits import (
-    PARTLY,
-    STANDING,
-    BotEdit,
-    EditKind,
-    EditState,
-    IntendedEdit,
-    LastEdit,
-    edits_of_page,
-    held_links,
-    last_edits,
-    last_made,
-    record_intended_edit,
-    release_edit_lock,
-    take_edit_lock,
-)
+from links.registry import bot_edits
 from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, wiki_of
 from wiki.api.client import ApiTiming, WikiApi
@@ -58,7 +43,7 @@ from wiki.bot.wikitext_adapter import PageAdapter, account_name
 from wiki.settings import BotSettings, WikiSettings
 
 MESSAGE_GAP_S: Final = 30 * 86_400
-_LEFT: Final = (EditState.MADE, EditState.INTENDED, EditState.KEPT)
+_LEFT: Final = (bot_edits.EditState.MADE, bot_edits.EditState.INTENDED, bot_edits.EditState.KEPT)
 
 
 async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResult, *, is_done: bool) -> bool:
@@ -70,8 +55,8 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
         return False
     changes = draft_changes(task, outcome.repaired)
     with bench.store.reading() as rows:
-        done = edits_of_page(rows, bench.wiki_id, outcome.page_id)
-    left = [each for each in done if each.kind is EditKind.TALK and each.state in _LEFT]
+        done = bot_edits.edits_of_page(rows, bench.wiki_id, outcome.page_id)
+    left = [each for each in done if each.kind is bot_edits.EditKind.TALK and each.state in _LEFT]
     results = {(change.url_id, change.kind) for each in left for change in each.changes}
     is_new = any((change.url_id, change.kind) not in results for change in changes)
     if not is_new or any(bench.moment - each.moment < MESSAGE_GAP_S for each in left):
@@ -85,14 +70,14 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
         return False
     repaired = outcome.repaired
     message = bench.craft.message(repaired, bench.job, is_done=is_done)
-    wanted = IntendedEdit(page.page_id, bench.job, page.rev_id, "", EditKind.TALK, changes)
+    wanted = bot_edits.IntendedEdit(page.page_id, bench.job, page.rev_id, "", bot_edits.EditKind.TALK, changes)
     with bench.store.writing() as rows:
-        number = record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
+        number = bot_edits.record_intended_edit(rows, bench.wiki_id, wanted, moment=bench.moment)
     saving = SaveOptions(bench.craft.summary(repaired, bench.job), is_minor=False, is_marked=bench.settings.mark)
-    state, note, rev = EditState.FAILED, "", None
+    state, note, rev = bot_edits.EditState.FAILED, "", None
     try:
         made = await add_section(bench.api, page.talk_title, message.heading, message.text, saving)
-        state, rev = EditState.MADE, made.rev
+        state, rev = bot_edits.EditState.MADE, made.rev
     except PermanentError as error:
         note = str(error)
     except WikiAwayError as error:
@@ -102,7 +87,7 @@ async def post_message(bench: EditContext, task: EditTask, outcome: PageEditResu
     finally:
         bench.guard.made()
     settle_edit(bench, number, state, rev=rev, note=note)
-    return state is EditState.MADE
+    return state is bot_edits.EditState.MADE
 
 
 log = logging.getLogger(__name__)
@@ -175,7 +160,7 @@ class WikiBot:
     timing: ApiTiming
     job: str
     # receives each page's result, and each edit found undone
-    on_result: Callable[[PageEditResult | BotEdit], None] = lambda _each: None
+    on_result: Callable[[PageEditResult | bot_edits.BotEdit], None] = lambda _each: None
     wish: BotOptions = BotOptions()
     tally: BotRunSummary = field(default_factory=BotRunSummary)
     _refusals: int = 0  # pages in a row
@@ -190,7 +175,7 @@ class WikiBot:
         """
         settings = self._settings()
         with self.store.reading() as rows:
-            last = last_made(rows, self.wiki.id)
+            last = bot_edits.last_made(rows, self.wiki.id)
         since = self.timing.clock.now().timestamp() - last
         guard = EditGuard(self.api, settings, self.timing, since_last_s=since)
         if self.wish.is_dry:
@@ -220,7 +205,7 @@ class WikiBot:
         watch = self._watch(settings, me.name)
         undone = await check_edits(watch, is_eager=is_eager, on_undone=self.on_result)
         self.tally.undone = sum(each.state in _UNDONE for each in undone)
-        self.tally.to_review = sum(each.state is EditState.REVERTED for each in undone)
+        self.tally.to_review = sum(each.state is bot_edits.EditState.REVERTED for each in undone)
         return waiting
 
     async def _work(self, guard: EditGuard, waiting: frozenset[int] = frozenset()) -> None:
@@ -260,7 +245,7 @@ class WikiBot:
         tasks = edit_tasks(self.store, self.wiki, page_ids, bench.settings, now=moment, day=day)
         there = await read_heads(self.api, [task.page_id for task in tasks])
         with self.store.reading() as rows:
-            lately = last_edits(rows, self.wiki.id, [task.page_id for task in tasks])
+            lately = bot_edits.last_edits(rows, self.wiki.id, [task.page_id for task in tasks])
         for task in tasks:
             head = there.get(task.page_id)
             if bench.settings.is_off_for(title=task.title):
@@ -302,11 +287,11 @@ class WikiBot:
     async def _looked_after(self, bench: EditContext, task: EditTask, head: WikiPage) -> EditTask:
         """Remove links whose earlier edit on the page was undone (B14), also longer than a month ago."""
         with self.store.reading() as rows:
-            done = edits_of_page(rows, self.wiki.id, task.page_id)
+            done = bot_edits.edits_of_page(rows, self.wiki.id, task.page_id)
         links = {known.url_id for known in task.known.values()}
         undone = 0
         for edit in done:
-            is_made = edit.kind is EditKind.PAGE and edit.state in (*STANDING, *PARTLY)
+            is_made = edit.kind is bot_edits.EditKind.PAGE and edit.state in (*bot_edits.STANDING, *bot_edits.PARTLY)
             if not is_made or edit.rev in (None, head.rev_id):
                 continue
             if links & {change.url_id for change in edit.changes if not change.is_undone}:
@@ -314,13 +299,13 @@ class WikiBot:
                 outcome = await check_edit(watching, edit, head)
                 is_undone = outcome.state in _UNDONE and outcome.changes != edit.changes
                 undone += is_undone
-                self.tally.to_review += is_undone and outcome.state is EditState.REVERTED
+                self.tally.to_review += is_undone and outcome.state is bot_edits.EditState.REVERTED
         if not undone:
             return task
         self.tally.undone += undone
         with self.store.reading() as rows:
-            held = held_links(rows, self.wiki.id, [task.page_id]).get(task.page_id, {})
-            done = edits_of_page(rows, self.wiki.id, task.page_id)
+            held = bot_edits.held_links(rows, self.wiki.id, [task.page_id]).get(task.page_id, {})
+            done = bot_edits.edits_of_page(rows, self.wiki.id, task.page_id)
         held |= swept_lately(done, int(self.timing.clock.now().timestamp()))
         return EditTask(task.page_id, task.title, task.known, held)
 
@@ -367,15 +352,15 @@ class WikiBot:
             yield
         finally:
             with self.store.writing() as rows:
-                release_edit_lock(rows, self.wiki.id, self.job)
+                bot_edits.release_edit_lock(rows, self.wiki.id, self.job)
 
     def _keep_turn(self) -> None:
         now = int(self.timing.clock.now().timestamp())
         with self.store.writing() as rows:
-            take_edit_lock(rows, self.wiki.id, self.job, now=now, length_s=self._turn_s)
+            bot_edits.take_edit_lock(rows, self.wiki.id, self.job, now=now, length_s=self._turn_s)
 
 
-_UNDONE: Final = (EditState.REVERTED, EditState.ACCEPTED, EditState.SWEPT)
+_UNDONE: Final = (bot_edits.EditState.REVERTED, bot_edits.EditState.ACCEPTED, bot_edits.EditState.SWEPT)
 
 
 def check_settings(settings: BotSettings, name: str) -> None:
@@ -395,15 +380,15 @@ def check_settings(settings: BotSettings, name: str) -> None:
 
 
 def needs_no_edit(
-    task: EditTask, head: WikiPage, lately: Mapping[int, LastEdit], settings: BotSettings, *, now: int
+    task: EditTask, head: WikiPage, lately: Mapping[int, bot_edits.LastEdit], settings: BotSettings, *, now: int
 ) -> bool:
     """Return True if nothing changed since the page needed no edit, or the page refused the bot."""
     last = lately.get(task.page_id)
     if last is None or last.base_rev != head.rev_id:
         return False
-    if last.state is EditState.NOTHING:
+    if last.state is bot_edits.EditState.NOTHING:
         return last.basis is None or last.basis == task_basis(task, settings)
-    return last.state is EditState.FAILED and now - last.moment < REFUSED_DAYS * _DAY_S
+    return last.state is bot_edits.EditState.FAILED and now - last.moment < REFUSED_DAYS * _DAY_S
 
 
 def new_job_name(now: datetime, chance: random.Random) -> str:

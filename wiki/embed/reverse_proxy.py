@@ -20,36 +20,8 @@ from core.clock import Clock
 from core.errors import BadUrlError, ConfigError
 from core.urls import host_of
 from net.http_server import ConnectionLimits, HttpServer, connection_limit
+from wiki.embed import proxy_message
 from wiki.embed.link_lookup import URLS_AT_ONCE, HttpLinkLookup, LinkLookup, PageLocation
-from wiki.embed.proxy_message import (
-    BodyMemory,
-    HeaderList,
-    Network,
-    PrivatePages,
-    ProxyCaller,
-    accepts_gzip,
-    buffer_body,
-    declared_charset,
-    decode_body,
-    end_to_end_headers,
-    gzip_body,
-    header_value,
-    header_values,
-    host_header,
-    is_html,
-    is_in_networks,
-    is_unchanged,
-    mapped_location,
-    marked_head,
-    may_be_page,
-    page_request_head,
-    page_tag,
-    reader_scheme,
-    request_fault,
-    request_head,
-    unchanged_head,
-    unmarked_reason,
-)
 from wiki.embed.static_site import MarkOptions
 
 Scope = MutableMapping[str, Any]
@@ -79,19 +51,21 @@ class EmbedExchange:
         self._receive = receive
         self._send = send
         self._method: str = scope["method"]
-        self._head: HeaderList = [(key.lower(), text) for key, text in scope["headers"]]
+        self._head: proxy_message.HeaderList = [(key.lower(), text) for key, text in scope["headers"]]
         query: bytes = scope.get("query_string", b"")
         self._path: bytes = scope.get("raw_path") or scope["path"].encode()
         self._target = self._path + (b"?" + query if query else b"")
         address = (scope.get("client") or ("",))[0]
         behind = proxy.settings.behind
-        self._caller = ProxyCaller(address, scope["scheme"], is_in_networks(address, behind))
+        self._caller = proxy_message.ProxyCaller(
+            address, scope["scheme"], proxy_message.is_in_networks(address, behind)
+        )
         self._is_started = False
         self._body_read = asyncio.Event()
 
     async def run(self) -> None:
         """Answer the request; stop when the client disconnects."""
-        fault = request_fault(self._method, self._target, self._head)
+        fault = proxy_message.request_fault(self._method, self._target, self._head)
         if fault is not None:
             await self._send_error(*fault)
             return
@@ -144,19 +118,22 @@ class EmbedExchange:
 
     async def _answer(self) -> None:
         settings = self._proxy.settings
-        upstream = host_header(self._proxy.upstream)
-        head = request_head(self._head, self._caller, upstream=upstream, keeps_host=settings.keeps_host)
+        upstream = proxy_message.host_header(self._proxy.upstream)
+        head = proxy_message.request_head(self._head, self._caller, upstream=upstream, keeps_host=settings.keeps_host)
         path = self._path.decode("latin-1")
-        is_page = may_be_page(self._method, self._head)
+        is_page = proxy_message.may_be_page(self._method, self._head)
         is_page = is_page and not path.startswith(settings.skip_paths)
-        has_body = bool(header_values(self._head, b"content-length") or header_values(self._head, b"transfer-encoding"))
+        has_body = bool(
+            proxy_message.header_values(self._head, b"content-length")
+            or proxy_message.header_values(self._head, b"transfer-encoding")
+        )
         body = self._body() if has_body else None
         if not has_body:
             self._body_read.set()
         if is_page and not has_body:
-            head = page_request_head(head)
+            head = proxy_message.page_request_head(head)
         async with self._proxy.forwarded(self._method, self._target, head, body) as answer:
-            if is_page and answer.status == 206 and is_html(_lowered(answer)):
+            if is_page and answer.status == 206 and proxy_message.is_html(_lowered(answer)):
                 head = [each for each in head if each[0] != b"range"]
             else:
                 await self._pass(answer, is_page=is_page and not has_body)
@@ -165,31 +142,31 @@ class EmbedExchange:
             await self._pass(answer, is_page=True)
 
     async def _pass(self, answer: httpcore.Response, *, is_page: bool) -> None:
-        head = end_to_end_headers(_lowered(answer))
-        head = mapped_location(head, upstream=self._proxy.settings.upstream, seen=self._origin())
+        head = proxy_message.end_to_end_headers(_lowered(answer))
+        head = proxy_message.mapped_location(head, upstream=self._proxy.settings.upstream, seen=self._origin())
         if not is_page:
             await self._stream(answer.status, head, _parts(answer))
             return
         private = self._proxy.settings.private
-        why = unmarked_reason(self._head, answer.status, head, private)
+        why = proxy_message.unmarked_reason(self._head, answer.status, head, private)
         if not why:
             await self._page(answer, head)
             return
-        if is_html(head):
+        if proxy_message.is_html(head):
             head = [*head, (_PSEUDONYM, f"passed; why={why}".encode())]
-        if answer.status == 200 and is_unchanged(self._head, head):
-            await self._whole(304, unchanged_head(head), b"")
+        if answer.status == 200 and proxy_message.is_unchanged(self._head, head):
+            await self._whole(304, proxy_message.unchanged_head(head), b"")
         else:
             await self._stream(answer.status, head, _parts(answer))
 
-    async def _page(self, answer: httpcore.Response, head: HeaderList) -> None:
+    async def _page(self, answer: httpcore.Response, head: proxy_message.HeaderList) -> None:
         if self._method == "HEAD":
-            new = marked_head(head, length=None, tag=b"", coding=b"")
+            new = proxy_message.marked_head(head, length=None, tag=b"", coding=b"")
             await self._whole(answer.status, new, b"")
             return
         settings = self._proxy.settings
         body = _parts(answer)
-        async with buffer_body(
+        async with proxy_message.buffer_body(
             body,
             limit=settings.page_limit,
             patience_s=settings.patience_s,
@@ -198,8 +175,8 @@ class EmbedExchange:
         ) as held:
             data = None
             if held.is_whole:
-                coding = header_value(head, b"content-encoding")
-                data = decode_body(b"".join(held.parts), coding, limit=settings.page_limit)
+                coding = proxy_message.header_value(head, b"content-encoding")
+                data = proxy_message.decode_body(b"".join(held.parts), coding, limit=settings.page_limit)
             if data is None:
                 why = b"too-large" if held.pending is None else b"too-slow"
                 if held.is_whole or held.is_crowded:
@@ -209,27 +186,29 @@ class EmbedExchange:
                 return
             around = self._proxy.around(self._origin() + self._target.decode("latin-1"))
             try:
-                made, rewritten = await self._proxy.marked(data, around, declared_charset(head))
+                made, rewritten = await self._proxy.marked(data, around, proxy_message.declared_charset(head))
             except Exception:  # noqa: BLE001 a mistake of ours; the page is still the wiki's
                 _LOG.exception("A page could not be marked.")
                 made, rewritten = data, "passed; why=mistake"
-            tag = page_tag(made) if answer.status == 200 else b""
-            is_packed = bool(header_value(head, b"content-encoding")) and accepts_gzip(self._head)
-            packed = gzip_body(made) if is_packed else made
+            tag = proxy_message.page_tag(made) if answer.status == 200 else b""
+            is_packed = bool(proxy_message.header_value(head, b"content-encoding")) and proxy_message.accepts_gzip(
+                self._head
+            )
+            packed = proxy_message.gzip_body(made) if is_packed else made
             coding = b"gzip" if is_packed else b""
-            new = marked_head(head, length=len(packed), tag=tag, coding=coding)
+            new = proxy_message.marked_head(head, length=len(packed), tag=tag, coding=coding)
             new.append((_PSEUDONYM, rewritten.encode()))
-            if tag and is_unchanged(self._head, new):
-                await self._whole(304, unchanged_head(new), b"")
+            if tag and proxy_message.is_unchanged(self._head, new):
+                await self._whole(304, proxy_message.unchanged_head(new), b"")
             else:
                 await self._whole(answer.status, new, packed)
 
-    async def _whole(self, status: int, head: HeaderList, body: bytes) -> None:
+    async def _whole(self, status: int, head: proxy_message.HeaderList, body: bytes) -> None:
         self._is_started = True
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         await self._send({"type": "http.response.body", "body": body})
 
-    async def _stream(self, status: int, head: HeaderList, body: AsyncIterator[bytes]) -> None:
+    async def _stream(self, status: int, head: proxy_message.HeaderList, body: AsyncIterator[bytes]) -> None:
         self._is_started = True
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         async for part in body:
@@ -247,13 +226,13 @@ class EmbedExchange:
         await self._whole(status, head, b"" if self._method == "HEAD" else text)
 
     def _origin(self) -> str:
-        host = header_value(self._head, b"host") or host_header(self._proxy.upstream)
+        host = proxy_message.header_value(self._head, b"host") or proxy_message.host_header(self._proxy.upstream)
         if self._caller.is_proxy:
-            host = header_value(self._head, b"x-forwarded-host").split(b",")[0].strip() or host
-        return f"{reader_scheme(self._head, self._caller)}://{host.decode('latin-1')}"
+            host = proxy_message.header_value(self._head, b"x-forwarded-host").split(b",")[0].strip() or host
+        return f"{proxy_message.reader_scheme(self._head, self._caller)}://{host.decode('latin-1')}"
 
 
-def _lowered(answer: httpcore.Response) -> HeaderList:
+def _lowered(answer: httpcore.Response) -> proxy_message.HeaderList:
     return [(key.lower(), text) for key, text in answer.headers]
 
 
@@ -279,8 +258,8 @@ class EmbedProxySettings:
 
     upstream: str  # the wiki's origin as reached from here: ``http://127.0.0.1:8080``
     keeps_host: bool = True  # forward the readers' Host; otherwise send the wiki's own
-    private: PrivatePages = PrivatePages.SKIP  # treatment of pages generated for one reader
-    behind: Sequence[Network] = ()  # networks of trusted proxies
+    private: proxy_message.PrivatePages = proxy_message.PrivatePages.SKIP  # treatment of pages generated for one reader
+    behind: Sequence[proxy_message.Network] = ()  # networks of trusted proxies
     skip_paths: tuple[str, ...] = NEVER_MARKED  # path prefixes that are never marked
     page_limit: int = PAGE_LIMIT_BYTES  # larger pages (bytes) are passed on unchanged
     patience_s: float = BODY_WAIT_S  # slower pages (seconds) are passed on unchanged
@@ -295,7 +274,7 @@ class EmbeddingProxy:
         self._marking = marking
         self._lookup = lookup
         self.clock = clock
-        self.room = BodyMemory(max(_BODY_MEMORY_BYTES, settings.page_limit))
+        self.room = proxy_message.BodyMemory(max(_BODY_MEMORY_BYTES, settings.page_limit))
         self.upstream = parse_upstream(settings.upstream)
         self._pool = httpcore.AsyncConnectionPool(
             max_connections=_CONNECTIONS, max_keepalive_connections=50, keepalive_expiry=20.0
@@ -321,7 +300,7 @@ class EmbeddingProxy:
 
     @asynccontextmanager
     async def forwarded(
-        self, method: str, target: bytes, head: HeaderList, body: AsyncIterator[bytes] | None
+        self, method: str, target: bytes, head: proxy_message.HeaderList, body: AsyncIterator[bytes] | None
     ) -> AsyncIterator[httpcore.Response]:
         """Send a request to the wiki; the answer's body is read within the block."""
         origin = self.upstream

@@ -25,15 +25,8 @@ from links.rules.link_class import LinkClass, WikiRules
 from links.rules.wiki_rules import RuleBook
 from wiki.api.models import PAGES_AT_ONCE, SiteFacts, split_batches
 from wiki.settings import WikiSettings
+from wiki.sync import page_criteria
 from wiki.sync.feed_context import SWEEP, FeedContext
-from wiki.sync.page_criteria import (
-    ExclusionReason,
-    PageCriteria,
-    category_title,
-    compile_criteria,
-    parse_cursor,
-    read_trees,
-)
 from wiki.sync.page_import import ImportResult, no_citations, page_urls, read_page_batch
 from wiki.sync.wiki_source import CATEGORY, NAMESPACE, TEMPLATE, WikiSource
 
@@ -81,7 +74,7 @@ class SweepCursor:
     @classmethod
     def parse(cls, text: str) -> "SweepCursor | None":
         """Parse a stored cursor; None without one."""
-        return parse_cursor(text, lambda stored: cls(**stored), None)
+        return page_criteria.parse_cursor(text, lambda stored: cls(**stored), None)
 
 
 def is_sweep_due(sweep: SweepCursor | None, *, now: datetime, days: float) -> bool:
@@ -113,10 +106,10 @@ def begin_sweep(last: SweepCursor | None, *, now: datetime, day: int) -> SweepCu
     return SweepCursor(number, int(now.timestamp()), day)
 
 
-def sweep_lists(criteria: PageCriteria, facts: SiteFacts) -> list[SweepList]:
+def sweep_lists(criteria: page_criteria.PageCriteria, facts: SiteFacts) -> list[SweepList]:
     """Return the lists that contain all pages which may be observed."""
     if criteria.inside is not None:
-        return sorted(SweepList(CATEGORY, category_title(name, facts)) for name in criteria.listed)
+        return sorted(SweepList(CATEGORY, page_criteria.category_title(name, facts)) for name in criteria.listed)
     if criteria.using is not None:
         return sorted(SweepList(TEMPLATE, title) for title in criteria.listed)
     return [SweepList(NAMESPACE, str(number)) for number in sorted(criteria.namespaces)]
@@ -268,7 +261,7 @@ class SweepSurvey:
     expected: int = 0  # approximate number of pages
     pages: int = 0  # that would be observed
     links: Counter[LinkClass] = field(default_factory=Counter)  # on them, by registry state
-    refused: Counter[ExclusionReason] = field(default_factory=Counter)  # not observed, and why
+    refused: Counter[page_criteria.ExclusionReason] = field(default_factory=Counter)  # not observed, and why
 
     @property
     def looked_at(self) -> int:
@@ -280,8 +273,8 @@ async def survey_wiki(wiki: Wiki, source: WikiSource, store: RegistryStore, cloc
     """Read all pages of a sweep without writing; yield the counts. Raises ConfigError, WeboidError."""
     settings = WikiSettings.parse(wiki.settings).feed
     facts = await source.facts()
-    trees = await read_trees(source, settings, facts, now=clock.now())
-    criteria = compile_criteria(settings, facts, inside=trees.inside, outside=trees.outside)
+    trees = await page_criteria.read_trees(source, settings, facts, now=clock.now())
+    criteria = page_criteria.compile_criteria(settings, facts, inside=trees.inside, outside=trees.outside)
 
     def read_rules() -> WikiRules:
         with store.reading() as connection:

@@ -18,18 +18,8 @@ from core.errors import BadUrlError, WeboidError
 from core.urls import fetch_key, identity_key
 from links.registry.pages import PageName
 from links.registry.wikis import InterwikiMap, Wiki
+from wiki.api import models
 from wiki.api.client import ParamValue, WikiApi
-from wiki.api.models import (
-    PAGES_AT_ONCE,
-    SiteFacts,
-    WikiPage,
-    continuation,
-    count_field,
-    json_rows,
-    object_field,
-    query_result,
-    text_field,
-)
 from wiki.api.page_query import missing_titles, read_pages, read_text
 from wiki.api.recent_changes import ChangeBatch, changes_since
 from wiki.api.site_info import read_site_facts
@@ -65,7 +55,7 @@ class WikiSource:
         self._api = api
         self._items = items
 
-    async def facts(self) -> SiteFacts:
+    async def facts(self) -> models.SiteFacts:
         """Fetch the wiki's current site information."""
         return await read_site_facts(self._api)
 
@@ -80,7 +70,7 @@ class WikiSource:
         *,
         is_classed: bool = False,
         items_at: str | None = None,
-    ) -> Sequence[WikiPage]:
+    ) -> Sequence[models.WikiPage]:
         """Return current pages with links and text, by id or by title; missing ones are marked as missing.
 
         `items_at`: with the statements of their Wikidata items from this api.php (empty: the wiki's); None: without.
@@ -121,8 +111,8 @@ class WikiSource:
     async def size(self, namespaces: Collection[int]) -> int:
         """Estimate the number of pages in these namespaces: articles, or all pages of the wiki."""
         answer = await self._api.get(action="query", meta="siteinfo", siprop="statistics")
-        counts = object_field(query_result(answer), "statistics")
-        return count_field(counts, "articles" if set(namespaces) <= {0} else "pages")
+        counts = models.object_field(models.query_result(answer), "statistics")
+        return models.count_field(counts, "articles" if set(namespaces) <= {0} else "pages")
 
     async def listing(self, kind: str, name: str, resume: str = "") -> ListingPart:
         """List pages from a position on; `kind`: a key of `LISTS`, `name`: a namespace's number or a full title."""
@@ -132,10 +122,10 @@ class WikiSource:
         named: dict[str, ParamValue] = {f"{prefix}{title}": name, f"{prefix}limit": "max"}
         answer = await self._api.get(action="query", list=module, **{**named, **params, **position})
         pages = tuple(
-            PageName(count_field(row, "pageid"), text_field(row, "title"), count_field(row, "ns"))
-            for row in json_rows(query_result(answer), module)
+            PageName(models.count_field(row, "pageid"), models.text_field(row, "title"), models.count_field(row, "ns"))
+            for row in models.json_rows(models.query_result(answer), module)
         )
-        go_on = continuation(answer).get(key, "")
+        go_on = models.continuation(answer).get(key, "")
         return ListingPart(pages, go_on if go_on != resume else "")
 
     async def whole_listing(self, kind: str, name: str) -> AsyncIterator[ListingPart]:
@@ -147,7 +137,7 @@ class WikiSource:
             yield part
 
 
-TARGETS_LIMIT = 4 * PAGES_AT_ONCE
+TARGETS_LIMIT = 4 * models.PAGES_AT_ONCE
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +172,7 @@ class FarmPages:
 
 
 async def missing_targets(
-    source: WikiSource, pages: Sequence[WikiPage], interwikis: InterwikiMap, farm: FarmPages
+    source: WikiSource, pages: Sequence[models.WikiPage], interwikis: InterwikiMap, farm: FarmPages
 ) -> frozenset[str]:
     """Return the pages' links to missing pages of the farm, as far as its wikis answer."""
     urls = dict.fromkeys(url for page in pages for url in (*interwikis.local_urls(page.interwiki_links), *page.links))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
+from wiki.wikitext import link_repair
 from wiki.wikitext.citation_model import (
     CannotRepairError,
     Citation,
@@ -31,15 +32,6 @@ from wiki.wikitext.citation_model import (
     UnrepairedCitation,
 )
 from wiki.wikitext.link_parser import opens_tag
-from wiki.wikitext.link_repair import (
-    TakesTemplate,
-    copy_follows,
-    remove_own_tag,
-    remove_tag,
-    repair_archive_template,
-    repair_link,
-    tag_dead,
-)
 from wiki.wikitext.page_style import page_style
 from wiki.wikitext.parser import NodeKind, WikitextNode, parse
 from wiki.wikitext.repair_markup import PageRepairContext, usual_dates
@@ -138,7 +130,7 @@ def repair_page(
     drafts: list[tuple[Citation, RepairDraft]] = []
     refused: list[UnrepairedCitation] = []
     for citation in results:
-        if copy_follows(page, citation, following.get(id(citation))):
+        if link_repair.copy_follows(page, citation, following.get(id(citation))):
             continue
         try:
             remedy = remedies[citation.url]
@@ -152,7 +144,9 @@ def repair_page(
     return RepairedText(new, changes, tuple(refused))
 
 
-def _draft(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, fits: TakesTemplate) -> RepairDraft:
+def _draft(
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, fits: link_repair.TakesTemplate
+) -> RepairDraft:
     if citation.is_held:
         raise CannotRepairError(NoRepairReason.HELD)
     if citation.is_malformed:
@@ -163,16 +157,16 @@ def _draft(page: PageRepairContext, citation: Citation, remedy: LinkRemedy, fits
             case CitationForm.CITATION:
                 repair_template(page, citation, remedy, draft)
             case CitationForm.BRACKETS | CitationForm.BARE | CitationForm.TEMPLATE:
-                repair_link(page, citation, remedy, draft, fits)
+                link_repair.repair_link(page, citation, remedy, draft, fits)
             case CitationForm.ARCHIVE_TEMPLATE:
-                repair_archive_template(page, citation, remedy, draft)
+                link_repair.repair_archive_template(page, citation, remedy, draft)
     except CannotRepairError as error:
         if error.reason is not NoRepairReason.NO_COPY:
             raise
         draft = RepairDraft()
-        tag_dead(page, citation, draft, fits, is_sought=remedy.is_sought)
+        link_repair.tag_dead(page, citation, draft, fits, is_sought=remedy.is_sought)
     if remedy.condition is LinkCondition.ALIVE and citation.way is CitationForm.CITATION:
-        remove_own_tag(page, citation, remedy, draft)
+        link_repair.remove_own_tag(page, citation, remedy, draft)
     return draft
 
 
@@ -191,7 +185,7 @@ def _remove_tags(
             continue
         done.add(_place(tag))
         if not any(each.start < tag.span.end and tag.span.start < each.end for each in draft.edits):
-            draft.edits.append(remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE))
+            draft.edits.append(link_repair.remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE))
 
 
 def _place(tag: CitationTag) -> tuple[int, int]:

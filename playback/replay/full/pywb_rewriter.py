@@ -7,14 +7,7 @@ from pywb.rewrite.default_rewriter import DefaultRewriter
 from pywb.rewrite.html_rewriter import HTMLRewriter
 from pywb.rewrite.url_rewriter import UrlRewriter
 
-from playback.replay.full.text_rewriter import (
-    MODULE_PATH,
-    rewrite_dynamic_imports,
-    rewrite_import_map,
-    rewrite_module,
-    script_addresses,
-    share_declarations,
-)
+from playback.replay.full import text_rewriter
 
 # Hints that open connections, which no content policy forbids.
 _HINTS = {"preconnect", "dns-prefetch", "prerender"}
@@ -91,13 +84,13 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
 
     def _rewrite_script(self, script_content: str, inline_attr: bool = False) -> str:  # noqa: FBT001, FBT002 pywb's
         if not inline_attr and self._wb_parse_context == "script":
-            urls = script_addresses(self.url_rewriter)
+            urls = text_rewriter.script_addresses(self.url_rewriter)
             if self._script == "importmap":
-                return rewrite_import_map(script_content, urls)
+                return text_rewriter.rewrite_import_map(script_content, urls)
             if self._script == "module":
-                return rewrite_module(script_content, urls, MODULE_PATH)
-            script_content = share_declarations(script_content)
-        made: str = super()._rewrite_script(rewrite_dynamic_imports(script_content, "null"), inline_attr)
+                return text_rewriter.rewrite_module(script_content, urls, text_rewriter.MODULE_PATH)
+            script_content = text_rewriter.share_declarations(script_content)
+        made: str = super()._rewrite_script(text_rewriter.rewrite_dynamic_imports(script_content, "null"), inline_attr)
         return made
 
 

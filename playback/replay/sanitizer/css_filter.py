@@ -18,28 +18,8 @@ import tinycss2
 from tinycss2.ast import AtKeywordToken, FunctionBlock, IdentToken, ParseError, URLToken
 from tinycss2.bytes import decode_stylesheet_bytes
 
+from playback.replay.sanitizer import css_rules
 from playback.replay.sanitizer.allowlist import NAMES
-from playback.replay.sanitizer.css_rules import (
-    UNQUOTABLE,
-    WRITTEN,
-    WRITTEN_ATTRIBUTES,
-    TokenNotAllowedError,
-    escape_end,
-    is_mask_twin,
-    is_masking,
-    is_url_function,
-    mask_twin,
-    masking_tokens,
-    needs_parser,
-    replace_elements,
-    rewrite_states,
-    selector_tokens,
-    serialise,
-    url_of,
-    url_token,
-    without_blanks,
-    write_font_face,
-)
 from playback.replay.sanitizer.rasterizer import picture_address
 from playback.url_paths import ReplayUrlRewriter
 
@@ -185,7 +165,7 @@ def filter_style(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | 
         else:
             parse()
             block = _write_plain(plain[1], rewriter, budget)
-            selector = replace_elements(rewrite_states(plain[0]))
+            selector = css_rules.replace_elements(css_rules.rewrite_states(plain[0]))
             written.append(f"{selector}{{{block}}}" if block else "")
     parse()
     return "\n".join(rules for rules in written if rules)
@@ -239,9 +219,9 @@ def _write_rule(rule: Any, rewriter: ReplayUrlRewriter, depth: int) -> str:
         for node in nodes
     )
     if keyword in {"", "scope"}:
-        prelude = rewrite_states(serialise(selector_tokens(rule.prelude)))
+        prelude = css_rules.rewrite_states(css_rules.serialise(css_rules.selector_tokens(rule.prelude)))
     else:
-        prelude = serialise(rule.prelude)
+        prelude = css_rules.serialise(rule.prelude)
     before = f"@{keyword}{prelude}" if keyword else prelude
     return f"{before}{{{block}}}" if block else ""
 
@@ -250,7 +230,7 @@ def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
     """Return True when the prelude of a block has invalid tokens."""
     return depth > _DEEPEST or any(
         isinstance(token, ParseError | AtKeywordToken | URLToken)
-        or is_url_function(token)
+        or css_rules.is_url_function(token)
         or _is_unfit(getattr(token, "arguments", getattr(token, "content", ())), depth + 1)
         for token in tokens
     )
@@ -259,7 +239,7 @@ def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
 def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> str:
     """Return a rule without nested rules: names of layers, or descriptors."""
     if keyword == "font-face":
-        return write_font_face(rule, rewriter) if rewriter.has_fonts else ""
+        return css_rules.write_font_face(rule, rewriter) if rewriter.has_fonts else ""
     if rule.content is not None:
         # A registered custom property or a style of counters; left out when it names a URL.
         nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
@@ -268,11 +248,11 @@ def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> s
         ]
         if any(_is_unfit(each.value, 0) for each in descriptors):
             return ""
-        block = "".join(f"{each.lower_name}:{serialise(each.value).strip()};" for each in descriptors)
-        return f"@{keyword}{serialise(rule.prelude)}{{{block}}}"
+        block = "".join(f"{each.lower_name}:{css_rules.serialise(each.value).strip()};" for each in descriptors)
+        return f"@{keyword}{css_rules.serialise(rule.prelude)}{{{block}}}"
     if keyword != "layer" or any(token.type not in _OF_LAYERS for token in rule.prelude):
         return ""
-    return f"@layer{serialise(rule.prelude)};"
+    return f"@layer{css_rules.serialise(rule.prelude)};"
 
 
 def _write_import(rule: Any, rewriter: ReplayUrlRewriter) -> str:
@@ -281,8 +261,8 @@ def _write_import(rule: Any, rewriter: ReplayUrlRewriter) -> str:
         del tokens[0]
     if not tokens or rule.content is not None:
         return ""
-    target = rewriter.sheet(url_of(tokens[0]) or "")
-    if target is None or UNQUOTABLE.search(target):
+    target = rewriter.sheet(css_rules.url_of(tokens[0]) or "")
+    if target is None or css_rules.UNQUOTABLE.search(target):
         return ""
     condition = safe_media(tinycss2.serialize(tokens[1:]))
     return f'@import url("{target}") {condition};'
@@ -294,13 +274,13 @@ def _write_plain(declarations: Iterable[Declaration], rewriter: ReplayUrlRewrite
     def shown(url: re.Match[str]) -> str:
         target = picture_address(url[1] or url[2] or url[3], rewriter)
         if target is None:
-            raise TokenNotAllowedError
-        return str(url_token(target).representation)
+            raise css_rules.TokenNotAllowedError
+        return str(css_rules.url_token(target).representation)
 
     for name, value, is_important in declarations:
         if not _is_allowed(name):
             continue
-        if needs_parser(name, value):
+        if css_rules.needs_parser(name, value):
             important = " !important" if is_important else ""
             if budget.take(value):
                 parts.append(filter_parsed_declarations(f"{name}:{value}{important}", rewriter))
@@ -309,7 +289,7 @@ def _write_plain(declarations: Iterable[Declaration], rewriter: ReplayUrlRewrite
         if "(" in value:
             try:
                 text = URL.sub(shown, value)
-            except TokenNotAllowedError:
+            except css_rules.TokenNotAllowedError:
                 continue
         parts.append(_as_written(name, name, text, is_important=is_important))
     return "".join(parts)
@@ -324,24 +304,24 @@ def _is_allowed(name: str) -> bool:
 
 def _write_declaration(node: Any, rewriter: ReplayUrlRewriter) -> str:
     name = node.lower_name
-    if not _is_allowed(name) or is_mask_twin(node.name):
+    if not _is_allowed(name) or css_rules.is_mask_twin(node.name):
         return ""
     tokens, twin_text = node.value, ""
     try:
-        if is_masking(name):
-            tokens, rewriter = masking_tokens(name, tokens), rewriter.masking
+        if css_rules.is_masking(name):
+            tokens, rewriter = css_rules.masking_tokens(name, tokens), rewriter.masking
         elif name.startswith("--"):
-            twin_text = serialise(_rewritten(tokens, rewriter.masking, 0, allow_attr=False)).strip()
+            twin_text = css_rules.serialise(_rewritten(tokens, rewriter.masking, 0, allow_attr=False)).strip()
         value = _rewritten(tokens, rewriter, 0, allow_attr=name == "content")
-    except TokenNotAllowedError:
+    except css_rules.TokenNotAllowedError:
         return ""
     # tinycss2 keeps a custom property's name as written, and its case counts.
-    written, text = node.lower_name, serialise(value).strip()
+    written, text = node.lower_name, css_rules.serialise(value).strip()
     if name.startswith("--"):
-        written = escape_end(tinycss2.serialize([node]).partition(":")[0])
+        written = css_rules.escape_end(tinycss2.serialize([node]).partition(":")[0])
     shown = _as_written(name, written, text, is_important=node.important)
     if twin_text and twin_text != text:
-        shown += _as_written(name, mask_twin(written), twin_text, is_important=node.important)
+        shown += _as_written(name, css_rules.mask_twin(written), twin_text, is_important=node.important)
     return shown
 
 
@@ -367,35 +347,35 @@ def _rewritten(
 ) -> list[Any]:
     """Return the tokens with URLs rewritten to our routes; TokenNotAllowedError for others."""
     if depth > _DEEPEST:
-        raise TokenNotAllowedError
+        raise css_rules.TokenNotAllowedError
     return [_rewritten_token(token, rewriter, depth, allow_attr) for token in tokens]
 
 
 def _rewritten_token(token: Any, rewriter: ReplayUrlRewriter, depth: int, allow_attr: bool) -> Any:  # noqa: FBT001 private and recursive
     if isinstance(token, ParseError | AtKeywordToken):
-        raise TokenNotAllowedError
-    if isinstance(token, URLToken) or is_url_function(token):
-        target = picture_address(url_of(token) or "", rewriter)
+        raise css_rules.TokenNotAllowedError
+    if isinstance(token, URLToken) or css_rules.is_url_function(token):
+        target = picture_address(css_rules.url_of(token) or "", rewriter)
         if target is None:
-            raise TokenNotAllowedError
-        return url_token(target)
+            raise css_rules.TokenNotAllowedError
+        return css_rules.url_token(target)
     if isinstance(token, FunctionBlock) and token.lower_name in _IMAGE_SET:
         # One picture of the set is enough, and its first is the one for every screen.
-        inside = without_blanks(token.arguments)
-        target = picture_address((url_of(inside[0]) if inside else None) or "", rewriter)
+        inside = css_rules.without_blanks(token.arguments)
+        target = picture_address((css_rules.url_of(inside[0]) if inside else None) or "", rewriter)
         if target is None:
-            raise TokenNotAllowedError
-        return url_token(target)
+            raise css_rules.TokenNotAllowedError
+        return css_rules.url_token(target)
     if isinstance(token, FunctionBlock):
         allowed = token.lower_name in _FUNCTIONS or (allow_attr and token.lower_name == "attr")
         if not allowed:
-            raise TokenNotAllowedError
+            raise css_rules.TokenNotAllowedError
         if token.lower_name == "attr":  # attr(name) is text; a typed one could become an address
-            inside = without_blanks(token.arguments)
+            inside = css_rules.without_blanks(token.arguments)
             if len(inside) != 1 or inside[0].type != "ident":
-                raise TokenNotAllowedError
-            if inside[0].lower_value in WRITTEN_ATTRIBUTES:
-                inside = [IdentToken(0, 0, WRITTEN + inside[0].lower_value)]
+                raise css_rules.TokenNotAllowedError
+            if inside[0].lower_value in css_rules.WRITTEN_ATTRIBUTES:
+                inside = [IdentToken(0, 0, css_rules.WRITTEN + inside[0].lower_value)]
             return FunctionBlock(0, 0, "attr", inside)
         token = copy(token)
         token.arguments = _rewritten(token.arguments, rewriter, depth + 1, allow_attr=False)

@@ -27,14 +27,7 @@ from core.clock import Clock
 from core.errors import BadUrlError, InputError, TransientError
 from core.urls import identity_key
 from links.check_history import date_of, day_of, unpack_history
-from links.registry.farm_queries import (
-    ExternalCopy,
-    copies_elsewhere,
-    known_in_farm,
-    missing_targets_on,
-    on_page,
-    wanted_since,
-)
+from links.registry import farm_queries
 from links.registry.link_search import STATES
 from links.registry.urls import UrlRow
 from links.registry.wikis import WikiName
@@ -74,7 +67,7 @@ class _RegistryFacts:
     """Result of the registry."""
 
     links: Mapping[str, LinkRecord]  # records that may be disclosed to the caller, by identity key
-    elsewhere: Mapping[str, ExternalCopy]  # copies in other archives, by identity key
+    elsewhere: Mapping[str, farm_queries.ExternalCopy]  # copies in other archives, by identity key
     wanted: Mapping[str, datetime]  # since when they wait to be archived, by identity key
     until_ms: Mapping[str, int]  # from when captures show another owner's content, by identity key
     is_watched: bool = False
@@ -197,15 +190,15 @@ def _read(
     wiki = reading.wiki(question.wiki) if question.wiki is not None else None
     if wiki is None:
         return _NOTHING
-    rows = known_in_farm(reading.reader, wiki, identities)
+    rows = farm_queries.known_in_farm(reading.reader, wiki, identities)
     numbers = {row.id: identity for identity, row in rows.items()}
     page = reading.page(wiki, question.page_id) if question.page_id else None
     # The URLs on the page with their spelling, and its links to missing pages of the farm (W50).
     shown: dict[int, str] = {}
     missing: dict[str, LinkRecord] = {}
     if page is not None and page.page_id is not None and page.is_observed:
-        shown = on_page(reading.reader, wiki.id, page.page_id, [row.id for row in rows.values()])
-        for url, since in missing_targets_on(reading.reader, wiki.id, page.page_id).items():
+        shown = farm_queries.on_page(reading.reader, wiki.id, page.page_id, [row.id for row in rows.values()])
+        for url, since in farm_queries.missing_targets_on(reading.reader, wiki.id, page.page_id).items():
             with suppress(BadUrlError):
                 missing[identity_key(url)] = missing_target(url, since, page.listed_day)
     elif page is not None and page.page_id is not None:  # as read on request (W10)
@@ -217,8 +210,8 @@ def _read(
         identity: replace(link_of(row), spelling=shown[row.id]) for identity, row in rows.items() if row.id in shown
     }
     dead = [number for number in shown if links[numbers[number]].is_unreachable]
-    elsewhere = copies_elsewhere(reading.reader, dead)
-    wanted = wanted_since(reading.reader, numbers)
+    elsewhere = farm_queries.copies_elsewhere(reading.reader, dead)
+    wanted = farm_queries.wanted_since(reading.reader, numbers)
     return _RegistryFacts(
         {**missing, **links},
         {

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from core.json_values import json_facts
 from links.check_history import date_of
 from links.check_result import answered_status, reason_of
 from links.registry.wikis import WikiName
@@ -52,17 +53,11 @@ def data_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) ->
         "as_of": date_of(answer.day).isoformat(),
         "pages": [
             {
-                "page_id": page.page_id,
-                "title": page.title,
-                "namespace": page.namespace,
+                **json_facts(page, "page_id title namespace is_observed revision is_current", links_total="total"),
                 "address": page.address or None,
-                "is_observed": page.is_observed,
                 "request": page.request.value if page.request else None,
                 "note": request_words(page.request) or None,
-                "revision": page.revision,
-                "is_current": page.is_current,
                 "links_read": _time(page.listed_day, answer.day),
-                "links_total": page.total,
                 "links": [select_fields(_link(each, answer.day, origin), fields) for each in page.links],
             }
             for page in answer.pages
@@ -72,23 +67,18 @@ def data_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) ->
 
 def _link(link: LinkRecord, today: int, origin: str) -> Data:
     return {
-        "url": link.url,
+        **json_facts(link, "url state kib reports", status_byte="code", mapped_http="http", failures="fails"),
         "spelling": link.spelling or link.url,
-        "state": link.state.name.lower(),
         "group": link.group.value,
         "words": standing_of(link),
         "http": answered_status(link.code, link.evidence),
-        "status_byte": link.code,
         "reason": reason_of(link.code) or None,
-        "mapped_http": link.http,
         "since": _time(link.since_day, today),
         "checked": _time(link.checked_day, today),
-        "failures": link.fails,
         "cause": cause_of(link) or None,
         "evidence": link.evidence or None,
         "leads_to": link.led_to or None,
         "mime": link.mime or None,
-        "kib": link.kib,
         "history": [
             {
                 "http": answered_status(run.code),
@@ -110,7 +100,6 @@ def _link(link: LinkRecord, today: int, origin: str) -> Data:
             for copy in link.copies
         ],
         "own_copy": own_copy(link, origin) or None,
-        "reports": link.reports,
         "replacement": link.replacement or None,
         "spam": [{"list": hit.list, "line": hit.line} for hit in link.spam],
     }

@@ -20,7 +20,7 @@ from links.registry.wikis import WikiName
 from playback.web.i18n import languages, localized_path, page_language, set_language, translate
 from playback.web.page_renderer import WebContext, path_with_query
 from playback.web.rate_limits import BusyError, RateLimiter
-from playback.web.registry import link_messages
+from playback.web.registry import link_messages, registry_values
 from playback.web.registry.answer_formats import own_copy
 from playback.web.registry.registry_forms import (
     ANY_QUESTION,
@@ -36,26 +36,12 @@ from playback.web.registry.registry_forms import (
 from playback.web.registry.registry_lists import PatternQuestion
 from playback.web.registry.registry_reader import UnknownWikiError
 from playback.web.registry.registry_service import NoRegistryError, RegistryService
-from playback.web.registry.registry_values import (
-    Group,
-    LinkScope,
-    PageQuestion,
-    PageReference,
-    RegistryAnswer,
-    WikiListKind,
-    parse_after,
-    parse_list,
-    parse_page_id,
-    parse_scope,
-    parse_title,
-    parse_wiki,
-)
 
 FORM_PATH = "/links"
 LIST_PATH = "/links/list"
 _LOG = logging.getLogger(__name__)
 _NO_STORE = {"Cache-Control": "no-store"}
-_FILTERS = (Group.WORKING, Group.UNREACHABLE, Group.DOUBTFUL)
+_FILTERS = (registry_values.Group.WORKING, registry_values.Group.UNREACHABLE, registry_values.Group.DOUBTFUL)
 
 
 class RegistryPages:
@@ -94,7 +80,9 @@ class RegistryPages:
         form = self._stamped(request, read_form(request.query_params))
         return self._answer_or_error(request, form, self._list_answer, "list")
 
-    def page_answer(self, request: Request, question: PageQuestion, answer: RegistryAnswer) -> Response:
+    def page_answer(
+        self, request: Request, question: registry_values.PageQuestion, answer: registry_values.RegistryAnswer
+    ) -> Response:
         """Return the answer to an API query as HTML page (W68)."""
         form = RegistryForm(
             dbname=str(question.wiki),
@@ -106,7 +94,7 @@ class RegistryPages:
         address = without_language(page_language.get().path)
         return self._rendered(form, answer=answer, address=address)
 
-    def fragment(self, answer: RegistryAnswer) -> Response:
+    def fragment(self, answer: registry_values.RegistryAnswer) -> Response:
         """Return the lists of the answer as HTML fragment."""
         # It may be embedded in a page of any site, so addresses are absolute.
         helpers = self._helpers(self._means.origin)
@@ -116,11 +104,11 @@ class RegistryPages:
     def _page_answer(self, request: Request, form: RegistryForm) -> Response:
         self._door.count(request)
         wanted = parse_filter(form.status)
-        question = PageQuestion(
-            parse_wiki(form.dbname.strip()),
-            () if form.title.strip() else (parse_page_id(form.curid.strip()),),
-            (parse_title(form.title),) if form.title.strip() else (),
-            LinkScope.ALL if wanted else parse_scope(form.scope),
+        question = registry_values.PageQuestion(
+            registry_values.parse_wiki(form.dbname.strip()),
+            () if form.title.strip() else (registry_values.parse_page_id(form.curid.strip()),),
+            (registry_values.parse_title(form.title),) if form.title.strip() else (),
+            registry_values.LinkScope.ALL if wanted else registry_values.parse_scope(form.scope),
         )
         answer = self._desk.answer(question, is_internal=self._door.is_internal(request))
         if wanted:
@@ -140,7 +128,7 @@ class RegistryPages:
         if not self._is_asked_by_form(request, form):
             return self._rendered(form, is_prefilled=True)
         self._door.count(request, is_form=True)
-        wiki = parse_wiki(form.dbname.strip()) if form.dbname.strip() else None
+        wiki = registry_values.parse_wiki(form.dbname.strip()) if form.dbname.strip() else None
         is_internal = self._door.is_internal(request)
         link, uses = self._desk.link(identity, wiki, farm_wide=form.farm, is_internal=is_internal)
         return self._rendered(form, normal=identity, link=link, uses=uses, wiki=wiki)
@@ -148,7 +136,7 @@ class RegistryPages:
     def _pattern_answer(self, request: Request, form: RegistryForm) -> Response:
         question = PatternQuestion(
             parse_pattern(form.pattern),
-            parse_wiki(form.dbname.strip()) if form.dbname.strip() else None,
+            registry_values.parse_wiki(form.dbname.strip()) if form.dbname.strip() else None,
             parse_namespaces(form.namespace),
             parse_filter(form.status),
             request.query_params.get("after", ""),
@@ -169,8 +157,11 @@ class RegistryPages:
 
     def _list_answer(self, request: Request, form: RegistryForm) -> Response:
         parameters = request.query_params
-        wiki, kind = parse_wiki(form.dbname.strip()), parse_list(parameters.get("with", ""))
-        after, domain = (parse_after(parameters.get("after", "")), parameters.get("domain", "").strip())
+        wiki, kind = (
+            registry_values.parse_wiki(form.dbname.strip()),
+            registry_values.parse_list(parameters.get("with", "")),
+        )
+        after, domain = (registry_values.parse_after(parameters.get("after", "")), parameters.get("domain", "").strip())
         self._door.count(request)
         listed = self._desk.listed(wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request))
         more = ""
@@ -219,7 +210,7 @@ class RegistryPages:
             query = {"url": url, "dbname": str(wiki) if wiki else ""}
             return before + path_with_query(localized_path(FORM_PATH), query)
 
-        def page_address(page: PageReference) -> str:
+        def page_address(page: registry_values.PageReference) -> str:
             query = {"dbname": str(page.wiki), "curid": str(page.page_id)}
             return path_with_query(localized_path(FORM_PATH), query)
 
@@ -231,7 +222,7 @@ class RegistryPages:
             "today": self._desk.day,
             "own_copy": lambda link: own_copy(link, origin),
             "filters": _FILTERS,
-            "kinds": tuple(WikiListKind),
+            "kinds": tuple(registry_values.WikiListKind),
             "url_address": url_address,
         }
 

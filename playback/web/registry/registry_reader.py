@@ -16,18 +16,9 @@ from links.check_history import HistoryRun, unpack_history
 from links.check_result import StatusCode, public_status
 from links.feedback.replacements import shown_replacement
 from links.feedback.reports import find_page_requests
+from links.registry import lookups
 from links.registry.citations import revisions_of
 from links.registry.farm_queries import known_by_key, wikis_having
-from links.registry.lookups import (
-    PageFacts,
-    QuirkFacts,
-    SpamFacts,
-    UrlFacts,
-    page_facts,
-    pages_by_title,
-    url_facts,
-    uses_of_url,
-)
 from links.registry.pages import find_pages, plain_title
 from links.registry.quirks import HostQuirk, UrlQuirk, is_consolidated, is_url_quirk_over
 from links.registry.schema import observations, pages, spam_hits, urls
@@ -116,10 +107,10 @@ class RegistryReader:
             raise UnknownWikiError
         # Most wikis store titles with a capital first letter.
         spellings = {*question.titles, *map(capitalize_title, question.titles)}
-        titled = pages_by_title(self.reader, wiki.id, sorted(spellings))
+        titled = lookups.pages_by_title(self.reader, wiki.id, sorted(spellings))
         named = {title: titled.get(title) or titled.get(capitalize_title(title)) for title in question.titles}
         wanted = {*question.page_ids, *(row.page_id for row in named.values() if row)}
-        facts = page_facts(self.reader, wiki.id, wanted, day=self.day)
+        facts = lookups.page_facts(self.reader, wiki.id, wanted, day=self.day)
         own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
         links = self._links(own)
         read = revisions_of(self.reader, [page.page.id for page in facts.values()])
@@ -174,19 +165,19 @@ class RegistryReader:
         if not rows:
             return None
         refs = tuple(ref_of(wiki, *row[5:]) for row in rows[:MOST_USES])
-        link = LinkRecord(identity, LinkState.EXCLUDED, spam=(SpamFacts(*rows[0][:5]),))
+        link = LinkRecord(identity, LinkState.EXCLUDED, spam=(lookups.SpamFacts(*rows[0][:5]),))
         return link, UrlUses(refs, len(rows) > MOST_USES, is_farm_wide=False)
 
     def links(self, ids: Sequence[int]) -> dict[int, LinkRecord]:
         """Return records by row number."""
-        return self._links(url_facts(self.reader, ids, day=self.day))
+        return self._links(lookups.url_facts(self.reader, ids, day=self.day))
 
     def uses(self, url_id: int, name: WikiName, *, farm_wide: bool = False) -> UrlUses | None:
         """Return pages of the wiki, or of its farm, that contain the URL or did so recently (W09)."""
         wiki = self.wiki(name)
         if wiki is None:
             return None
-        found = uses_of_url(self.reader, url_id, wiki, limit=MOST_USES + 1, in_farm=farm_wide)
+        found = lookups.uses_of_url(self.reader, url_id, wiki, limit=MOST_USES + 1, in_farm=farm_wide)
         hidden = self.hidden()
         found = [each for each in found if each.page.wiki_id not in hidden]
         ids = {each.page.wiki_id for each in found}
@@ -236,7 +227,7 @@ class RegistryReader:
                 )
         return answers
 
-    def _links(self, facts: dict[int, UrlFacts]) -> dict[int, LinkRecord]:
+    def _links(self, facts: dict[int, lookups.UrlFacts]) -> dict[int, LinkRecord]:
         seen = {
             row[0]: (row[1], row[2]) for batch in batches(facts) for row in LAST_SEEN.rows(self.reader, {"ids": batch})
         }
@@ -267,7 +258,7 @@ class RegistryReader:
             )
         return links
 
-    def _notes(self, facts: UrlFacts) -> Iterable[HintNote]:
+    def _notes(self, facts: lookups.UrlFacts) -> Iterable[HintNote]:
         is_working = GROUPS[facts.row.state] is Group.WORKING
         for quirk in facts.quirks:
             kind = _known(UrlQuirk, quirk)
@@ -309,7 +300,7 @@ def capitalize_title(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
-def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
+def _page(wiki: Wiki, facts: lookups.PageFacts, links: list[LinkRecord]) -> PageAnswer:
     """Return the answer with unwatched links: not checkable (W48), and spam listed (W52)."""
     page = facts.page
     spam = {hit.url: (hit,) for hit in facts.spam}
@@ -349,6 +340,6 @@ def missing_target(url: str, first_day: int, listed_day: int | None) -> LinkReco
     )
 
 
-def _known(kinds: type[_Kind], quirk: QuirkFacts) -> _Kind | None:
+def _known(kinds: type[_Kind], quirk: lookups.QuirkFacts) -> _Kind | None:
     """Return the kind of quirk; None for one of a later version."""
     return kinds(quirk.kind) if quirk.kind in kinds.__members__.values() else None

@@ -29,18 +29,7 @@ from links.registry.pages import ask_for, find_pages, find_titled, mark_stale
 from links.registry.wikis import WikiName
 from playback.web.copy_lookup import CopyLookup
 from playback.web.rate_limits import RateLimitPolicy
-from playback.web.registry.registry_lists import (
-    FoundLinks,
-    FoundUse,
-    LinkOfPage,
-    PatternFound,
-    PatternQuestion,
-    WikiQuestion,
-    exclusions_for,
-    find_by_pattern,
-    find_links,
-    read_list,
-)
+from playback.web.registry import registry_lists
 from playback.web.registry.registry_reader import RegistryReader, UnknownWikiError, capitalize_title
 from playback.web.registry.registry_values import (
     LinkRecord,
@@ -52,7 +41,7 @@ from playback.web.registry.registry_values import (
     WikiListPart,
 )
 
-_Use = TypeVar("_Use", LinkOfPage, FoundUse)
+_Use = TypeVar("_Use", registry_lists.LinkOfPage, registry_lists.FoundUse)
 
 RETRY_S = 5.0
 _PATIENCE_S = 5.0
@@ -235,24 +224,26 @@ class RegistryService:
     ) -> WikiListPart | None:
         """Return a part of a wiki's list; None for an unknown wiki."""
         with self._reading(is_internal) as (connection, reader):
-            return read_list(connection, reader, wiki, kind, after=after, domain=domain)
+            return registry_lists.read_list(connection, reader, wiki, kind, after=after, domain=domain)
 
-    def links(self, question: WikiQuestion, *, is_internal: bool = False) -> FoundLinks:
+    def links(self, question: registry_lists.WikiQuestion, *, is_internal: bool = False) -> registry_lists.FoundLinks:
         """Return a part of a wiki's links by their state."""
         with self._snapshot(is_internal) as reading:
-            found = find_links(reading, question)
+            found = registry_lists.find_links(reading, question)
         return replace(found, links=self._captured(found.links))
 
-    def search(self, question: PatternQuestion, *, is_internal: bool = False) -> PatternFound:
+    def search(
+        self, question: registry_lists.PatternQuestion, *, is_internal: bool = False
+    ) -> registry_lists.PatternFound:
         """Return a part of the links that match a pattern."""
         with self._reading(is_internal) as (connection, reader):
-            found = find_by_pattern(connection, reader, question)
+            found = registry_lists.find_by_pattern(connection, reader, question)
         return replace(found, uses=self._captured(found.uses))
 
-    def kept_out(self, question: PatternQuestion, *, is_internal: bool = False) -> list[str] | None:
+    def kept_out(self, question: registry_lists.PatternQuestion, *, is_internal: bool = False) -> list[str] | None:
         """Return exclusion list entries that remove links from the result (X06, X10); None: unknown wiki."""
         with self._reading(is_internal) as (_, reader):
-            return exclusions_for(reader, question)
+            return registry_lists.exclusions_for(reader, question)
 
     def ping(self, question: PageQuestion, *, is_internal: bool = False) -> None:
         """Record a request for the pages, and mark them to be read again (W22)."""

@@ -24,44 +24,18 @@ from core.url_patterns import PatternForm, parse_pattern
 from core.urls import UrlFault, fetch_key, identity_key
 from links.archives.copy_store import CopyLockedError
 from links.check_history import date_of, day_of
+from links.feedback import replacements, reports
 from links.feedback.marks import LiveMarks
-from links.feedback.replacements import (
-    AddressRefusal,
-    ProposalContext,
-    ProposalStage,
-    ProposalTakenError,
-    RefusedAddressError,
-    ReplacementProposal,
-    propose_replacement,
-    remove_replacement,
-    replacements_of,
-)
 from links.feedback.reporter_limits import TooOftenError, forget_acts, open_reporter_digests
-from links.feedback.reports import (
-    NO_REPORTS,
-    WORKING,
-    NeedlessReportError,
-    ReachabilityReports,
-    add_report,
-    reachability_reports,
-    withdraw_reports,
-)
 from links.registry.database import RegistryStore
 from links.registry.urls import NotObservedError, UrlRow, find_observed, matcher
 from links.url_parts import split_identity
 from playback.web.i18n import localized_path, noop, translate
 from playback.web.page_renderer import WebContext, path_with_query
 from playback.web.rate_limits import BusyError, RateLimiter
-from playback.web.registry import link_messages
+from playback.web.registry import link_messages, registry_service
 from playback.web.registry.link_messages import FAULTS
 from playback.web.registry.registry_forms import OTHER_SITE, STALE_FORM, FormTokens, check_sender, read_form_post
-from playback.web.registry.registry_service import (
-    LinkRegistry,
-    NoRegistryError,
-    RegistrySource,
-    RegistryWriters,
-    ReportOptions,
-)
 
 REPORT_PATH = "/links/say"
 
@@ -72,7 +46,7 @@ def report_path(url: str, act: str = "") -> str:
     return path_with_query(localized_path(path), {"url": url})
 
 
-def report_addresses(registry: LinkRegistry | None, origin: str) -> Callable[[str], str]:
+def report_addresses(registry: registry_service.LinkRegistry | None, origin: str) -> Callable[[str], str]:
     """Return a function that gives the address of a URL's reports; empty if reports are disabled."""
     has_voice = registry is not None and registry.voice is not None
     return (lambda url: origin + report_path(url)) if has_voice else lambda _url: ""
@@ -105,30 +79,32 @@ class UrlReports:
 
     url: str  # its normal form
     observed: UrlRow | None  # its record; None when it is not watched
-    reachable: ReachabilityReports = NO_REPORTS
-    replacement: ReplacementProposal | None = None  # tested or not
+    reachable: reports.ReachabilityReports = reports.NO_REPORTS
+    replacement: replacements.ReplacementProposal | None = None  # tested or not
     day: int = 0
 
     @property
     def is_working(self) -> bool:
         """Return True when it is known to work, so that there is nothing to report or replace."""
-        return self.observed is not None and self.observed.state in WORKING
+        return self.observed is not None and self.observed.state in reports.WORKING
 
     @property
     def is_taken(self) -> bool:
         """Return True when there is already a replacement; only one is stored."""
-        return self.replacement is not None and self.replacement.stage is not ProposalStage.FAILED
+        return self.replacement is not None and self.replacement.stage is not replacements.ProposalStage.FAILED
 
 
 class ReportService:
     """Actions of readers. Thread-safe."""
 
-    def __init__(self, source: RegistrySource, voice: ReportOptions, clock: Clock) -> None:
+    def __init__(
+        self, source: registry_service.RegistrySource, voice: registry_service.ReportOptions, clock: Clock
+    ) -> None:
         self._source = source
         self._voice = voice
         self._clock = clock
         self._lock = threading.Lock()
-        self._writers = RegistryWriters(_WRITERS)
+        self._writers = registry_service.RegistryWriters(_WRITERS)
         # The key is created on first use.
         self.reporters = cache(partial(open_reporter_digests, voice.layout))
         self._marks: tuple[RegistryStore, LiveMarks] | None = None
@@ -144,8 +120,8 @@ class ReportService:
             return UrlReports(
                 observed.url,
                 observed,
-                reachability_reports(rows, [observed.id], day).get(observed.id, NO_REPORTS),
-                replacements_of(rows, [observed.id]).get(observed.id),
+                reports.reachability_reports(rows, [observed.id], day).get(observed.id, reports.NO_REPORTS),
+                replacements.replacements_of(rows, [observed.id]).get(observed.id),
                 day,
             )
 
@@ -178,16 +154,16 @@ class ReportService:
                 if self._marks is None or self._marks[0] is not store:
                     self._marks = (store, LiveMarks(store, self._clock))
                 marks = self._marks[1].current()
-            around = ProposalContext(marks.refuses, self._voice.archives, limits)
+            around = replacements.ProposalContext(marks.refuses, self._voice.archives, limits)
         with self._writers.writing(store) as rows:
             if act is ReportAction.REPORT:
-                add_report(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
+                reports.add_report(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
             elif act is ReportAction.WITHDRAW:
-                withdraw_reports(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
+                reports.withdraw_reports(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
             elif around is not None:
-                propose_replacement(rows, url, address, reporter, now, around)
+                replacements.propose_replacement(rows, url, address, reporter, now, around)
             else:
-                remove_replacement(rows, url, reporter, now, limits)
+                replacements.remove_replacement(rows, url, reporter, now, limits)
 
 
 def report_pattern(url: str, reach: ReportReach) -> str:
@@ -212,13 +188,13 @@ _LONGEST = 4_000  # characters of an address in a field
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 
 REFUSED_ADDRESSES = {
-    AddressRefusal.SAME: noop("This is the same address."),
-    AddressRefusal.TOO_LONG: noop("The address is too long."),
-    AddressRefusal.PRIVATE: noop("The address is not on the public web."),
-    AddressRefusal.PORT: noop("The port is not a usual web port."),
-    AddressRefusal.POLICY: noop("The operator of this registry has excluded this address."),
-    AddressRefusal.UNREACHABLE: noop("This address is known to be unreachable as well."),
-    AddressRefusal.OTHER_COPY: noop("This is an archived copy of a different page."),
+    replacements.AddressRefusal.SAME: noop("This is the same address."),
+    replacements.AddressRefusal.TOO_LONG: noop("The address is too long."),
+    replacements.AddressRefusal.PRIVATE: noop("The address is not on the public web."),
+    replacements.AddressRefusal.PORT: noop("The port is not a usual web port."),
+    replacements.AddressRefusal.POLICY: noop("The operator of this registry has excluded this address."),
+    replacements.AddressRefusal.UNREACHABLE: noop("This address is known to be unreachable as well."),
+    replacements.AddressRefusal.OTHER_COPY: noop("This is an archived copy of a different page."),
 }
 _NOT_WATCHED = noop("None of these addresses is on a watched page, so they cannot be reported.")
 _NEEDLESS = {
@@ -332,7 +308,7 @@ class ReportPages:
             return self._acts.reports_on(url)
         except BusyError as error:
             raise TooOftenError("", retry_after_s=error.seconds, is_everybodys=False) from None
-        except NoRegistryError:
+        except registry_service.NoRegistryError:
             raise HTTPException(404) from None
 
     def _form(
@@ -360,11 +336,11 @@ class ReportPages:
                 text = translate(_EVERYBODYS) if error.is_everybodys else ""
             case NotObservedError():
                 code, text = 404, translate(_NOT_WATCHED)
-            case NeedlessReportError():
+            case reports.NeedlessReportError():
                 code, text = 409, translate(_NEEDLESS[wanted.act])
-            case ProposalTakenError():
+            case replacements.ProposalTakenError():
                 code, text = 409, translate(_TAKEN)
-            case RefusedAddressError():
+            case replacements.RefusedAddressError():
                 text = translate(REFUSED_ADDRESSES[error.reason])
             case CopyLockedError():
                 code, text = 409, translate(_LOCKED)

@@ -425,7 +425,7 @@ async def test_internal_error_of_a_worker_ends_no_other(desk: Desk, verb: str) -
 @pytest.mark.usefixtures("no_pause")
 async def test_worker_that_fails_each_time_ends_the_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash loop is broken, with one sentence."""
-    monkeypatch.setattr(worker_pool, "MAX_INTERNAL_ERRORS", 3)
+    monkeypatch.setattr(page_task, "MAX_INTERNAL_ERRORS", 3)
     with_faults(desk, "claim", *[OverflowError("x")] * 4)
     with pytest.raises(ExceptionGroup) as caught:
         await WorkerPool(desk.context, lease_s=60, name="crew").run(1)

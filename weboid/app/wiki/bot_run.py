@@ -10,6 +10,7 @@ from typing import Any
 from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import Layout
 from core.urls import fetch_key, host_of
 from links.check_history import day_of
@@ -144,12 +145,10 @@ def outcome_facts(outcome: PageEditResult) -> dict[str, Any]:
     done = RepairedText("") if outcome.repaired is None else outcome.repaired
     return {
         "event": "page",
-        "page": outcome.title,
-        "page_id": outcome.page_id,
+        **json_facts(outcome, "page_id note", page="title"),
         "did": outcome.did.name.lower(),
         "rev": outcome.rev or None,
         "digest": outcome.digest or None,
-        "note": outcome.note,
         "changes": [
             {"kind": str(each.kind), "url": each.url, "copy": each.archive_url or None} for each in done.changes
         ],
@@ -162,17 +161,9 @@ def edit_facts(edit: BotEdit) -> dict[str, Any]:
     """Return an edit as JSON values."""
     return {
         "event": "edit",
-        "edit": edit.id,
-        "page_id": edit.page_id,
-        "kind": str(edit.kind),
-        "state": edit.state.name.lower(),
-        "job": edit.job,
-        "moment": edit.moment,
-        "rev": edit.rev,
-        "undone_rev": edit.undone_rev,
+        **json_facts(edit, "page_id kind state job moment rev undone_rev note", edit="id"),
         "undone_by": edit.undone_by or None,
         "reviewed_by": edit.reviewed_by or None,
-        "note": edit.note,
         "changes": [{"kind": each.kind, "url_id": each.url_id, "is_undone": each.is_undone} for each in edit.changes],
     }
 
@@ -183,12 +174,5 @@ def tally_facts(tally: BotRunSummary, job: str) -> dict[str, Any]:
         "event": "summary",
         "job": job,
         "did": {what.name.lower(): count for what, count in tally.did.items()},
-        "changes": dict(tally.changes),
-        "refused": dict(tally.refused),
-        "skipped": tally.skipped,
-        "settled": tally.settled,
-        "undone": tally.undone,
-        "to_review": tally.to_review,
-        "messages": tally.messages,
-        "unknown": list(tally.unknown),
+        **json_facts(tally, "changes refused skipped settled undone to_review messages unknown"),
     }

@@ -18,6 +18,7 @@ from core.clock import Clock
 from core.config.settings import Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError
+from core.json_values import read_json
 from core.layout import Layout
 from crawler.capture.page_capture import announce_wikis
 from crawler.frontier.base import Frontier, Lane, NewItem
@@ -204,8 +205,8 @@ def write_note(layout: Layout, note: WatchNote) -> None:
 def read_note(layout: Layout) -> WatchNote:
     """Return the collection's note; an empty one when there is no readable one."""
     try:
-        return WatchNote(**json.loads(_note_path(layout).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return read_json(WatchNote, json.loads(_note_path(layout).read_text(encoding="utf-8")))
+    except (OSError, ValueError, InputError):
         return WatchNote()
 
 

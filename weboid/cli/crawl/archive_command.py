@@ -14,6 +14,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import Layout
 from core.page_manifest import VisitOutcome
 from crawler.jobs.list_files import GivenUrls
@@ -168,16 +169,7 @@ def record_command(
     if result is None:  # by a second signal
         click.echo("Stopped at once: recorded responses are in the WARCs, but belong to no page.", err=True)
         return ExitCode.STOPPED
-    pages = [
-        {
-            "url": each.url,
-            "page_id": each.page_id,
-            "outcome": str(each.outcome),
-            "status": each.status,
-            "title": each.title,
-        }
-        for each in result.pages
-    ]
+    pages = [json_facts(each, "url page_id outcome status title") for each in result.pages]
     facts = {
         "pages": pages,
         "requests": result.counts.requests,

@@ -14,11 +14,11 @@ from core.clock import SystemClock
 from core.config.sheets import surt_prefix
 from core.errors import InputError
 from core.hosts import host_name
+from core.json_values import json_facts, json_value
 from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
 from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport
 from crawler.jobs.crawl_orders import change_sheet, toml_value
 from crawler.jobs.job_settings import SHEET_ORDER, parse_live_sheet
-from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import alternatives, argument, cli_command, option
@@ -171,10 +171,8 @@ def _facts(frontier: Frontier, where: CommandTarget) -> dict[str, Any]:
     stats = frontier.stats(now)
     stopping = frontier.orders(STOP_ORDER).get("")
     return {
-        "paused": stats.paused,
+        **json_facts(stats, "paused claimed queued"),
         "stopping": None if stopping is None else stopping or "gently",
-        "claimed": stats.claimed,
-        "queued": stats.queued,
         "worked_on": where.is_worked_on(frontier, now=now),
     }
 

@@ -11,11 +11,11 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.json_values import json_value
 from core.timestamps import format_duration
 from core.urls import fetch_key
 from crawler.frontier.base import Frontier, ItemRecord, ItemState
 from crawler.frontier.frontier_export import ItemSelection, items_to_retry, record_facts, requeue, select_items
-from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.crawl.crawl_control import host_state, hosts_command
 from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot

@@ -17,6 +17,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import DiskFullError, InputError, InvariantError, UnavailableError
+from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import LONGEST_DURATION, parse_duration, warc_date
 from crawler.collection import copy_database, read_collection
@@ -83,9 +84,7 @@ def add_command(
         now = _CLOCK.now()
         stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
     facts = {
-        "added": result.added,
-        "duplicates": result.duplicates,
-        "requeued": result.requeued,
+        **json_facts(result, "added duplicates requeued"),
         "queued": stats.queued,
         "paused": stats.paused,
         "worked_on": worked_on,

@@ -18,20 +18,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import Layout
 from links.check_history import date_of, day_of
-from links.checker import due_urls
+from links.checker import check_worker, due_urls
 from links.checker.check_run import CheckContext, CheckRun, CheckTally
 from links.checker.check_schedule import longest_due, run_forecast
-from links.checker.check_worker import (
-    CheckerMaintenance,
-    CheckWorkerOptions,
-    check_continuously,
-    fit_to_files,
-    open_check_context,
-    plan_from_settings,
-    take_leases,
-)
 from links.checker.due_urls import ALL_HOSTS, DueUrl, HostShare, LeaseHeldError, parse_host_share, share_of_bucket
 from links.checker.result_store import RecordedResult
 from links.registry.database import RegistryStore
@@ -144,12 +136,9 @@ def check_facts(booked: RecordedResult) -> dict[str, object]:
         "url": booked.url,
         "before": booked.before.name.lower(),
         "state": booked.after.name.lower(),
-        "verdict": str(finding.verdict),
-        "how": finding.how.name.lower(),
+        **json_facts(finding, "verdict how http note"),
         "code": int(finding.code),
-        "http": finding.http,
         "final_url": finding.final_url or None,
-        "note": finding.note,
         "due": None if booked.due_day is None else date_of(booked.due_day).isoformat(),
         "awaits_opinion": booked.awaits_opinion,
     }
@@ -225,7 +214,7 @@ def check_command(
     if urls and (is_watch or dry_run or part != ALL_HOSTS):
         raise InputError("Named URLs are checked once: leave out --watch, --dry-run and --part.")
     if not dry_run:
-        settings = fit_to_files(settings, lambda text: click.echo(text, err=True))
+        settings = check_worker.fit_to_files(settings, lambda text: click.echo(text, err=True))
     order = _CheckOptions(settings, part, limit, length, is_watch)
     with open_existing_registry(Layout(stores.root), settings) as store:
         if dry_run:
@@ -247,9 +236,9 @@ def check_command(
             return uvloop.run(_check(store, watched_urls(store, urls) if urls else (), order, show))
 
 
-def _worker(*, patience_s: float | None = None) -> CheckWorkerOptions:
+def _worker(*, patience_s: float | None = None) -> check_worker.CheckWorkerOptions:
     name = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
-    worker = CheckWorkerOptions(name, is_own)
+    worker = check_worker.CheckWorkerOptions(name, is_own)
     return worker if patience_s is None else replace(worker, patience_s=patience_s)
 
 
@@ -258,12 +247,12 @@ async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOpt
     parts = [order.part]
     if named:
         parts = [share_of_bucket(bucket) for bucket in sorted({bucket_of(each.host) for each in named})]
-    plan = plan_from_settings(order.settings.links, order.part, limit=order.limit)
+    plan = check_worker.plan_from_settings(order.settings.links, order.part, limit=order.limit)
     worker = _worker(patience_s=None if order.is_watch else _PATIENCE_S)
     code: int = ExitCode.STOPPED
     stop = StopSignals(show.stopping)
     with stop, stop.cut_short():
-        async with open_check_context(store, order.settings, parts, worker, clock=_CLOCK) as means:
+        async with check_worker.open_check_context(store, order.settings, parts, worker, clock=_CLOCK) as means:
             if order.length is not None:
                 asyncio.get_running_loop().call_later(order.length.total_seconds(), stop.event.set)
             if named:
@@ -274,21 +263,23 @@ async def _check(store: RegistryStore, named: Sequence[DueUrl], order: _CheckOpt
                     show.handed_over(held, named)
                     return ExitCode.OK
                 show.begin(len(named))
-            elif await take_leases(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
+            elif await check_worker.take_leases(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
                 today = day_of(_CLOCK.now())
                 show.begin(await means.desk.read(lambda rows: due_urls.count_due(rows, order.part, today)))
             else:
                 return code
             if order.is_watch:
                 between = _AfterPass(means, order, stop, show)
-                await check_continuously(means, plan, stop.event, between=between, on_kept=show.kept)
+                await check_worker.check_continuously(means, plan, stop.event, between=between, on_kept=show.kept)
                 return ExitCode.OK
             tally = await CheckRun(means, plan, on_kept=show.kept).run(stop.event, named=named or None)
             if named:
                 show.end(tally)
             else:
                 if tally.is_complete:
-                    chores = CheckerMaintenance(means, order.part, keep_days=order.settings.links.keep_days)
+                    chores = check_worker.CheckerMaintenance(
+                        means, order.part, keep_days=order.settings.links.keep_days
+                    )
                     await chores.run(stop.event)
                 warnings = await _warnings(means, order.settings.links)
                 show.end(tally, warnings, await means.desk.read(due_urls.count_awaiting))
@@ -316,7 +307,7 @@ class _AfterPass:
 
     def __init__(self, means: CheckContext, order: _CheckOptions, stop: StopSignals, show: CheckReporter) -> None:
         links = order.settings.links
-        self._chores = CheckerMaintenance(means, order.part, keep_days=links.keep_days)
+        self._chores = check_worker.CheckerMaintenance(means, order.part, keep_days=links.keep_days)
         self._means, self._links, self._stop, self._show = means, links, stop, show
         self._warned_day = -1
 

@@ -12,39 +12,21 @@ import click
 
 from core.config.settings import Settings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import parse_moment, warc_date
 from crawler.collection import read_collection
 from crawler.profiles import load_profile
+from links.archives import copy_store
 from links.archives.archive_urls import OTHER, SERVICES, AddressFault, ArchiveUrl, is_copy_of, recognise
 from links.archives.copy_check import check_copy, resolve_address
 from links.archives.copy_search import CopySearchResult, SearchStep, citation_day, search_copies
-from links.archives.copy_store import (
-    CopyCheckEffect,
-    CopyChoice,
-    StoredCopy,
-    choose_copy,
-    copies_of_url,
-    drop_copy,
-    due_copies,
-    last_search,
-    lock_copies,
-    urls_without_copy,
-)
 from links.archives.copy_upkeep import CopyVisit, check_due_copies, count_effects
 from links.check_history import date_of, day_of
 from links.registry.archive_backlog import want_urls
 from links.registry.database import RegistryStore, open_registry_store
 from links.registry.urls import UrlRow, require_observed
-from weboid.app.copy_sources import (
-    CLOCK,
-    CitationDays,
-    count_without_copy,
-    no_archives_notice,
-    open_archives,
-    open_own_captures,
-    own_copy,
-)
+from weboid.app import copy_sources
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, made_by, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
@@ -128,18 +110,20 @@ def find_command(
     context: _CopiesContext = _CONTEXT,
 ) -> int:
     """Ask archives for copies: of URL, or of links without."""
-    now, output, has_archives = CLOCK.now(), context.output, bool(context.settings.links.archives)
+    now, output, has_archives = copy_sources.CLOCK.now(), context.output, bool(context.settings.links.archives)
     with context.registry() as store:
         if not url and not has_archives and not dry_run:
-            lacking = count_without_copy(store, context.layout, context.settings)
+            lacking = copy_sources.count_without_copy(store, context.layout, context.settings)
             if not output.json({"lacking": lacking, "archives": 0}) and lacking:
-                click.echo(no_archives_notice(lacking), err=True)
+                click.echo(copy_sources.no_archives_notice(lacking), err=True)
             return ExitCode.OK
         with store.reading() as rows:
             if url:
                 wanted = [require_observed(rows, url)]
             else:
-                wanted = urls_without_copy(rows, day_of(now), limit, living=context.settings.links.archive_living)
+                wanted = copy_store.urls_without_copy(
+                    rows, day_of(now), limit, living=context.settings.links.archive_living
+                )
         if dry_run:
             for each in wanted:
                 output.show({"url": each.url}, clean(each.url))
@@ -150,17 +134,17 @@ def find_command(
         _print_result(output, each, found)
     lacking = sum(found.best is None for found in sought)
     if lacking and not has_archives and not output.is_json:
-        click.echo(no_archives_notice(lacking), err=True)
+        click.echo(copy_sources.no_archives_notice(lacking), err=True)
     return ExitCode.SOME_FAILED if any(each.troubles for each in sought) else ExitCode.OK
 
 
 @cli_command("check", command, hidden=True)
 def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _CopiesContext = _CONTEXT) -> None:
     """Check the copies that were not checked for a quarter."""
-    now, output = CLOCK.now(), context.output
+    now, output = copy_sources.CLOCK.now(), context.output
     with context.registry() as store:
         with store.reading() as rows:
-            waiting = due_copies(rows, day_of(now), limit)
+            waiting = copy_store.due_copies(rows, day_of(now), limit)
         if dry_run:
             for each in waiting:
                 output.show(
@@ -171,7 +155,7 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
         async def check() -> list[CopyVisit]:
             with progress_bar("Looking at copies", len(waiting), quiet=output.is_json) as step:
                 own = context.origins
-                async with open_archives(context.settings, origins=own) as archives:
+                async with copy_sources.open_archives(context.settings, origins=own) as archives:
                     return await check_due_copies(store, archives.asker, now=now, limit=limit, own=own, on_check=step)
 
         visits = asyncio.run(check())
@@ -185,7 +169,7 @@ def check_command(*, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, context: _Co
             "now_at": done.seen.address,
             "note": done.seen.note,
         }
-        if not output.json(facts) and done.visit is not CopyCheckEffect.GOOD:
+        if not output.json(facts) and done.visit is not copy_store.CopyCheckEffect.GOOD:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
             click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
     if not output.is_json:
@@ -214,10 +198,10 @@ def set_command(
         with store.writing() as rows:
             observed = require_observed(rows, url)
             if archive is not None and address is not None:
-                made = CopyChoice(getpass.getuser(), address, archive, is_admin=True)
-                choose_copy(rows, observed, made, day=day_of(CLOCK.now()), own=context.origins)
+                made = copy_store.CopyChoice(getpass.getuser(), address, archive, is_admin=True)
+                copy_store.choose_copy(rows, observed, made, day=day_of(copy_sources.CLOCK.now()), own=context.origins)
             else:
-                lock_copies(rows, observed, is_locked=bool(is_locked), is_admin=True)
+                copy_store.lock_copies(rows, observed, is_locked=bool(is_locked), is_admin=True)
         _show(context, store, observed)
 
 
@@ -227,15 +211,15 @@ def remove_command(*, url: str = argument(), archive: str = argument(), context:
     with context.registry() as store:
         with store.writing() as rows:
             observed = require_observed(rows, url)
-            if not drop_copy(rows, observed.id, archive):
+            if not copy_store.drop_copy(rows, observed.id, archive):
                 raise InputError(f"{clean(url)} has no copy in {clean(archive)[:80]!r}.")
         _show(context, store, observed)
 
 
 def _show(context: _CopiesContext, store: RegistryStore, url: UrlRow) -> None:
     with store.reading() as rows:
-        stored, search = copies_of_url(rows, url.id), last_search(rows, url.id)
-    own = own_copy(context.layout, context.settings.index.url, context.front, url.url)
+        stored, search = copy_store.copies_of_url(rows, url.id), copy_store.last_search(rows, url.id)
+    own = copy_sources.own_copy(context.layout, context.settings.index.url, context.front, url.url)
     document: dict[str, Any] = {
         "url": url.url,
         "state": url.state.name.lower(),
@@ -263,16 +247,12 @@ def _show(context: _CopiesContext, store: RegistryStore, url: UrlRow) -> None:
     context.output.show(document, lines)
 
 
-def _facts(kept: StoredCopy) -> dict[str, Any]:
+def _facts(kept: copy_store.StoredCopy) -> dict[str, Any]:
     return {
-        "archive": kept.service,
-        "address": kept.address,
-        "timestamp": kept.timestamp,
+        **json_facts(kept, "address timestamp chosen_by is_locked", archive="service"),
         "found": str(date_of(kept.found_day)),
         "seen": str(date_of(kept.checked_day)),
         "missed": None if kept.missed_day is None else str(date_of(kept.missed_day)),
-        "chosen_by": kept.chosen_by,
-        "is_locked": kept.is_locked,
     }
 
 
@@ -285,15 +265,15 @@ async def _search_all(
     is_thorough: bool,
 ) -> list[CopySearchResult]:
     settings = context.settings
-    cited = CitationDays(store, settings, asks_wikis=bool(settings.links.archives))
+    cited = copy_sources.CitationDays(store, settings, asks_wikis=bool(settings.links.archives))
     with (
-        open_own_captures(context.layout, settings.index.url, context.front) as own,
+        copy_sources.open_own_captures(context.layout, settings.index.url, context.front) as own,
         progress_bar("Asking archives", len(wanted), quiet=context.output.is_json) as step,
     ):
-        async with open_archives(settings, own, context.origins) as archives:
+        async with copy_sources.open_archives(settings, own, context.origins) as archives:
             found = []
             for each in wanted:
-                now = CLOCK.now()
+                now = copy_sources.CLOCK.now()
                 days = await cited.of(each.id, now)
                 asked = [accessed, *days] if accessed is not None else list(days)
                 found.append(await search_copies(store, archives, each, now=now, days=asked, is_thorough=is_thorough))
@@ -313,9 +293,7 @@ def _print_result(output: CommandOutput, url: UrlRow, sought: CopySearchResult) 
         "copies": [
             {"archive": each.service, "address": each.address, "timestamp": each.timestamp} for each in sought.copies
         ],
-        "troubles": list(sought.troubles),
-        "is_wanted": sought.is_wanted,
-        "note": sought.note,
+        **json_facts(sought, "troubles is_wanted note"),
     }
     if output.json(document):
         return
@@ -364,7 +342,7 @@ def recognise_command(
 async def _query_archives(
     urls: tuple[str, ...], reference: str | None, own: tuple[str, ...], profile: str
 ) -> list[dict[str, Any]]:
-    async with open_archives(load_profile(profile), origins=own) as archives:
+    async with copy_sources.open_archives(load_profile(profile), origins=own) as archives:
         if reference is not None:
             seen = [await check_copy(archives.asker, url, reference, own=own) for url in urls]
             return [{"seen": {"sight": str(each.sight), "address": each.address, "note": each.note}} for each in seen]
@@ -383,15 +361,8 @@ def _recognised(url: str, found: ArchiveUrl | None, reference: str | None) -> di
     if found is not None:
         moment = found.moment
         document |= {
-            "service": found.service,
-            "is_known": found.is_known,
-            "original": found.original,
-            "timestamp": found.timestamp,
+            **json_facts(found, "service is_known original timestamp address modifier is_usable must_ask"),
             "seen_at": None if moment is None else warc_date(moment),
-            "address": found.address,
-            "modifier": found.modifier,
-            "is_usable": found.is_usable,
-            "must_ask": found.must_ask,
             "fault": str(found.fault),
             "chain": [{"service": each.service, "address": each.address} for each in found.chain],
         }

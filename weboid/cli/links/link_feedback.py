@@ -10,11 +10,13 @@ import click
 from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
 from core.errors import InputError
+from core.json_values import json_facts
 from core.urls import fetch_key
 from links.check_history import date_of
 from links.checker.check_worker import ReplacementTester
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
+from links.feedback import replacements
 from links.feedback.marks import (
     LinkMark,
     MarkKind,
@@ -29,14 +31,6 @@ from links.feedback.marks import (
     preview_marks,
     put_marks,
     read_marks,
-)
-from links.feedback.replacements import (
-    ProposalStage,
-    ReplacementProposal,
-    approve_replacement,
-    propose_replacement,
-    remove_replacement,
-    replacements_of,
 )
 from links.feedback.reporter_limits import limits_of
 from links.feedback.reports import ReportResult, WithdrawalResult, add_report, withdraw_reports
@@ -235,9 +229,9 @@ def _mark_lines(marks: Sequence[LinkMark], now: datetime) -> list[str]:
 
 
 _STAGES = {
-    ProposalStage.WAITING: "waits for its test; not shown yet",
-    ProposalStage.WORKS: "works, and is shown",
-    ProposalStage.FAILED: "failed its test; not shown",
+    replacements.ProposalStage.WAITING: "waits for its test; not shown yet",
+    replacements.ProposalStage.WORKS: "works, and is shown",
+    replacements.ProposalStage.FAILED: "failed its test; not shown",
 }
 
 
@@ -273,19 +267,19 @@ def replace_command(
             return _test(registry, settings, limit, output=output)
         if is_removal:
             with registry.writing() as rows:
-                gone = remove_replacement(rows, url, reporter_digest(stores, actor), _CLOCK.now())
+                gone = replacements.remove_replacement(rows, url, reporter_digest(stores, actor), _CLOCK.now())
             output.show({"removed": gone}, f"Removed {clean(gone)}.")
         elif is_approval:
             around = proposal_context(registry, limits_of(settings.links.reports_per_day), _CLOCK)
             with registry.writing() as rows:
-                approve_replacement(rows, url, address or "", _CLOCK.now(), around)
-                approved = replacements_of(rows, [require_observed(rows, url).id]).popitem()[1]
+                replacements.approve_replacement(rows, url, address or "", _CLOCK.now(), around)
+                approved = replacements.replacements_of(rows, [require_observed(rows, url).id]).popitem()[1]
             facts: dict[str, object] = {"url": approved.url, "replacement": replacement_json(approved)}
             output.show(facts, f"{clean(approved.address)} is shown.")
         elif address is None:
             with registry.reading() as rows:
                 observed = require_observed(rows, url)
-                found = replacements_of(rows, [observed.id]).get(observed.id)
+                found = replacements.replacements_of(rows, [observed.id]).get(observed.id)
             if found is None:
                 lines = [f"No replacement is proposed for {clean(observed.url)}."]
             else:
@@ -298,7 +292,7 @@ def replace_command(
             around = proposal_context(registry, limits_of(settings.links.reports_per_day), _CLOCK)
             who = reporter_digest(stores, actor)
             with registry.writing() as rows:
-                done = propose_replacement(rows, url, address, who, _CLOCK.now(), around)
+                done = replacements.propose_replacement(rows, url, address, who, _CLOCK.now(), around)
             if done.archive:
                 text = f"is a copy in {done.archive}: stored as a copy."
             elif done.is_new:
@@ -311,7 +305,7 @@ def replace_command(
 
 
 def _test(registry: RegistryStore, settings: Settings, limit: int, output: CommandOutput) -> int:
-    def show(which: ReplacementProposal, stage: ProposalStage) -> None:
+    def show(which: replacements.ReplacementProposal, stage: replacements.ProposalStage) -> None:
         facts = {"url": which.url, **replacement_json(changed(which, stage=stage))}
         output.show(facts, f"{clean(which.address)} {_STAGES[stage]}.")
 
@@ -368,12 +362,7 @@ def report_command(
                 done = add_report(rows, named, who, now, is_pattern=is_pattern, limits=limits)
     if isinstance(done, ReportResult):
         until = date_of(done.until_day).isoformat()
-        facts = {
-            "reported": done.urls,
-            "until": until,
-            "renewed": done.renewed,
-            "domain_presumed_reachable": done.presumed,
-        }
+        facts = {**json_facts(done, "renewed", reported="urls", domain_presumed_reachable="presumed"), "until": until}
         lines = [clean(url) for url in done.urls[:_MOST_SHOWN]]
         if len(done.urls) > _MOST_SHOWN:
             lines.append(f"… and {len(done.urls) - _MOST_SHOWN:,} more.")

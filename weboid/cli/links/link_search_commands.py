@@ -6,21 +6,12 @@ from typing import Any
 import click
 
 from core.errors import InputError
+from core.json_values import json_facts
 from links.check_history import date_of
 from links.registry.database import RegistryStore
 from links.registry.link_search import LIMIT, FoundLink, LinkQuery, search_links
 from links.registry.wikis import Wiki, all_wikis, change_wiki
-from links.rules.exclusion_list import (
-    EntryForm,
-    ExclusionEntry,
-    counts_of,
-    exclusions_of,
-    parse_entry,
-    suggest_exclusions,
-    unreadable,
-    with_entry,
-    without_entry,
-)
+from links.rules import exclusion_list
 from links.rules.link_pattern import parse_link_pattern
 from links.rules.wiki_rules import RuleBook, mark_pages_of_entry, mark_pages_stale, parse_wiki_settings, search_warnings
 from links.states import LinkState
@@ -102,7 +93,7 @@ def _search_lines(found: Sequence[FoundLink]) -> list[str]:
     return lines
 
 
-_FORMS = {"pattern": EntryForm.PATTERN, "domain": EntryForm.DOMAIN}
+_FORMS = {"pattern": exclusion_list.EntryForm.PATTERN, "domain": exclusion_list.EntryForm.DOMAIN}
 _WORDS = {form: word for word, form in _FORMS.items()}
 
 
@@ -162,7 +153,7 @@ def exclude_command(
 def _add_entries(
     stores: CollectionStores, wiki: str, texts: Sequence[str], word: str, output: CommandOutput, *, dry_run: bool
 ) -> None:
-    entries = [parse_entry(text, _FORMS[word]) for text in texts]
+    entries = [exclusion_list.parse_entry(text, _FORMS[word]) for text in texts]
     with stores.registry() as store:
         with store.reading() as rows:
             found = wiki_named(rows, wiki)
@@ -172,7 +163,7 @@ def _add_entries(
                 found = wiki_named(rows, wiki)
                 settings = parse_wiki_settings(found.settings)
                 for entry in entries:
-                    settings = with_entry(settings, entry)
+                    settings = exclusion_list.with_entry(settings, entry)
                 change_wiki(rows, found, settings=settings)
         for entry in entries:
             changed[entry.text] = _known_links(store, found, entry, mark=not dry_run)
@@ -196,7 +187,7 @@ def _remove_entries(
         found = wiki_named(rows, wiki)
         settings: Any = parse_wiki_settings(found.settings)
         for text in texts:
-            left = without_entry(settings, text, _FORMS[word])
+            left = exclusion_list.without_entry(settings, text, _FORMS[word])
             if left is None:
                 raise InputError(
                     f"The list of {found.name} has no {word} {text[:200]!r}; "
@@ -218,19 +209,19 @@ def _list_entries(stores: CollectionStores, wiki: str, output: CommandOutput) ->
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         settings = parse_wiki_settings(found.settings)
-        entries = exclusions_of(settings).entries
-        counts = counts_of(rows, found.id)
+        entries = exclusion_list.exclusions_of(settings).entries
+        counts = exclusion_list.counts_of(rows, found.id)
     facts = [_entry_facts(entry.text, _WORDS[entry.form], counts) for entry in entries]
     named = {entry.text for entry in entries}
     facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
-    document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable(settings)}
+    document = {"wiki": str(found.name), "entries": facts, "unreadable": exclusion_list.unreadable(settings)}
     cells = [
         (each["as"] or "removed", f"{each['links']:,}", f"{each['pages']:,}", each["last"] or "never", each["entry"])
         for each in facts
     ]
     head = ("as", "links>", "pages>", "last", "entry")
     output.table(document, head, cells, "Nothing is excluded.")
-    for why in () if output.is_json else unreadable(settings):
+    for why in () if output.is_json else exclusion_list.unreadable(settings):
         click.echo(clean(why), err=True)
 
 
@@ -238,19 +229,16 @@ def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int, 
     """Print the hosts that very many pages link to, always with the same few links."""
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
-        excluded = exclusions_of(parse_wiki_settings(found.settings))
+        excluded = exclusion_list.exclusions_of(parse_wiki_settings(found.settings))
         hosts = [
             each
-            for each in suggest_exclusions(rows, found.id, least_share=share, most_urls=most_urls)
+            for each in exclusion_list.suggest_exclusions(rows, found.id, least_share=share, most_urls=most_urls)
             if excluded.entry_for(url_parts_of(f"https://{each.host}/")) is None
         ]
     facts = [
         {
-            "host": each.host,
-            "pages": each.pages,
+            **json_facts(each, "host pages urls links"),
             "share": round(each.share, 4),
-            "urls": each.urls,
-            "links": each.links,
             "links_per_url": round(each.links_per_url, 1),
         }
         for each in hosts
@@ -271,15 +259,15 @@ def _suggest(stores: CollectionStores, wiki: str, share: float, most_urls: int, 
     output.table({"wiki": str(found.name), "hosts": facts}, head, cells, empty)
 
 
-def _spelled(text: str, form: EntryForm) -> str:
+def _spelled(text: str, form: exclusion_list.EntryForm) -> str:
     """Return the entry in the list's spelling; as typed when it is invalid today."""
     try:
-        return parse_entry(text, form).text
+        return exclusion_list.parse_entry(text, form).text
     except InputError:
         return text.strip()
 
 
-def _known_links(store: RegistryStore, wiki: Wiki, entry: ExclusionEntry, *, mark: bool) -> int:
+def _known_links(store: RegistryStore, wiki: Wiki, entry: exclusion_list.ExclusionEntry, *, mark: bool) -> int:
     """Count the wiki's known links that the entry names; mark their pages if `mark` is set."""
     count, after = 0, ""
     wanted = LinkQuery(wiki_id=wiki.id, with_excluded=True)

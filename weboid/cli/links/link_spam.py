@@ -9,6 +9,7 @@ import click
 from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host, registrable
+from core.json_values import json_facts
 from links.check_history import date_of, day_of
 from links.registry.citations import KEEP_DAYS, additions_of, domain_spreads
 from links.registry.database import RegistryStore
@@ -157,10 +158,7 @@ def show_command(
             rules = RuleBook().rules_of(rows, found.id)
             for each in (classify_link(url, rules) for url in urls):
                 facts = {
-                    "url": each.text,
-                    "sort": str(each.sort),
-                    "identity": each.identity,
-                    "note": each.note,
+                    **json_facts(each, "sort identity note", url="text"),
                     "warnings": list(map(str, each.warnings)),
                 }
                 odd = ", ".join(each.warnings)
@@ -184,9 +182,7 @@ def show_command(
         "wiki": str(found.name),
         "hits": [
             {
-                "page_id": hit.page_id,
-                "title": hit.title,
-                "url": hit.url,
+                **json_facts(hit, "page_id title url"),
                 "list": hit.hit.list,
                 "line": hit.hit.line,
                 "first": str(date_of(hit.first_day)),
@@ -291,12 +287,9 @@ def additions_command(
             facts: list[dict[str, int | str]] = [
                 {
                     "day": str(date_of(each.day)),
-                    "wiki": each.wiki,
-                    "title": each.title,
-                    "account": each.account,
+                    **json_facts(each, "wiki title account url"),
                     "revision": str(each.rev_id),
                     "page_id": str(each.page_id),
-                    "url": each.url,
                 }
                 for each in added
             ]
@@ -304,12 +297,7 @@ def additions_command(
             spreads = domain_spreads(rows, since_day=since, least_wikis=least_wikis, limit=limit)
             facts = [
                 {
-                    "account": each.account,
-                    "domain": each.domain,
-                    "farm": each.farm,
-                    "wikis": each.wikis,
-                    "pages": each.pages,
-                    "links": each.links,
+                    **json_facts(each, "account domain farm wikis pages links"),
                     "first": str(date_of(each.first_day)),
                     "last": str(date_of(each.last_day)),
                 }

@@ -16,6 +16,7 @@ from rich.progress import Progress
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.json_values import json_facts
 from links.check_history import date_of, day_of
 from links.registry.link_import import LinkImporter, MalformedLine, PageSpool, read_links, sorted_links
 from links.registry.lookups import links_of_page, pages_by_title
@@ -219,12 +220,8 @@ def import_command(
     sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
     facts = {
         "wikis": [str(name) for name in spool.names],
-        "pages": done.pages,
-        "resumed_after": done.resumed,
-        "links": done.links,
+        **json_facts(done, "pages links added gone", resumed_after="resumed"),
         "sorts": sorts,
-        "added": done.added,
-        "gone": done.gone,
         "bad_lines": bad,
         "dry_run": dry_run,
     }

@@ -9,6 +9,7 @@ import click
 from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
 from core.hosts import host_name
+from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import format_duration
 from core.urls import fetch_key, identity_key
@@ -16,18 +17,8 @@ from crawler.profiles import load_profile
 from links.check_history import day_of
 from links.checker import due_urls
 from links.checker.check_schedule import STATE_DAYS, CheckRunRow, latest_runs, longest_due, run_forecast, states_by_day
+from links.registry import lookups
 from links.registry.link_search import STATES, StateClass
-from links.registry.lookups import (
-    EVERY_STATE,
-    RefusedUse,
-    links_of_wiki,
-    list_urls,
-    pages_of_wiki,
-    refused_uses,
-    url_facts,
-    uses_anywhere,
-    uses_of_host,
-)
 from links.registry.retention import purge, to_purge
 from links.registry.statements import Reader
 from links.registry.urls import find_urls, latest_observations, urls_by_id
@@ -107,7 +98,7 @@ def list_command(
         if as_pages and wiki is not None:
             rows = _pages(reader, wiki, limit, start)
         else:
-            numbers = sorted(map(int, chosen)) or EVERY_STATE
+            numbers = sorted(map(int, chosen)) or lookups.EVERY_STATE
             rows = _links(reader, wiki, host_name(host) if host else "", numbers, limit, start)
     place = ".".join(map(str, rows[-1][1])) if len(rows) == limit else ""
     if output.is_json:
@@ -120,17 +111,14 @@ def list_command(
 
 
 def _pages(reader: Reader, wiki: Wiki, limit: int, after: tuple[int, ...]) -> list[_ListingRow]:
-    rows = pages_of_wiki(reader, wiki, limit=limit, after=after[0] if after else 0)
+    rows = lookups.pages_of_wiki(reader, wiki, limit=limit, after=after[0] if after else 0)
     return [
         (
             {
-                "page_id": row.page_id,
-                "namespace": row.namespace,
-                "title": row.title,
+                **json_facts(row, "page_id namespace title", stale="is_stale"),
                 "read": day_text(row.listed_day),
                 "seen": day_text(row.touched_day),
                 "asked": day_text(row.asked_day),
-                "stale": row.is_stale,
             },
             (row.page_id,),
         )
@@ -143,13 +131,13 @@ def _links(
 ) -> list[_ListingRow]:
     first, second = (*after, 0, 0)[:2]
     if wiki is None:
-        rows = list_urls(reader, limit=limit, after=first, host=host, states=states)
+        rows = lookups.list_urls(reader, limit=limit, after=first, host=host, states=states)
         return [(url_json(row), (row.id,)) for row in rows]
     if host:
-        uses = uses_of_host(reader, host, wiki, limit=limit, after=(first, second), states=states)
+        uses = lookups.uses_of_host(reader, host, wiki, limit=limit, after=(first, second), states=states)
         places = [(use.url_id, use.page.id) for use in uses]
     else:
-        uses = links_of_wiki(reader, wiki, limit=limit, after=(first, second), states=states)
+        uses = lookups.links_of_wiki(reader, wiki, limit=limit, after=(first, second), states=states)
         places = [(use.page.id, use.url_id) for use in uses]
     urls = urls_by_id(reader, (use.url_id for use in uses))
     return [
@@ -220,7 +208,7 @@ def show_command(
     today = day_of(_CLOCK.now())
     with stores.registry() as store, store.snapshot() as reader:
         found = find_urls(reader, [identity]).get(identity) if identity else None
-        refused = [] if found is not None else refused_uses(reader, url, limit=max(limit, 1))
+        refused = [] if found is not None else lookups.refused_uses(reader, url, limit=max(limit, 1))
         if refused:
             names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
             _show_refused(url, refused, names, output=output)
@@ -232,8 +220,8 @@ def show_command(
                 f"The registry does not know {clean(identity)[:500]}; `weboid wiki add` or "
                 "`weboid links import` adds the links of a wiki."
             )
-        facts = url_facts(reader, [found.id], day=today)[found.id]
-        uses = uses_anywhere(reader, found.id, limit=limit)
+        facts = lookups.url_facts(reader, [found.id], day=today)[found.id]
+        uses = lookups.uses_anywhere(reader, found.id, limit=limit)
         looks = latest_observations(reader, found.id)
         names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
     document = link_document(facts, uses, looks, names)
@@ -244,7 +232,7 @@ def show_command(
     output.show(document, _lines(document))
 
 
-def _show_refused(url: str, uses: list[RefusedUse], names: dict[int, str], output: CommandOutput) -> None:
+def _show_refused(url: str, uses: list[lookups.RefusedUse], names: dict[int, str], output: CommandOutput) -> None:
     pages = [use_json(use.page, names, use.first_day) for use in uses]
     reason = uses[0].reason
     document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
@@ -334,13 +322,7 @@ def passes_command(
         lacking = 0 if settings.links.archives else count_without_copy(store, layout, settings)
     document = {
         "passes": [
-            {
-                "part": row.part,
-                "started": moment_text(row.started),
-                "ended": moment_text(row.ended),
-                "due": row.due,
-                "done": row.done,
-            }
+            {**json_facts(row, "part due done"), "started": moment_text(row.started), "ended": moment_text(row.ended)}
             for row in passes
         ],
         "outlook": None

@@ -14,6 +14,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError, PermanentError, PictureError, UnavailableError
+from core.json_values import json_facts
 from core.playback_check import QaVerdict
 from core.timestamps import unix_milliseconds
 from core.urls import fetch_key
@@ -180,10 +181,7 @@ def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
         difference = compared.difference
         if difference is not None:
             facts["paragraphs"] = {
-                "added": difference.added,
-                "removed": difference.removed,
-                "changed": difference.changed,
-                "is_cut": difference.is_cut,
+                **json_facts(difference, "added removed changed is_cut"),
                 "rows": [
                     {"kind": str(row.kind), "before": _plain(row.before), "after": _plain(row.after)}
                     for row in difference.rows

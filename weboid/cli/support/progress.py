@@ -23,15 +23,7 @@ from rich.progress import (
 from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
 from crawler.frontier.base import AddResult
-from crawler.worker.crawl_events import (
-    DiskSpaceLow,
-    Event,
-    FileRecovered,
-    PageChecked,
-    PageDone,
-    PageSkipped,
-    QueueStatus,
-)
+from crawler.worker import crawl_events
 from net.backoff import WaitStarted
 from weboid.cli.support.run_output import RunReporter, event_line, page_line, worst_first
 
@@ -104,12 +96,12 @@ class BarRunReporter(RunReporter):
         if todo:
             self._progress.start()
 
-    def event(self, event: Event) -> None:
+    def event(self, event: crawl_events.Event) -> None:
         """Print a line above the bar, and bring its figures up to date."""
-        if isinstance(event, PageChecked):
+        if isinstance(event, crawl_events.PageChecked):
             self._checked[event.verdict] += 1
         super().event(event)
-        if isinstance(event, QueueStatus):
+        if isinstance(event, crawl_events.QueueStatus):
             checked = worst_first(self._checked)
             counts = [f"{count} {verdict}" for verdict, count in checked if verdict]
             dead = [f"{event.dead} dead"] * bool(event.dead)
@@ -131,18 +123,18 @@ class BarRunReporter(RunReporter):
     def _print(self, text: str, style: str | None = None) -> None:
         self._console.print(escape(text), style=style, soft_wrap=True)
 
-    def _page(self, event: PageDone | PageSkipped) -> None:
-        if isinstance(event, PageSkipped):
+    def _page(self, event: crawl_events.PageDone | crawl_events.PageSkipped) -> None:
+        if isinstance(event, crawl_events.PageSkipped):
             style = "cyan"
         else:
             outcome = event.page.outcome if event.page else VisitOutcome.FAILED
             style = "red" if event.error else _COLOURS[outcome]
         self._print(page_line(event), style)
 
-    def _between(self, event: Event) -> None:
-        waits = isinstance(event, DiskSpaceLow | WaitStarted)
+    def _between(self, event: crawl_events.Event) -> None:
+        waits = isinstance(event, crawl_events.DiskSpaceLow | WaitStarted)
         self._progress.update(self._task, description="waiting" if waits else "archiving")
-        lost = isinstance(event, FileRecovered) and event.lost
+        lost = isinstance(event, crawl_events.FileRecovered) and event.lost
         self._print(event_line(event), "bold red" if lost else "dim")
 
 

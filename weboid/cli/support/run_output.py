@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from core.errors import InvariantError
+from core.json_values import json_facts
 from core.page_classes import GOOD, PageClass
 from core.page_manifest import VisitOutcome
 from core.timestamps import warc_date
@@ -291,16 +292,10 @@ class JsonRunReporter(RunReporter):
                 "duplicates": summary.added.duplicates,
                 "outcomes": {str(key): count for key, count in summary.outcomes.items()},
                 "failed": [{"url": url, "reason": reason} for url, reason in summary.failed],
-                "failures": summary.failures,
-                "skipped": dict(summary.skipped),
-                "links": summary.links,
-                "records": summary.records,
-                "bytes": summary.stored_bytes,
-                "checked": dict(summary.checked),
-                "repaired": dict(summary.repaired),
-                "left": summary.left,
+                **json_facts(
+                    summary, "failures skipped links records checked repaired left stopped", bytes="stored_bytes"
+                ),
                 "seconds": round(summary.seconds, 3),
-                "stopped": summary.stopped,
             }
         )
 

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from core.clock import CLOCK_OFFSET, SystemClock
 from core.config.settings import INDEX_URL, Settings
 from core.errors import ConfigError
+from core.json_values import json_facts
 from core.layout import Layout
 from core.timestamps import format_duration, warc_date
 from links.checker.due_urls import release_all_leases
@@ -201,10 +202,7 @@ def _facts(line: WikiOverview) -> dict[str, Any]:
         "pages_url": line.wiki.pages_url,
         "pages": line.pages,
         "links": line.links,
-        "queued": line.counts.queued,
-        "dead": line.counts.dead,
-        "without_copy": line.counts.bare,
-        "judged": line.counts.looked_at,
+        **json_facts(line.counts, "queued dead", without_copy="bare", judged="looked_at"),
         "bot": line.settings.bot.enabled if line.settings is not None else None,
         "counted_most": COUNTED_MOST,
         "feeds": {

@@ -16,6 +16,7 @@ import click
 from core.clock import SystemClock
 from core.config.settings import Settings, store_environment
 from core.errors import ConfigError, InputError
+from core.json_values import json_facts
 from crawler.frontier.base import Frontier
 from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
@@ -286,9 +287,7 @@ def round_facts(report: WatcherReport) -> dict[str, int]:
         "changes": done.followed.changes,
         "pages": done.pages.pages,
         "swept": done.swept.pages,
-        "added": both.added,
-        "gone": both.gone,
-        "dropped": both.dropped,
+        **json_facts(both, "added gone dropped"),
         "taken": done.handed.taken,
         "archived_already": done.handed.fresh,
         "put_off": done.handed.put_off,

@@ -11,6 +11,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import ConfigError, InputError
+from core.json_values import json_facts
 from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import EXISTING_FILE, OUTPUT, CommandOutput
@@ -152,32 +153,24 @@ def _citation_lines(citation: Citation, lines: _LineCounter) -> list[str]:
 
 def _facts(citation: Citation, lines: _LineCounter) -> dict[str, Any]:
     return {
-        "url": citation.url,
+        **json_facts(
+            citation,
+            "url address template within title archive_url status is_said_dead is_treated_dead "
+            "is_paywalled is_malformed is_convertible is_held",
+        ),
         "way": str(citation.way),
         "line": lines.of(citation.span.start),
         "span": _span(citation.span),
         "url_span": _span(citation.url_span),
-        "address": citation.address,
-        "template": citation.template,
-        "within": citation.within,
         "parameters": {
             str(role): {"name": each.name, "value": each.value, "span": _span(each.inner)}
             for role, each in citation.parameters.items()
         },
-        "title": citation.title,
         "reference": None if citation.reference is None else _span(citation.reference),
         "access_date": _day(citation.access_date) or None,
-        "archive_url": citation.archive_url,
         "archive_date": _day(citation.archive_date) or None,
-        "status": citation.status,
         "dead_tag": None if citation.dead_tag is None else _tag(citation.dead_tag),
         "archive_tag": None if citation.archive_tag is None else _tag(citation.archive_tag),
-        "is_said_dead": citation.is_said_dead,
-        "is_treated_dead": citation.is_treated_dead,
-        "is_paywalled": citation.is_paywalled,
-        "is_malformed": citation.is_malformed,
-        "is_convertible": citation.is_convertible,
-        "is_held": citation.is_held,
     }
 
 
