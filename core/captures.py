@@ -80,7 +80,7 @@ LOGIN_NAME_LIMIT_CHARS = 64
 
 
 def check_login_name(name: str) -> str:
-    """Return the login name if it is valid. Raises InputError if it is no valid name."""
+    """Return the login name if it is valid. Raises InputError if the name is not valid."""
     return check_name(name, of="a login", limit=LOGIN_NAME_LIMIT_CHARS)
 
 

@@ -89,7 +89,7 @@ class HostPatterns(Generic[T]):
     """
 
     def __init__(self, patterns: Mapping[str, T]) -> None:
-        """Parse the patterns. Raises ConfigError if one of them is no pattern."""
+        """Parse the patterns. Raises ConfigError if one of them is not a pattern."""
         self._exact: dict[str, T] = {}
         self._domains: dict[str, T] = {}
         self._every: list[T] = []

@@ -34,12 +34,12 @@ class PlaybackFault(StrEnum):
     NOT_SHOWN = "not-shown"  # playback answers with an error, or never
     BLANK = "blank"  # nothing is drawn where something was
     LOST = "lost"  # parts that were drawn are not
-    LAYOUT = "layout"  # what was drawn stands elsewhere: a style sheet is missing
-    OTHER = "other"  # something else is drawn in the place of much
-    COVERED = "covered"  # something lies over much of the page
+    LAYOUT = "layout"  # content is elsewhere on the page: a style sheet is missing
+    OTHER = "other"  # much of the content is replaced by other content
+    COVERED = "covered"  # an overlay covers much of the page
     TEXT = "text"  # the words are others
-    RESOURCES = "resources"  # parts that came at capture do not come at playback
-    DAMAGED = "damaged"  # the archive does not hold what was captured
+    RESOURCES = "resources"  # parts that loaded at capture do not load at playback
+    DAMAGED = "damaged"  # the archive lacks captured data
     UNFINISHED = "unfinished"  # the capture itself shows a page that was not drawn, or was loading
 
 

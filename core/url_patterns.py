@@ -36,7 +36,7 @@ _PLAIN = re.compile(
     r"((?:/(?!\.)[A-Za-z0-9._~-]*)*)"
 )
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-# A comma stands in no host, so before the path it tells a SURT.
+# Hosts contain no comma, so one before the path indicates a SURT.
 _SURT = re.compile(r"(?:(https?)://)?\(?([^()/,:*]+(?:,[^()/,:*]+)*),?(?::(\d{1,5}))?(\)?)(/.*)?", re.IGNORECASE)
 
 

@@ -42,7 +42,7 @@ _ESCAPE_OR_UNSAFE = re.compile(r"""(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})|["<>
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _PATH_PLAIN = _UNRESERVED | frozenset("!$&'()*+,:;=@")
 _QUERY_PLAIN = _UNRESERVED | frozenset("!$'()*,:@/?")
-# Most URLs are their own identity key: nothing escaped, nothing that must be, nothing trivial.
+# Most URLs are their own identity key: no escapes, none needed, nothing trivial to remove.
 _PLAIN_URL = re.compile(
     r"https?://([a-z0-9.-]*[a-z0-9-])(?::\d+)?/[A-Za-z0-9._~!$&'()*+,:;=@/-]*"
     r"(?:\?[A-Za-z0-9._~!$&()*+,:;=@/?-]+)?"

@@ -394,7 +394,7 @@ def forwarded_response_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
             lines.append(name + b": " + value)
     if not keep_alive:
         lines.append(b"Connection: close")
-    elif head.get(b"connection") is not None:  # pages see it: it is said only if the origin did
+    elif head.get(b"connection") is not None:  # visible to pages: sent only if the origin sent it
         lines.append(b"Connection: keep-alive")
     return b"\r\n".join(filter(None, lines)) + b"\r\n\r\n"
 

@@ -229,7 +229,7 @@ class RecorderServer(socketserver.TCPServer):
         """Close the listening socket and all connections."""
         self.socket.close()
         for handler in list(self.open_handlers):
-            handler.abort()  # an idle connection must not hold up the end
+            handler.abort()  # an idle connection must not delay shutdown
         self._threads.shutdown()
 
 

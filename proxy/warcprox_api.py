@@ -129,7 +129,7 @@ class MetaRules:
         unsafe = "/" in self.prefix or "\\" in self.prefix or self.prefix.startswith(".")
         if unsafe or not self.prefix.isprintable() or not 0 < len(self.prefix) <= PREFIX_LIMIT_CHARS:
             raise MalformedMessageError("Slash and backslash are not permitted in warc-prefix; it names a file.")
-        # The former names of one bucket count as it does.
+        # Former names of a bucket are counted as the bucket.
         one = meta.get("dedup-bucket", meta.get("captures-bucket"))
         buckets = meta.get("dedup-buckets", {}) if one is None else {str(one): "rw"}
         written = [name for name, mode in buckets.items() if mode == "rw"]

@@ -285,7 +285,7 @@ async def _view_pages(
     on_check: OnCheck,
 ) -> bool:
     if not any(turns):
-        return True  # nothing is started for nothing
+        return True  # nothing is started when there is nothing to do
     with StopSignals(lambda: None) as stop:
         sampled = [(Level(level), map(SampledPage, pages)) for pages in turns]
         await check_copies(options, sampled, stop, keep=keep, on_check=on_check)

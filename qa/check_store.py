@@ -257,7 +257,7 @@ def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datet
     invalid; InvariantError: one is a person's review.
     """
     values = [row_values(row) for row in rows]
-    # A page that was checked twice meanwhile would else be changed twice by one statement.
+    # Otherwise a page that was checked twice in between would be changed twice by one statement.
     values.sort(key=lambda row: int(row["checked_ms"]))
     newest = {(row["page_id"], row["level"]): row for row in values}
     # In one order: two writers never block each other.
@@ -404,7 +404,7 @@ _COUNTED = {
     "page_class": quality.c.page_class == one("page_class"),
     "level": quality.c.level == one("level"),
     "faults": _HAS_FAULTS,
-    # The plus keeps SQLite from the index by the score, which lacks what else is asked for.
+    # The plus keeps SQLite from using the index by score, which lacks the other columns.
     "below": literal_column("+link_quality.score", Double()) < one("below", Double()),
     "unreviewed": quality.c.review.is_(None),
 }

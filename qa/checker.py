@@ -125,8 +125,8 @@ class PlaybackChecker:
             if evidence.manifest is None:
                 judgement = judge_copy(None)
             return CheckOutcome(page, self._judge(page, evidence, judgement))
-        # A picture of the copy may lack what was drawn late, e.g. images in 3D transforms: what is not good
-        # at first is viewed once more, and the better result counts.
+        # A picture of the copy may lack content that is drawn late, e.g. images in 3D transforms: a copy that is not
+        # good at first is viewed once more, and the better result counts.
         first = await self._compare_copy(page, evidence, await self._view(stored, evidence))
         if first.check.verdict is QaVerdict.GOOD or first.check.picture in (None, 1.0):
             return first

@@ -478,7 +478,7 @@ class BrowserPage:
         self.post("Page.handleJavaScriptDialog", {"accept": accept})
 
     def _file_asked(self, _: dict[str, Any]) -> None:
-        # Intercepted, the dialog never opens, and nothing is chosen.
+        # Intercepted: the dialog never opens, and nothing is chosen.
         self.tried["file"] += 1
 
     def _download(self, params: dict[str, Any]) -> None:

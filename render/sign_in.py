@@ -34,7 +34,7 @@ from render.chromium import BrowserExecutable, BrowserKind
 from render.page import WORLD, BrowserPage, load_script
 
 COOKIES_LIMIT = 3_000
-# Of ``Network.Cookie`` (what is read) those that ``Network.CookieParam`` (what is set) knows, too.
+# Fields of ``Network.Cookie`` (read) that ``Network.CookieParam`` (set) has, too.
 _KEPT = ("name", "value", "path", "secure", "httpOnly", "sameSite", "priority")
 
 Cookie = dict[str, Any]
@@ -203,7 +203,7 @@ def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
             "This needs a browser window, but there is no screen (DISPLAY is not set). Create the login on a machine "
             "with a screen, in another collection, and copy its file from logins/."
         )
-    # The browser has another home than its person, so what was left to be found is named.
+    # The browser has a different home than its user, so the paths are set explicitly.
     ticket = Path(environment.get("HOME", "")) / ".Xauthority"
     if "XAUTHORITY" not in screen and ticket.is_absolute() and ticket.is_file():
         screen["XAUTHORITY"] = str(ticket)
@@ -278,7 +278,7 @@ class SignIn:
             where = {"storageId": {"securityOrigin": origin, "isLocalStorage": True}}
             answer = await self._connection.send("DOMStorage.getDOMStorageItems", where, session)
         except CommandError:
-            return  # the tab was closed, or went on, at this moment
+            return  # the tab was closed, or navigated, at this moment
         items = {str(key): str(value) for key, value in answer["entries"]}
         size = sum(len(key) + len(value) for key, value in items.items())
         if size <= STORAGE_LIMIT_CHARS and len(self.storage) < ORIGINS_LIMIT:
@@ -332,7 +332,7 @@ class RecordedWindow(SignIn):
                     entry = history["entries"][history["currentIndex"]]
                     if urldefrag(entry["url"]).url == page.url:
                         answer = await self._connection.send("Page.captureScreenshot", {"format": "png"}, session)
-                        if self._current.get(tab) is page:  # no other page came meanwhile
+                        if self._current.get(tab) is page:  # no other page was opened meanwhile
                             page.title, page.picture = str(entry["title"])[:1000], b64decode(answer["data"])
 
     async def _attach(self, tab: str) -> str:

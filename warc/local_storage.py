@@ -308,7 +308,7 @@ class ScratchKind(StrEnum):
     MEDIA = "weboid-media-"
     VERIFY = "weboid-verify-"
     BROWSER = "weboid-browser-"  # home and profile of a browser
-    SPOOL = ".spool-"  # in a collection: bodies that a recorder does not hold in memory
+    SPOOL = ".spool-"  # in a collection: bodies that a recorder does not keep in memory
 
 
 @contextmanager

@@ -337,7 +337,7 @@ class LinksSettings:
     keep_days: int = 100  # data of a URL that no page cites is deleted after this time
     # maximum number of reports from all readers, and of proposed replacements
     reports_per_day: int = 3_000
-    # archives that are asked for copies, the preferred first (docs/how-to/archives.md); empty: none
+    # archives that are queried for copies, the preferred first (docs/how-to/archives.md); empty: none
     archives: tuple[str, ...] = ()
     # fetch each chosen copy of an archive, and reject errors and challenges
     verify_copies: bool = True

@@ -138,7 +138,7 @@ class CaptureRequest:
 
     url: str  # a fetch key
     page_id: str  # identifies the page in every record
-    last_attempt: bool  # store a failure, too: there will be no other attempt
+    last_attempt: bool  # store a failure, too: there is no further attempt
     plain: PlainVisits | None = None  # fetches the page instead of a browser; None: it is rendered
     login: Login | None = None  # the session the page is rendered with; None: without login
     first_attempt: bool = False  # try once more where the capture is partial by chance

@@ -262,7 +262,7 @@ class Frontier(Protocol):
         all that ended; A02) are queued once more, with a new id, no attempts, the new item's values and
         the old memo; queued and claimed ones move to the new item's lane when it is higher.
 
-        Raises BadUrlError if a URL is no web URL.
+        Raises BadUrlError if a URL is not an http(s) URL.
         """
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:

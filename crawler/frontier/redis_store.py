@@ -265,7 +265,7 @@ class ServerClock:
         return self._offset
 
 
-# Another version's keys mean something else.
+# Keys of another version have a different meaning.
 SCHEMA_VERSION = 1
 _MADE = f"weboid-frontier {SCHEMA_VERSION} "
 _ANSWER_TIMEOUT_S = 5.0

@@ -184,7 +184,7 @@ class ServiceAnnouncer:
 
 
 PROXIES_POLL_S = 2.0
-AVOID_S = 2.0  # a proxy that was not there is left alone for so long, doubled each time in a row …
+AVOID_S = 2.0  # back-off after an unreachable proxy, doubled each time …
 AVOID_LIMIT_S = 60.0  # … and at most so long
 
 

@@ -238,8 +238,8 @@ def _target(page: PageInfo) -> str:
 
 
 BUDGET_REASON = "budget: "  # how a reason begins
-BUDGET_WAIT_S = 1.0  # an item that may be too many waits so long for those under way
-MANY = 20  # so many that are left over are skipped together
+BUDGET_WAIT_S = 1.0  # wait of an item over the budget for those in progress
+MANY = 20  # number of surplus items skipped at once
 CLAIMS_LIMIT = 5_000  # workers of a crawl
 DISCARD_BATCH = 1_000
 
@@ -271,9 +271,9 @@ class BudgetRule(VisitRule):
         """Skip the item when a budget is used up; defer it when claims under way may use it up."""
         word = await self.patience.ask(lambda: self._word(item, now))
         if word.wait:
-            # Held meanwhile, so that thousands of others are not claimed and given back in vain. Asked
-            # again before it is given back: the oldest claim finds nobody ahead and goes, where claims
-            # that only look once can wait for one another for ever.
+            # Held in the meantime, so that thousands of others are not claimed and released without effect. Checked
+            # again before it is released: the oldest claim finds none ahead and proceeds, whereas claims that check
+            # only once can wait for one another forever.
             await self.sleep(BUDGET_WAIT_S)
             word = await self.patience.ask(lambda: self._word(item, now))
         if word.reason:

@@ -57,7 +57,7 @@ REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3
 DEAD_LETTERS_SHOWN = 20
 WINDOWS_MIN = (1, 10, 60)
-# Below so many pages in ten minutes no rate is worth a prediction.
+# With fewer pages in ten minutes the rate is too uncertain for a prediction.
 ENOUGH_FOR_ETA = 5
 
 
@@ -433,7 +433,7 @@ def _size(path: Path) -> int:
 def is_in_use(layout: Layout) -> bool:
     """Return True when a process, or a cluster, holds the collection's lock."""
     try:
-        descriptor = os.open(layout.lock, os.O_RDWR)  # NFS asks for it
+        descriptor = os.open(layout.lock, os.O_RDWR)  # NFS requires it
     except OSError:
         return False
     try:

@@ -138,7 +138,7 @@ class FileRecovered:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpaceLow:
-    """Event: no page is begun, as less than the reserve is free."""
+    """Event: no page starts, since less than the reserve is free."""
 
     free_bytes: int  # on the collection's disk
     wanted_bytes: int  # free bytes needed to continue

@@ -105,7 +105,7 @@ class WorkerPool:
         self._version = stats.version
         snapshot = snapshots.get("", "")
         if snapshot and snapshot != self._snapshot:
-            # Report it once, also one that was made before this process began.
+            # Report it once, including one set before this process started.
             self._snapshot = snapshot
             try:
                 context.report(SnapshotMade(parse_warc_date(snapshot)))

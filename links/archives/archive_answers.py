@@ -202,7 +202,7 @@ def _rows(rows: Iterable[Mapping[str, str]]) -> list[ListedCopy]:
 
 
 def timestamp_of(text: str) -> str:
-    """Convert a date in HTTP, ISO 8601 or CDX form to 14 digits; empty when it is none.
+    """Convert a date in HTTP, ISO 8601 or CDX form to 14 digits; empty when it is not valid.
 
     >>> timestamp_of("Tue, 18 Sep 2012 09:26:00 GMT"), timestamp_of("2013-01-15T10:20:33Z")
     ('20120918092600', '20130115102033')
@@ -215,7 +215,7 @@ def timestamp_of(text: str) -> str:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object; FormatError when it is none."""
+    """Parse a JSON object; FormatError when it is not one."""
     value = _json(text)
     if not isinstance(value, dict):
         raise FormatError("it is not a JSON object")

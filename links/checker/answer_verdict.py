@@ -47,7 +47,7 @@ class StatusReading:
 
 # A document of less bytes than this may be a placeholder; a PDF of one line of text has about 900.
 _DOCUMENT_BYTES = 4096
-# Error texts that no browser renders, and pages of failing servers, are smaller than this: the error pages of servers,
+# Bare error texts and pages of failing servers are smaller than this: the error pages of servers,
 # proxies and frameworks have up to a few KB, those of sites' own design mostly less than 100 KB. What is larger
 # is a page with the wrong status, or an error page with a very large design; the browser tells them apart.
 _ERROR_PAGE_BYTES = 128 * 1024
@@ -99,7 +99,7 @@ def _is_document(mime: str) -> bool:
     return not is_textual(mime)
 
 
-RETRY_LIMIT_S = 604_800.0  # what a host asks for beyond a week is a week
+RETRY_LIMIT_S = 604_800.0  # upper limit of a host's Retry-After: a week
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _PERMANENT = frozenset((301, 308))
 _NOTE_BYTES = 300
@@ -148,7 +148,7 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
         trouble = trace.trouble
         meaning = FAILURE_MEANINGS[trouble]
         note = f"{trouble}: {trace.detail}" if trace.detail else str(trouble)
-        # What lies on the way says nothing of the host that was asked for first.
+        # Intermediate hosts are no evidence about the host that was requested first.
         verdict = meaning.verdict
         if trace.hops and verdict is CheckVerdict.INVALID:
             verdict = CheckVerdict.SUSPECT
@@ -184,7 +184,7 @@ def head_is_informative(trace: ProbeTrace) -> bool:
 
 
 def retry_after_s(value: str, now: datetime) -> float | None:
-    """Return the seconds that a Retry-After header asks for, at most `RETRY_LIMIT_S`; None for none."""
+    """Return the seconds that a Retry-After header requests, at most `RETRY_LIMIT_S`; None for none."""
     wait = parse_retry_after(value, now=now, limit=timedelta(seconds=RETRY_LIMIT_S))
     return None if wait is None else wait.total_seconds()
 
@@ -229,7 +229,7 @@ def _suspected(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer) -> C
     if trace.how is CheckMethod.HEAD or answer.head.status != 200:
         return None
     if not _is_page(answer):
-        # What a short text says against itself: servers' own words, without a page around them.
+        # Error phrases in short texts: servers' own words, without a page around them.
         text = answer.body[:_NOTE_BYTES].decode("utf-8", "replace").strip()
         is_note = answer.head.mime == "text/plain" and len(answer.body) < _NOTE_BYTES
         if is_note and says_not_found(PageExcerpt(text, "", text, text), trace.url):

@@ -56,7 +56,7 @@ _PARTS = re.compile(r"(https?)://(?:\[[^\]]*\]|[^/:?#]*)(?::(\d+))?([^#]*)")
 CONNECT_S = 15.0  # a connection with its handshakes
 TRIED = 4  # addresses of one host
 STAGGER_S = 0.25  # RFC 8305, 5
-BUFFER = 16_384  # half of what a connection may hold unread
+BUFFER = 16_384  # half of the unread data that a connection may buffer
 _OURS = frozenset(
     (
         *(errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETDOWN),

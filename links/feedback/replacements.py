@@ -34,7 +34,7 @@ PATIENCE_DAYS: Final = 7
 class ProposalStage(IntEnum):
     """Stage of a proposal; the values are stored in the registry."""
 
-    WAITING = 0  # not yet tested, or the test said nothing certain
+    WAITING = 0  # not yet tested, or the test was inconclusive
     WORKS = 1
     FAILED = 2
 

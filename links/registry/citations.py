@@ -46,7 +46,7 @@ class CitationFlag(IntFlag):
     MALFORMED = 4
     REFERENCE = 8  # it stands in a <ref>
     HELD = 16  # excluded from bots
-    LIVE = 32  # said in so many words
+    LIVE = 32  # stated explicitly
 
 
 NO_CITATION_FLAGS = CitationFlag(0)

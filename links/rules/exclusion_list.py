@@ -196,7 +196,7 @@ class ExclusionCounts:
                 .values(
                     links=table.links + links,
                     pages=table.pages + on_pages,
-                    # A page that goes away is no sign of life.
+                    # A deleted page is not a sign of activity.
                     last_day=case((table.last_day > today, table.last_day), else_=today),
                 )
             )

@@ -83,7 +83,7 @@ def with_memento_headers(context: ReplayContext, route: Route) -> Route:
             return replace(made, headers=(*_without_date(made), ("Link", link_header(links))))
         around = mementos.around(url, timestamp)
         headers = (
-            # The page's moment, which its address names, not that of the record it is made from.
+            # The page's time, as in its address, not that of the record that it is made from.
             ("Memento-Datetime", memento_date(shown)),
             ("Link", link_header(links, memento_links(places, shown, around))),
         )
@@ -165,7 +165,7 @@ class DriftRoute:
 
 _LOG = logging.getLogger(__name__)
 
-# What is no page by itself: its reader sees the alternative text.
+# Not a page by itself: its reader sees the alternative text.
 _PARTS = (
     MementoModifier.IMAGE,
     MementoModifier.MASK,

@@ -23,7 +23,7 @@ from playback.url_paths import Memento, MementoModifier, memento_path
 from playback.web.page_store import CapturedPage, PageRecords
 
 _COPY_VIEWS = ("page", "beside")
-PASSED_VIEW = "as-captured"  # the view of a reader who was warned and went on
+PASSED_VIEW = "as-captured"  # the view of a reader who continued after the warning
 
 
 @dataclass(frozen=True, slots=True)

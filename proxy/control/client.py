@@ -247,7 +247,7 @@ class _ControlConnection(NamedTuple):
                 await self.writer.drain()
                 answer, _ = await receive_frame_async(self.reader, self.tags.received)
         except TimeoutError as error:
-            self.writer.transport.abort()  # what it has not taken it need not take any more
+            self.writer.transport.abort()  # unread data is no longer needed
             raise ProxyUnavailableError(f"The proxy has not answered for {limit_s:.0f} seconds.") from error
         except OSError as error:
             raise ProxyUnavailableError("The proxy closed its control socket.") from error

@@ -31,7 +31,7 @@ from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow, key_or_emp
 
 _NOT_MODIFIED = 304  # has no payload of its own to play back
 _BATCH_ROWS = 1_000
-_CHUNK_RECORDS = 50_000  # in one transaction, whose rows are held until its end
+_CHUNK_RECORDS = 50_000  # in one transaction, whose rows stay in memory until its end
 _MOST_FAULTS = 1_000
 
 
@@ -42,7 +42,7 @@ class IndexingResult:
     records: int = 0  # readable ones
     rows: int = 0
     damaged: int = 0  # records and spans that were passed over
-    faults: dict[int, str] = field(default_factory=dict)  # offset: description, of the first so many
+    faults: dict[int, str] = field(default_factory=dict)  # offset: description, of the first few
 
 
 def index_file(  # noqa: PLR0913 a part of a file, and what a profile says of dedup

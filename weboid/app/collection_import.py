@@ -70,7 +70,7 @@ _FIRST_OF_PAGE = "SELECT min(captured_ms) AS first FROM captures WHERE page_id =
 
 
 class PageCandidate(NamedTuple):
-    """Page that a file or a list names."""
+    """Page named by a file or a list."""
 
     url: str
     listed_in: str  # see `core.page_manifest.PageImport`
@@ -78,7 +78,7 @@ class PageCandidate(NamedTuple):
     name: str = ""  # its id in the file
     title: str = ""
     text: str = ""
-    manifest: PageInfo | None = None  # of another collection of ours
+    manifest: PageInfo | None = None  # of another Weboid collection
     row: Any = None  # of its document, where that is known
 
 
@@ -208,7 +208,7 @@ class CollectionImport:
                 if stored.is_new:
                     self._storage.remove(stored.name)
                 return replace(failed, problems=("It contains no readable WARC record.", *stored.problems))
-        if stored.is_new and not stored.is_packed:  # else its bytes are others
+        if stored.is_new and not stored.is_packed:  # otherwise its bytes differ
             add_sums(self._layout, {stored.name: stored.sha256})
         faults = [f"At {offset:,}: {text}" for offset, text in indexed.faults.items()]
         return FileImport(
@@ -300,7 +300,7 @@ class CollectionImport:
                 elif manifest is None and not ours:
                     with suppress(ValueError, InputError, AttributeError):
                         document = parse_json(data)
-                        if "checked" not in document:  # else it is a check of a copy
+                        if "checked" not in document:  # otherwise it is a check of a copy
                             yield listed_page(document, "pageinfo")
 
     def _add_page(self, candidate: PageCandidate, files: dict[str, FileImport]) -> None:

@@ -153,7 +153,7 @@ def _key(place: str) -> str:
     return key
 
 
-_HISTORIES_MOST: Final = 3  # pages whose history is asked for one link
+_HISTORIES_MOST: Final = 3  # pages whose history is queried for one link
 
 
 @dataclass

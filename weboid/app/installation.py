@@ -180,7 +180,7 @@ def install_pywb(report: Report, environ: Mapping[str, str] = os.environ) -> Pat
         report(f"Preparing {PYWB_FOLDER}")
         _make_environment(PYWB_FOLDER)
         lock = _LOCK.read_text(encoding="utf-8")
-        # What source distributions are built with comes first, from the lock as well.
+        # Build requirements of source distributions come first, from the lock as well.
         builder = re.search(r"^setuptools==(?:.*\\\n)*.*\n", lock, re.MULTILINE)
         with tempfile.TemporaryDirectory(prefix="weboid-setup-") as folder:
             first = Path(folder) / "builder.txt"

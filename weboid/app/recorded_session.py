@@ -232,7 +232,7 @@ def session_visits(
         places = [
             n for n, each in enumerate(ledger) if n >= since and each.url == page.url and each.method != "OPTIONS"
         ]
-        if places:  # else it came from the browser's cache, and is archived with the page before
+        if places:  # otherwise it came from the browser's cache, and is archived with the previous page
             starts.append((places[0], page))
     visits = []
     for number, (start, page) in enumerate(starts):

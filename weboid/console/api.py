@@ -62,7 +62,7 @@ def problem(status: int, title: str, detail: str = "", **more: Any) -> JSONRespo
 
 
 def problem_of(error: WeboidError) -> JSONResponse:
-    """Return the problem details of an error of ours."""
+    """Return the problem details of a Weboid error."""
     if isinstance(error, ProposalTakenError | StateConflictError | CollectionInUseError):
         return problem(409, "The state has changed", str(error))
     if isinstance(error, OverloadedError):

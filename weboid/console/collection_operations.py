@@ -87,7 +87,7 @@ class ProfileQuery(OperationFields):
 @resource("/profiles/profile", ConsoleRole.OPERATOR)
 def read_profile(context: OperationContext, query: ProfileQuery) -> dict[str, Any]:  # noqa: ARG001
     """Return the settings of a preset with their sources; passwords in addresses are left out."""
-    if query.name not in builtin_profiles():  # the name of a file is none
+    if query.name not in builtin_profiles():  # a file's name is not one
         raise UnknownThingError(f"There is no preset {query.name[:100]!r}.")
     chain = load_chain(query.name)
     settings = chain_settings(chain)

@@ -316,7 +316,7 @@ class CrawlEstimate:
 
     seeds: Sequence[tuple[str, str]]  # the first: URL, and what it brings into scope
     count: int  # of all seeds
-    problems: Sequence[str]  # lines that are no URL, the first
+    problems: Sequence[str]  # the first lines that are not URLs
     pages: int | None  # at most; None: not limited
     bytes: int | None  # None: unknown
     seconds: float | None  # at the rate of the last ten minutes; None: unknown

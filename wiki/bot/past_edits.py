@@ -177,7 +177,7 @@ def find_undone(
         if change.kind not in WATCHED_KINDS:
             continue
         if change.after and change.after != change.before:
-            # Two citations may read alike: each occurrence stands for one change.
+            # Two citations may be identical: each occurrence counts as one change.
             there = left.setdefault(change.after, text.count(change.after))
             if there > 0:
                 left[change.after] -= 1
@@ -234,7 +234,7 @@ def _shows_change(citation: Citation, kind: RepairKind) -> bool:
 
 
 WATCHED_DAYS: Final = 30
-RECHECK_S: Final = 1_800  # between two looks at one edit
+RECHECK_S: Final = 1_800  # between two checks of one edit
 EDITS_AT_ONCE: Final = 500  # edits in one look
 _DAY_S: Final = 86_400
 # Registered users report as often as our edits are undone.

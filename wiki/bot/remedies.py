@@ -138,7 +138,7 @@ def choose_copy(
         last = at if last is None else min(at, last)
     results = [each.copy for each in known.copies if each.address and each.missed_day is None]
     own = choosing.own(known.url, at)
-    for other in (last, FIRST_COPY):  # the nearest may be too late, and an older one not
+    for other in (last, FIRST_COPY):  # the nearest may be too late while an older one is not
         if own is None or _is_before(own, last):
             break
         own = choosing.own(known.url, other)

@@ -34,7 +34,7 @@ class MarkOptions:
     show: CopyDisplay = CopyDisplay.ALWAYS  # links that get a link to their copy
     rules: MarkRules = field(default_factory=MarkRules)  # selection of links
     base: str = ""  # address of the site's root folder; empty when unknown
-    own: tuple[str, ...] = ()  # hosts whose pages are no citations
+    own: tuple[str, ...] = ()  # hosts whose pages are not citations
     fronts: tuple[str, ...] = ()  # origins of this archive
     replace: bool = True  # replace existing marks by current ones; otherwise they stay
     labels: CopyLabels = field(default_factory=CopyLabels)  # of links to copies

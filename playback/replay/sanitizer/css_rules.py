@@ -77,13 +77,13 @@ def escape_end(text: str) -> str:
 WAS_DISABLED = "data-weboid-disabled"
 CONTROLS = frozenset({"button", "fieldset", "input", "select", "textarea"})
 _MARKED = f"[{WAS_DISABLED}]"
-# As specific as what it stands for: a pseudo-class.
+# As specific as the pseudo-class that it replaces.
 _UNMARKED = f":where({','.join(sorted(CONTROLS))}):not({_MARKED})"
 # Of what could be edited when it was captured, as specific as a pseudo-class.
 _EDITABLE = f":where(input,textarea):not([readonly],{_MARKED})"
 _READING = {":read-only": f":not({_EDITABLE})", ":read-write": f":is({_EDITABLE})"}
 _EDITED = re.compile(r"(?<!\\):read-(?:only|write)(?![\w\\-])", re.IGNORECASE)
-# Marks of our DOM artifact, by what they stand for.
+# Marks in the DOM artifact, by the state that they represent.
 ON_TOP = {
     ":modal": "[data-weboid-modal]",
     ":popover-open": '[data-weboid-popover="open"]',
@@ -111,7 +111,7 @@ def rewrite_states(selector: str) -> str:
 # Attributes that are written again, by which page styles select: with the values that the page wrote.
 WRITTEN = "data-weboid-written-"
 WRITTEN_ATTRIBUTES = frozenset({"data", "href", "poster", "rel", "src", "srcset", "style", "target", "type"})
-# Of these a test for presence holds as it is.
+# For these a test for presence is valid unchanged.
 _PRESENT = frozenset({"href", "style"})
 STAND_IN = "data-weboid-tag"  # on images: the name of the element that they replace
 _IMAGE_STAND_INS = ("canvas", "svg")
@@ -176,7 +176,7 @@ def _attribute_test(block: Any) -> Any:
 _TWIN = "--weboid-mask-"
 # shape-outside is fetched and used as a mask is (CSS Shapes 1, 6.1.1).
 _MASK = re.compile(r"(?:-(?:webkit|moz|ms|o)-)?(?:mask(?:-[a-z-]+)?|shape-outside)")
-# What would look at colours, of which a shape has none.
+# Media features about colours, which a mask does not have.
 _COLOURED = re.compile(r"(?:-(?:webkit|moz|ms|o)-)?mask-(?:mode|source-type)")
 
 
@@ -222,7 +222,7 @@ def masking_tokens(name: str, tokens: list[Any]) -> list[Any]:
 
 _DESCRIPTORS: frozenset[str] = NAMES["css"]["font_descriptors"]
 _TECHNOLOGIES: frozenset[str] = NAMES["css"]["font_technologies"]
-# What a descriptor's value is made of; a function or a block is none of it.
+# Tokens allowed in a descriptor's value; functions and blocks are not.
 _PLAIN_TOKENS = frozenset(
     {"ident", "string", "number", "percentage", "dimension", "unicode-range"} | {"whitespace", "comment"}
 )

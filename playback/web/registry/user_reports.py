@@ -208,7 +208,7 @@ def report_pattern(url: str, reach: ReportReach) -> str:
 
 _LOG = logging.getLogger(__name__)
 _LONGEST = 4_000  # characters of an address in a field
-# Browsers then send Origin and Referer with our own forms, and none to other sites.
+# Browsers then send Origin and Referer with our own forms, but not to other sites.
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 
 REFUSED_ADDRESSES = {

@@ -248,7 +248,7 @@ class WebhookEmitter:
                         log.warning("webhook.delayed reason=%s", error)
                     if sending.done():
                         sending = asyncio.create_task(sender.send_all())
-                with suppress(TimeoutError):  # what is left is due in the next process
+                with suppress(TimeoutError):  # the rest is sent by the next process
                     async with asyncio.timeout(ENDING_S):
                         await sending
                         await sender.send_all()
