@@ -3,10 +3,10 @@
 A header or script that is sent for no other purpose is decisive. Wording counts only on a page with
 little other text, and only as two findings together: an article about a challenge quotes its words.
 
-Such an answer is no evidence about the page behind it, whatever its status: guards send 200, 202, 403,
+Such an answer is not evidence about the page behind it, whatever its status: guards send 200, 202, 403,
 405, 429 and 503. The traits come from the vendors' documentation and headers. Pure.
 
-A banner on a readable page is no wall, nor is a login box in a page's header: a wall has little other
+A banner on a readable page is not a wall, nor is a login box in a page's header: a wall has little other
 text. A login page requested under its own address is a page.
 """
 

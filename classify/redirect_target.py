@@ -1,6 +1,6 @@
 """Redirect targets: root page, error page, login, consent or parking service.
 
-A redirect is no failure: sites move, http becomes https. But a site that no longer has a page often
+A redirect is not a failure: sites move, http becomes https. But a site that no longer has a page often
 redirects to its root page, to an error page with status 200, to a login, or, after a change of
 ownership, to a domain seller (links.md 2.4, 2.5).
 """

@@ -18,7 +18,7 @@ _FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})")
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """Split host and port (0: any free one); IPv6 stands in brackets. Raises ConfigError.
+    """Split host and port (0: any free one); IPv6 is in brackets. Raises ConfigError.
 
     >>> split_host_port("proxy-1:8000"), split_host_port("[::1]:0")
     (('proxy-1', 8000), ('::1', 0))

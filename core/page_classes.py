@@ -69,7 +69,7 @@ def class_rank(page_class: str, status: int | None = None) -> int:
 def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
     """Return True when a capture is an archived copy of its page, which a reader or a wiki may be sent to.
 
-    A class that this version does not know is no copy; without status the visit failed. `is_shown`: replay shows it.
+    A class that this version does not know is not a copy; without status the visit failed. `is_shown`: replay shows it.
 
     >>> is_usable("ok", 200, is_shown=True), is_usable("", 404, is_shown=True)
     (True, False)

@@ -1,7 +1,7 @@
 """Result of a playback check, as stored in the registry and in WARC records.
 
-It is a row of the registry (`qa.check_store`), for display, and a ``urn:pageinfo:`` record with a page id of its own,
-since it is no page, from which the captures index takes `choice_penalty`. In addition to our figures the record has
+It is a row of the registry (`qa.check_store`), for display, and a ``urn:pageinfo:`` record with its own page id, since
+it is not a page, from which the captures index takes `choice_penalty`. In addition to our figures the record has
 browsertrix's `comparison`, for tools that read its QA archives.
 """
 
@@ -123,7 +123,7 @@ def check_record(check: PlaybackCheck, page_id: str) -> bytes:
 
 
 def parse_check(data: bytes) -> PlaybackCheck | None:
-    """Parse a check of `check_record`, or raise InputError; None when the record is no check."""
+    """Parse a check of `check_record`, or raise InputError; None when the record is not a check."""
     try:
         document = json.loads(data)
         own = document["checked"]

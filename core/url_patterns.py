@@ -94,7 +94,7 @@ class PatternTarget:
 
 
 def pattern_target(url: str) -> PatternTarget:
-    """Prepare the URL for lookups. Raises BadUrlError if it is no http(s) URL."""
+    """Prepare the URL for lookups. Raises BadUrlError if it is not an http(s) URL."""
     scheme, _, rest = identity_key(url).partition("://")
     return PatternTarget(url, scheme, rest, host_of(url))
 

@@ -158,7 +158,7 @@ class StatusEntry:
 
 
 # (code, HTTP statuses: numbers, ranges, or a whole class for what no other line names, verdict,
-# outward, words). Why a verdict is what it is:
+# outward, words). Reasons of the verdicts:
 # - What answered, but not to us, is REFUSED, and can never make a link dead: 403 and its like, 405, 406,
 #   426 and every 4xx that means nothing for a plain GET, since firewalls choose among these; 505: by another version.
 # - 400, 408, 413-416, 422 and 431 are FAILING: the request was plain, so the server is out of order.

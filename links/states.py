@@ -6,7 +6,7 @@ three days before it, 17; a host that disappears the day after a check is dead 2
 the four weeks for a late checker. Invariants of `TRANSITIONS` and `next_health`:
 
 - Any good check resets the state at once. What only the browser found, only the browser clears.
-- A refusal is no evidence: a blocked link becomes dead only after repeated reports of the server itself.
+- A refusal is not evidence: a blocked link becomes dead only after repeated reports of the server itself.
 - A failure inferred from another URL of the host (W46) can only be the first of a run, and never the last.
 - A possible soft 404 (`CheckVerdict.SUSPECT`) does not count as a failure; the browser is asked.
 """
@@ -55,11 +55,11 @@ DEFAULT = CheckPreset(
     *(FailureThreshold(3, 9), FailureThreshold(5, 18), 2),
     needs_get=True,
     needs_browser=True,
-    # A host that answers 429 more often than not is asked often enough to be found gone in four weeks.
+    # A host that usually answers 429 is checked often enough to be found gone within four weeks.
     undecided_days=2,
 )
 # As written (B09): three failures three days apart are six days, so it is mostly the fourth that is
-# at least nine days after the first. Nothing is spread, and there is no second check.
+# at least nine days after the first. Checks are not spread, and there is no second check.
 IABOT = CheckPreset(
     "iabot",
     *(FailureThreshold(3, 9), FailureThreshold(3, 9), 3),

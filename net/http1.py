@@ -139,7 +139,7 @@ def parse_request_head(raw: bytes) -> RequestHead:
 
 
 def parse_response_head(raw: bytes) -> ResponseHead:
-    """Parse a response head, without lines that are no header; CR and NUL become spaces (RFC 9110, 5.5)."""
+    """Parse a response head, without lines that are not headers; CR and NUL become spaces (RFC 9110, 5.5)."""
     raw = raw.lstrip(b"\r\n")
     first, rest = _lines(raw)
     if b"\r" in first or b"\x00" in first:

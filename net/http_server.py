@@ -80,7 +80,7 @@ class HttpServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals during the block, when the server was asked to."""
+        """Handle signals during the block, if the server was configured to."""
         with super().capture_signals() if self._signals else contextlib.nullcontext():
             yield
 

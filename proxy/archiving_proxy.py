@@ -297,7 +297,7 @@ class ArchivingProxy(RecorderServer):
         return True
 
     def close(self) -> None:
-        """Write what is pending and release all resources; call after `shutdown`."""
+        """Write pending data and release all resources; call after `shutdown`."""
         self.end_connections()
         self.archivist.close()
         self._upstream.close()

@@ -1,6 +1,6 @@
 """Listener for clients of warcprox, such as brozzler: its protocol, on an address of its own.
 
-A client needs no credentials: whoever reaches the address is trusted. `Warcprox-Meta` names the WARC, dedup
+A client needs no credentials: every client that reaches the address is trusted. `Warcprox-Meta` names the WARC, dedup
 buckets, blocks, limits and counters of a request and goes no further; `WARCPROX_WRITE_RECORD` (or `PUTMETA`)
 writes a record, which is on disk when the answer comes; ``GET /status`` describes the service as warcprox's
 service registry has it. A page in the client's browser cannot write records: browsers mark what scripts send.

@@ -173,7 +173,7 @@ def list_baselines(root: Path) -> Iterator[BaselineHeader]:
 def encode_picture(picture: bytes | None) -> bytes | None:
     """Encode a picture losslessly as WebP, or as PNG where it is too tall for that.
 
-    Return None for data that is no picture, or exceeds the size limit of `qa.compare`.
+    Return None for data that is not a picture, or exceeds the size limit of `qa.compare`.
     """
     if picture is None:
         return None

@@ -1,7 +1,7 @@
 """Run over many pages: concurrent checks, each stored as soon as it is complete, then recorded in WARCs.
 
-Stored checks stay stored, however the run ends; the next run skips them. A run that is asked to stop finishes the
-checks in progress; copies that playback does not serve from then on are left to the next run.
+Stored checks stay stored, however the run ends; the next run skips them. A stopped run finishes the checks in
+progress; copies that playback does not serve from then on are left to the next run.
 
 Pictures can be made again by another check, so they are stored in the check's cache. A check
 without a fault removes those of the previous one.

@@ -322,7 +322,7 @@ _ABOVE_ALL: Final = 2.0
 _PLACE = (quality.c.score, quality.c.page_id, quality.c.level)
 _IS_STANDING = quality.c.standing == one("standing")
 _HAS_FAULTS = quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer())
-# By what a list begins with; the first of these that is asked for is the one that is used.
+# By what a list begins with; the first requested one of these is used.
 _LEADS = {
     "host": (quality.c.host == one("host"),),
     **{str(fault): (text(has_fault(fault)),) for fault in PlaybackFault},

@@ -314,7 +314,7 @@ async def open_checkers(  # noqa: PLR0913 independent options
 ) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
     """Open a checker per level, with their own replay server, until the end of the block.
 
-    Raises UnavailableError: the replay server does not start; ConfigError: `database_url` is no database URL of an
+    Raises UnavailableError: the replay server does not start; ConfigError: `database_url` is not a database URL of an
     index.
     """
     async with AsyncExitStack() as stack:

@@ -201,7 +201,7 @@ async def make_artifacts(
     steps: VisitSteps,
     result: ArtifactSet,
 ) -> None:
-    """Make the artifacts that the settings ask for; the failure of one does not affect the others.
+    """Make the artifacts that the settings request; the failure of one does not affect the others.
 
     `icons` are icon URLs recently requested by other visits, and whether they were loaded; the favicon
     of this page is added.

@@ -118,7 +118,7 @@ class KeyLogPipe:
         if owner is not None:
             os.chown(self.path, owner, owner)
         self._listeners: set[Callable[[list[str]], None] | None] = set()
-        # Open for writing, too: without a writer, a pipe is at its end for ever.
+        # Open for writing, too: without a writer, a pipe is at its end forever.
         self._fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
         self._unread = b""
         asyncio.get_running_loop().add_reader(self._fd, self._read)
@@ -287,7 +287,7 @@ def _pipe() -> tuple[int, int]:
 
 
 async def _kill_and_wait(pid: int) -> None:
-    """Kill one process and wait until it has ended; a missing process is no error."""
+    """Kill one process and wait until it has ended; a missing process is not an error."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -129,7 +129,7 @@ def _candidates(home: Path) -> Iterator[Path]:
 
 
 def _is_snap_stub(path: Path) -> bool:
-    """Return whether a program is the script that asks for a snap, as Ubuntu's chromium-browser is."""
+    """Return whether a program is the script that requests a snap, as Ubuntu's chromium-browser is."""
     try:
         with path.open("rb") as file:
             head = file.read(4096)

@@ -264,7 +264,7 @@ class BrowserPage:
                 raise PageClosedError(self.gone)
 
     def take_live_picture(self) -> str:
-        """Return the newest picture of the page, base64 of a small JPEG, once, and ask for the next; empty without one.
+        """Return the newest picture of the page, base64 of a small JPEG, once, and request the next; empty without one.
 
         The browser draws one picture per call, at intervals of `LIVE_PICTURE_S`; a page that ends before has none.
         """

@@ -66,7 +66,7 @@ class ChecksumChain:
 
 
 def read_chain(layout: Layout) -> ChecksumChain:
-    """Read the chain; an empty one without the file. A line that was cut off at the end is left out."""
+    """Read the chain; an empty one without the file. A truncated last line is ignored."""
     chain = ChecksumChain()
     try:
         lines = layout.checksum_chain.read_bytes().splitlines(keepends=True)

@@ -118,7 +118,7 @@ def sniff(data: bytes) -> ForeignFormat | None:
 def open_archives(
     path: Path, scratch: Path, on_bytes: Callable[[int], None], source: str = ""
 ) -> Iterator[ForeignArchive]:
-    """Yield what is at the path, each to be used before the next; InputError: it is nothing that can be imported.
+    """Yield the archive files at the path, each to be used before the next; InputError: it is nothing that can be imported.
 
     `scratch` is for WACZ files within others. `on_bytes` is called with bytes of WACZ files that are hashed. `source`
     names the file where its path does not.
@@ -417,7 +417,7 @@ class ImportStorage:
 def _pack_records(
     file: IO[bytes], form: ForeignFormat, target: IO[bytes], problems: list[str], reserve: DiskReserve
 ) -> None:
-    """Write each record of the file as a gzip member; add what is no record to the problems."""
+    """Write each record of the file as a gzip member; add other data to the problems."""
     stream: Any = file
     errors = _DAMAGED
     if form in (ForeignFormat.WARC_GZ, ForeignFormat.ARC_GZ):

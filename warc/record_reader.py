@@ -1,7 +1,7 @@
 """Strict reader of one WARC record, a gzip member or uncompressed, at an offset, within size limits.
 
 A head, also the HTTP head within, that is too long, truncated or repeats a unique field is damaged. The digest in a
-header is not trusted: the payload itself is hashed before it may stand in for another. Content codings (gzip, deflate,
+header is not trusted: the payload itself is hashed before it may replace another. Content codings (gzip, deflate,
 Brotli) are undone in bounded steps: a bomb costs no more than the limit.
 """
 

@@ -100,7 +100,7 @@ class IndexCheck:
     """Checks of the folder, SHA256SUMS and an index, opened by `open_references`, against each other."""
 
     def __init__(self, layout: Layout, sums: ChecksumList, report: ReportFault, *, live: bool) -> None:
-        """Store what is compared; with `live` a process is writing the collection."""
+        """Store the sources to compare; with `live` a process is writing the collection."""
         self._layout = layout
         self._sums = sums
         self._report = report

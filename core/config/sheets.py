@@ -121,7 +121,7 @@ class SurtPrefixMap(Generic[T]):
 
 
 def surt(url: str) -> str:
-    """Return the SURT of the URL's identity key. Raises BadUrlError if it is no http(s) URL.
+    """Return the SURT of the URL's identity key. Raises BadUrlError if it is not an http(s) URL.
 
     >>> surt("https://www.Example.org/wiki/A?b=c"), surt("http://[::1]:8080/")
     ('org,example,www,)/wiki/A?b=c', '[::1],:8080)/')

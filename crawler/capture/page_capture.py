@@ -343,8 +343,8 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
 def host_refusing_recorder(page: PageInfo, *, is_silence_refusal: bool = False) -> str:
     """Return the https host whose answer may be due to the kind of connection; empty for none.
 
-    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is no HTTP/1.1, with
-    `is_silence_refusal` none in time.
+    A challenge or a firewall's refusal, a failed TLS handshake, an answer that is not HTTP/1.1, or with
+    `is_silence_refusal` no answer in time.
     """
     reasons = (*REFUSED_CONNECTIONS, *_REFUSED_BROWSERS, *(_SILENCES if is_silence_refusal else ()))
     failed = page.outcome is VisitOutcome.FAILED and page.reason.startswith(reasons)

@@ -3,7 +3,7 @@
 Resources that were cut off or never requested from the proxy are fetched again within the same visit,
 once each, as GET, within the profile's `refetch_…` limits. Requests in flight are waited for instead.
 An origin's response counts, whatever its status; a resource that the browser refuses to load, or whose
-host cannot be resolved or reached, is no gap. A complete page costs one request to the proxy.
+host cannot be resolved or reached, is not a gap. A complete page costs one request to the proxy.
 """
 
 import re
@@ -254,7 +254,7 @@ def build_page_info(  # noqa: PLR0913 parts of one capture
 
     `cached` are the records of earlier visits in the same browser context; `gaps` are the resources missing before the
     seal; `ledger` has the results of fetching them again. A finished visit is PARTIAL when the page's own document is
-    truncated, a resource that the browser loaded is not in the archive, or a limit of ours has cut something.
+    truncated, a resource that the browser loaded is not in the archive, or a configured limit has truncated something.
     """
     made = {}
     if visit.synthesised:

@@ -151,7 +151,7 @@ class PolicyRule(VisitRule):
             await self._forget(FAILED_LINK_NOTE, key, now=now)
 
     async def _crawl_delay(self, item: FrontierItem, policy: PolicySettings, *, now: datetime) -> timedelta | None:
-        """Return the delay that robots.txt asks for, as far as the settings honour it."""
+        """Return the delay that robots.txt requests, as far as the settings honour it."""
         if policy.robots != "obey":
             return None
         known = await self.judge.robots.known(item.url, policy, now=now)

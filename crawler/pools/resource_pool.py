@@ -303,11 +303,11 @@ class BrowserPool:
                 await asyncio.shield(self._in_background(self._end(member)))
 
     def pages(self) -> "dict[str, BrowserPage]":
-        """Return the tabs of the visits under way by the visited URL."""
+        """Return the tabs of the visits in progress by the visited URL."""
         return {url: page for each in self._all for url, page in each.browser.pages.items()}
 
     def visits_bytes(self) -> int:
-        """Return the memory of the visits under way, at most a second old."""
+        """Return the memory of the visits in progress, at most a second old."""
         return sum(
             max(0, each.browser.held_bytes() - each.empty_bytes) for each in self._all if not each.browser.died.is_set()
         )

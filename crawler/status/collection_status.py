@@ -51,7 +51,7 @@ JOBS_SHOWN = 50
 LEASES_SHOWN = 100
 BLOCKS_COUNTED = 1_000
 MEMBERS_SHOWN = 100
-# Reasons are grouped over so many of the latest: enough for a picture, and always as quick.
+# Reasons are grouped over this many of the latest: enough for a picture, and always as quick.
 ENDED_SAMPLED = 200
 REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3

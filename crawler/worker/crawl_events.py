@@ -146,7 +146,7 @@ class DiskSpaceLow:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpaceRestored:
-    """Event: there is enough disk space again, after so many seconds."""
+    """Event: there is enough disk space again, after this many seconds."""
 
     seconds: float
 

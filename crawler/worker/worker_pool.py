@@ -56,7 +56,7 @@ class WorkerPool:
     _faults: int = 0
 
     async def run(self, workers: int) -> None:
-        """Run until nothing is left, or until `stopping` is set and visits under way have ended.
+        """Run until nothing is left, or until `stopping` is set and visits in progress have ended.
 
         Raises DiskFullError, LimitReachedError, DedupUnavailableError (no page can be stored; nothing is lost),
         BrowserUnavailableError, ProxyUnavailableError (they do not start any more), InvariantError (consecutive

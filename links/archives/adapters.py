@@ -356,7 +356,7 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
 
 
 def _host(place: str, name: str) -> str:
-    """Return an address's host, the archive's name; ConfigError when it is no address."""
+    """Return an address's host, the archive's name; ConfigError when it is not an address."""
     try:
         plain = place.replace("{url}", "").replace("{ts}", "")
         return authority_of(fetch_key(plain, allow_single_label=True))

@@ -126,7 +126,7 @@ def read_json_timemap(text: str) -> ParsedTimeMap:
 
 
 def read_availability(text: str) -> dict[str, ListedCopy | None]:
-    """Parse a Wayback availability answer, by tag; None stands for no copy; FormatError when invalid."""
+    """Parse a Wayback availability answer, by tag; None means no copy; FormatError when invalid."""
     results = read_object(text).get("results")
     if not isinstance(results, list):
         raise FormatError("it is not an availability answer")
@@ -168,7 +168,7 @@ def read_cdx(text: str) -> list[ListedCopy]:
 
 
 def _cdx_row(line: str) -> ListedCopy | None:
-    """Parse one CDX line; None when it is no capture."""
+    """Parse one CDX line; None when it is not a capture."""
     line = line.strip()
     cdxj = _CDXJ.fullmatch(line)
     if line.startswith("{") or cdxj is not None:
@@ -284,5 +284,5 @@ def malformed_answer_error(service: str, reason: str) -> ArchiveUnavailableError
 
 
 def escape_for_path(url: str) -> str:
-    """Escape a URL for use in an archive's path, so that no fragment is cut off."""
+    """Escape a URL for use in an archive's path, so that no fragment is removed."""
     return quote(url, safe="!$&'()*+,/:;=?@[]~%-._")

@@ -1,6 +1,6 @@
 """Verdict on a chain of HTTP answers: status, wording, redirects, implausible errors.
 
-The order of the rules matters: a bot challenge is no evidence about the page, whatever its status; nor is a
+The order of the rules matters: a bot challenge is not evidence about the page, whatever its status; nor is a
 request to slow down; only then the status counts, and good statuses are examined.
 """
 

@@ -62,7 +62,7 @@ class ReplacementTester:
     ) -> Counter[ProposalStage]:
         """Test waiting or due replacements until `stop`; count them by resulting stage.
 
-        A page is compared with a sibling that cannot exist: an error page is no replacement.
+        A page is compared with a sibling that cannot exist: an error page is not a replacement.
         """
         today = day_of(self.clock.now())
         waiting = await self.desk.read(lambda rows: replacements_to_test(rows, today, limit))

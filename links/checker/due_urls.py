@@ -137,7 +137,7 @@ def take_check_lease(connection: Connection, part: HostShare, holder: str, *, no
             raise LeaseHeldError(part, there, row.until)
         connection.execute(delete(leases).where(leases.c.part == row.part))
     highest = connection.execute(select(func.max(leases.c.fence))).scalar_one()
-    # Past what any removed lease can have had: the clock goes on where numbers were forgotten.
+    # Past what any removed lease can have had: the clock continues where numbers were skipped.
     fence = max((highest or 0) + 1, now)
     connection.execute(delete(leases).where(leases.c.part == str(part)))
     connection.execute(insert(leases).values(part=str(part), holder=holder, fence=fence, until=now + length_s))
@@ -289,7 +289,7 @@ def count_by_host(connection: Connection, part: HostShare, day: int, *, limit: i
 
 
 def next_due_day(connection: Connection, part: HostShare) -> int | None:
-    """Return the day at which the next URL is due; None when there is none."""
+    """Return the day on which the next URL is due; None when there is none."""
     query = (
         select(urls.c.due_day)
         .where(urls.c.due_day.is_not(None), part.condition())

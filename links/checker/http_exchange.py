@@ -342,7 +342,7 @@ def _is_interim(status: int) -> bool:
 
 
 def _partial_answer(buffer: bytearray, trouble: FetchFailure, error: Exception | None = None) -> HttpAnswer:
-    """Parse the head of an answer that broke off; NoAnswerError without a whole status line."""
+    """Parse the head of a truncated answer; NoAnswerError without a whole status line."""
     head = parse_head(bytes(buffer)) if b"\n" in buffer or trouble is FetchFailure.CLOSED else None
     if head is None or _is_interim(head.status):
         raise NoAnswerError(trouble, type(error).__name__ if error else "") from error

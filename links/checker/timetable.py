@@ -27,7 +27,7 @@ Deciding = Callable[[str, str], str | None]  # `links.feedback.marks.MarkSet.set
 
 
 def parse_gap(text: str) -> float | None:
-    """Parse the value of a setting in seconds; None when it is no gap.
+    """Parse the value of a setting in seconds; None when it is not valid.
 
     >>> parse_gap("0.5"), parse_gap("0"), parse_gap("nan")
     (0.5, None, None)

@@ -24,8 +24,8 @@ from links.registry.quirks import HostQuirk, quirks_of
 from links.states import LinkState, may_infer
 
 _SOFT = "soft 404"  # how the notes of such findings begin
-# Nothing in an answer to HEAD tells a page that says "not found" with a good status, and nothing in the
-# page itself one that only shows something else: so these checks are stricter without a specific reason.
+# An answer to HEAD does not reveal a soft 404, and the page itself does not reveal that its content was
+# replaced: so these checks are stricter without a specific reason.
 _GET_EACH = 4
 _BESIDE_EACH = 16
 

@@ -151,7 +151,7 @@ def settle_quirks(
 ) -> QuirkChanges:
     """Compute the changes of quirk rows; keys are (host or URL, kind).
 
-    `seen` has the observed text, or None when the quirk is refuted; `over` tells whether a row has expired.
+    `seen` has the observed text, or None when the quirk is refuted; `over` is true for an expired row.
     """
     gone: list[_Key] = []
     written: dict[_Key, QuirkRow] = {}

@@ -223,7 +223,7 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
             return
         labels = name.split(".")
         above = [".".join(labels[start:]) for start in range(len(labels))]
-        # The registrable domain of whatever lies below a host is that host's, or below it itself.
+        # The registrable domain of a host's subdomain is that of the host, or is below the host.
         domain = hosts.c.domain.in_(above)
         itself = select(hosts.c.id).where(hosts.c.name == name)
         yield from connection.execute(itself.union(select(hosts.c.id).where(domain, below))).scalars()

@@ -43,7 +43,7 @@ class ExclusionEntry:
 
 
 def parse_entry(text: str, form: EntryForm) -> ExclusionEntry:
-    """Parse an entry; InputError says what is wrong, and suggests a correction.
+    """Parse an entry; InputError states the fault, and suggests a correction.
 
     >>> parse_entry("Example.com", EntryForm.DOMAIN).text
     'example.com'

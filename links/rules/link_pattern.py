@@ -80,7 +80,7 @@ class LinkPattern:
 
 
 def parse_link_pattern(text: str) -> LinkPattern:
-    """Parse a pattern; InputError says what is wrong, and suggests a correction.
+    """Parse a pattern; InputError states the fault, and suggests a correction.
 
     >>> parse_link_pattern("*.Test.com/x").index, parse_link_pattern("127.0.*").index
     ('com.test.', 'V4.127.0.')

@@ -1,7 +1,7 @@
 """WSGI application of replay: a route per modifier, Memento headers, temporal drift.
 
-Only pages that are usable copies carry Memento headers: parts are no mementos by themselves, nor are
-captures of errors or bot challenges.
+Only pages that are usable copies carry Memento headers: parts are not mementos by themselves, nor are captures of
+errors or bot challenges.
 
 A page's own records share its `page_id` and count as captured at its moment; the distance in time of
 other parts is the drift of the copy, computed from the addresses in the document as it is sent and

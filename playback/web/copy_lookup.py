@@ -1,7 +1,7 @@
 """Copies to offer for many URLs, and the crawl queue's state of URLs without one (`QueueStatusReader`).
 
 For each URL the newest good capture is offered, else the best of the newest `_LOOKED_AT`. Error pages, parked domains
-and bot challenges are no copies. For a link that changed owner only earlier captures count. Captures that are taken
+and bot challenges are not copies. For a link that changed owner only earlier captures count. Captures that are taken
 down, hidden or held are never offered. The captures index is queried twice at most.
 """
 

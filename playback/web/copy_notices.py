@@ -91,7 +91,7 @@ class CaptureRepresentation:
 
 
 def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
-    """Parse a manifest; None when it names no viewport, everything was stored, and it is no import."""
+    """Parse a manifest; None when it names no viewport, everything was stored, and it is not an import."""
     screen, stored, origin = manifest.screen, manifest.stored, manifest.imported
     imported = (origin.source.partition("!")[0], origin.software) if origin is not None else ("", "")
     if screen is None:

@@ -2,7 +2,7 @@
 
 Matches are read from the newest URLs on, those in titles and addresses first, in windows of `_WINDOW` URLs that are
 ranked by BM25. Every match passes access control before it is counted, so that results, totals and facets disclose
-nothing of what is hidden; a decision takes effect with the next search.
+nothing hidden; a decision takes effect with the next search.
 """
 
 import re
@@ -75,7 +75,7 @@ def parse_text_cursor(text: str) -> TextCursor | None:
 
 
 def parse_facets(values: dict[str, str]) -> TextFilter:
-    """Parse the facets of an address; what is no value of a facet is left out.
+    """Parse the facets of an address; invalid facet values are left out.
 
     >>> parse_facets({"host": "https://www.example.org/x", "year": "2026", "media": "<b>", "language": "de"})
     TextFilter(host='example.org', year='2026', media='', state='', language='de')
@@ -149,7 +149,7 @@ class TextSearch:
         )
 
     def _next_shown(self, matches: _Matches, headings: Mapping[int, list[TextHit]], below: int) -> int:
-        """Return where the next matches that may be shown begin; 0 when none follow: hidden ones are no more results."""
+        """Return where the next matches that may be shown begin; 0 when none follow: hidden ones do not count as further results."""
         for limit in _AHEAD:
             if not below:
                 break

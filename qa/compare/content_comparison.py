@@ -9,7 +9,7 @@ certainly lost. A part that was loaded at capture and is not requested by the co
 removed it again, or it was loaded for later. So it counts only where the copy requests next to nothing of that kind:
 then the references to the parts were lost.
 
-A part that failed at capture is no loss, even if playback refuses it.
+A part that failed at capture is not a loss, even if playback refuses it.
 """
 
 import re

@@ -115,7 +115,7 @@ def decode_picture(data: bytes) -> Pixels:
 
 
 def shrink_picture(data: bytes, *, widest: int, tallest: int, quality: int) -> bytes | None:
-    """Encode the top of a picture as WebP of a bounded size; None when it is no picture."""
+    """Encode the top of a picture as WebP of a bounded size; None when it is not a picture."""
     try:
         image = Image.fromarray(decode_picture(data))
     except PictureError:

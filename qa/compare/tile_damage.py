@@ -290,7 +290,7 @@ def _windows(grey: Grey, height: int, width: int) -> Grey:
 
 
 def _taken(grey: Grey, tops: _Positions, lefts: _Positions, height: int, width: int, *, every: int = 1) -> Grey:
-    """Return the boxes at these places, every so many of their rows: rows by columns by boxes.
+    """Return the boxes at these places, at intervals of their rows: rows by columns by boxes.
 
     The number of boxes may be padded to whole words.
     """

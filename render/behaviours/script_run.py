@@ -166,7 +166,7 @@ _WAITS = """() => {
   removeEventListener("weboid-tick", hear);
   return locked || ticks !== 0 || is("iframe, frame, object, embed, [data-src], [data-lazy-src], [data-original], [data-lazy], [data-bg]");
 }"""
-# In the page's own world; a page that has replaced the class is taken for one that uses it.
+# In the page's own world; a page that has replaced the class counts as one that uses it.
 _REPLACED = "!/native code/.test(Function.prototype.toString.call(IntersectionObserver))"
 _GROUP = "scroll"
 

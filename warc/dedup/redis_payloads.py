@@ -5,7 +5,7 @@ dead one at once; other machines rely on its heartbeat, a key with an expiry. A 
 bucket, and the digest's raw bytes. Its value begins with a letter: ``c`` and a process's name for a claim, ``o`` and
 the packed original.
 
-A process that stalls longer than its heartbeat is taken for dead and may resume later: then `settle` returns the lost
+A process that stalls longer than its heartbeat counts as dead but may resume later: then `settle` returns the lost
 keys. Operations that a lost connection left undone are queued, and run before any new claim and with every heartbeat;
 if the process dies first, recovery publishes the records.
 """

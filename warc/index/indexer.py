@@ -1,7 +1,7 @@
 """Index rows derived from the records of a WARC file.
 
 An imported file is not trusted: its pages get ids of their own (`core.captures.imported_page_id`), its manifests and
-checks are no pages, and dedup knows a payload only by the digest that was computed of it.
+checks are not pages, and dedup uses only digests that were computed here.
 """
 
 from collections.abc import Callable
@@ -200,7 +200,7 @@ class _RowBatch:
         self._payloads, self._spelled = {}, {}
 
     def _add_manifest(self, member: WarcMember, at: RecordLocation) -> bool:
-        """Add the manifest or check in the record; return whether it is a check, which is no capture."""
+        """Add the manifest or check in the record; return whether it is a check, which is not a capture."""
         named = parse_artifact_uri(member.url) if member.data is not None else None
         if member.data is not None and named is not None and named[0] is ArtifactKind.PAGEINFO:
             with suppress(InputError):  # another tool's is kept, but not read

@@ -1,6 +1,6 @@
 """Import of other tools' WARC, ARC and WACZ files into a collection: files, index rows, page manifests, provenance.
 
-Each file is stored, checked and indexed before its pages are looked for: in manifests of ours that came with it, in lists
+Each file is stored, checked and indexed before its pages are looked for: in Weboid manifests that came with it, in lists
 of pages, in browsertrix's ``urn:pageinfo:`` records, and else among its HTML and PDF responses. A page gets a manifest
 that this import writes; what a file claims to be a manifest is read as a description of a page, never as ours. Every
 step may be repeated: files are known by their SHA-256, pages by ids derived from their records.
@@ -157,7 +157,7 @@ class CollectionImport:
         self.result = ImportResult()
 
     def add(self, archive: ForeignArchive) -> None:
-        """Import one archive; what is wrong with a file is in the result. Raises OSError, DiskFullError, UnavailableError."""
+        """Import one archive; faults of a file are in the result. Raises OSError, DiskFullError, UnavailableError."""
         self.result.problems += archive.problems
         stored: dict[str, FileImport] = {}
         for file in archive.files:

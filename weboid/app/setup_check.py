@@ -81,7 +81,7 @@ def bad(subject: str, text: str, remedy: str) -> SetupFinding:
 
 
 def unset(subject: str, text: str, remedy: str = "") -> SetupFinding:
-    """Return a finding for what is not configured."""
+    """Return a finding for an unconfigured item."""
     return SetupFinding(subject, SetupHealth.UNSET, text, remedy)
 
 

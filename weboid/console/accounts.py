@@ -147,7 +147,7 @@ class AccountStore(ConsoleDatabase):
     """Accounts of a collection's console."""
 
     def __init__(self, path: Path, clock: Clock, *, audit_days: int = 0) -> None:
-        """Open the file. `audit_days` is how long changes are logged; 0: for ever."""
+        """Open the file. `audit_days` is how long changes are logged; 0: forever."""
         super().__init__(path, clock, _SCHEMA)
         self._audit_days = audit_days
         self._answering = [threading.Lock() for _ in range(256)]  # by the first byte of a key's digest

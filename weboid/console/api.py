@@ -369,7 +369,7 @@ class ApiResources:
     def scan_queue(
         self, state: ItemState = ItemState.QUEUED, cursor: str = "", limit: _Limit = 1_000
     ) -> dict[str, Any]:
-        """Return all items in a state, in no order: go on with `next` as the cursor until it is null."""
+        """Return all items in a state, in no order: continue with `next` as the cursor until it is null."""
         records, following = self._stores.frontier.scan(state, cursor=cursor, limit=limit)
         return {"items": [record_facts(each) for each in records], "next": following or None}
 

@@ -282,7 +282,7 @@ class CrawlPages(ConsolePages):
         return Response(picture, headers={**PICTURE_HEADERS, "Cache-Control": "no-store"}, media_type="image/jpeg")
 
     def _workers(self, request: Request, status: CollectionStatus) -> dict[str, Any]:
-        """Return the pages in work; with ``live`` in the query their pictures are asked for."""
+        """Return the pages in progress; with ``live`` in the query their pictures are asked for."""
         is_live, pictures = request.query_params.get("live") == "1", dict[str, int]()
         if is_live:
             now = self._stores.clock.now()
@@ -312,7 +312,7 @@ class CrawlPages(ConsolePages):
 
 @dataclass(frozen=True, slots=True)
 class CrawlEstimate:
-    """Scope of a planned crawl, and its size by what was measured so far."""
+    """Scope of a planned crawl, and its size estimated from measurements so far."""
 
     seeds: Sequence[tuple[str, str]]  # the first: URL, and what it brings into scope
     count: int  # of all seeds

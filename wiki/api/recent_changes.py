@@ -179,7 +179,7 @@ async def _read(api: WikiApi, at: ChangesCursor, most: int) -> tuple[list[PageCh
         if len(changes) >= most:
             seen_recently = _trim_seen(seen, newest)
             return (changes, replace(at, seen=seen_recently, last_id=last_id, go_on=go_on), now, False)
-    # Never behind what was read, were the wiki's several machines not of one mind about the time.
+    # Never before the stored position, even if the wiki's servers disagree about the time.
     end = ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id)
     return changes, end, now, True
 

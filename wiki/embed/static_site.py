@@ -254,7 +254,7 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 
 def _copied(source: Path, path: Path, root: Path) -> bool:
-    """Copy a file that is no page, unless it exists or is a link out of the folder; return True if written."""
+    """Copy a file that is not a page, unless it exists or is a link out of the folder; return True if written."""
     if source.is_symlink():
         inside = source.resolve().is_relative_to(root.resolve())
         if not inside or source.readlink().is_absolute() or path.is_symlink():

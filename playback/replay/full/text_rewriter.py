@@ -1,10 +1,10 @@
 """Rewriter of pages, scripts, modules and style sheets on pywb, for the level `full`: jobs, environment.
 
-Rewriting serves the look of a copy and is no protection: the content policy blocks what it misses
+Rewriting serves the appearance of a copy and is not a protection: the content policy blocks what it misses
 (`playback.replay.full.full_gate`). It runs in makers, since it reads hostile text.
 
 pywb wraps a script in a block to replace its `window` and `location`. The imports of a module would
-be syntax errors in a block, so a module imports those names from a module of ours instead. Modules
+be syntax errors in a block, so a module imports those names from a generated module instead. Modules
 and import maps are rewritten by patterns, as in pywb.
 
 pywb has an environment of its own, because it pins old versions of libraries that the main one has in

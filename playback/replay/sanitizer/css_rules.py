@@ -1,12 +1,12 @@
 """CSS tokens, and the special rules for selectors, mask images and font faces.
 
-A copy disables all controls, so rules for disabled ones are rewritten to select an attribute of ours
-that those disabled at capture carry; likewise for dialogs and popovers that scripts had put above
+A copy disables all controls, so rules for disabled ones are rewritten to select an added attribute of controls that
+were disabled at capture; likewise for dialogs and popovers that scripts had put above
 the page (HTML, 6.12). Attributes whose values a copy rewrites are selected by the values that the page
-wrote, which stand beside them; elements that a copy replaces, by what replaces them, as specific as before.
+wrote, which are stored next to them; elements that a copy replaces, by what replaces them, as specific as before.
 
-Mask images come from our mask route, which sends only their shape. A variable with an address of
-ours gets a second one for masks, which properties of masks use first.
+Mask images come from our mask route, which sends only their shape. A variable with a rewritten address gets a second
+one for masks, which properties of masks use first.
 
 A font source is our font route, or a checked font within the sheet. ``local()`` is removed, because
 the installed typefaces identify the reader. ``unicode-range`` is kept, although requests then depend
@@ -53,7 +53,7 @@ def url_of(token: Any) -> str | None:
 
 
 def url_token(url: str) -> URLToken:
-    """Return the URL as a token; TokenNotAllowedError if it needs escaping, as no address of ours does."""
+    """Return the URL as a token; TokenNotAllowedError if it needs escaping, which rewritten addresses do not."""
     if UNQUOTABLE.search(url):
         raise TokenNotAllowedError
     return URLToken(0, 0, url, f'url("{url}")')

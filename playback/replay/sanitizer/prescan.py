@@ -468,8 +468,8 @@ _FORMULA_CLASS = re.compile(r"[\w -]{1,200}", re.ASCII)
 def write_formula(attributes: Attributes, text: str, write_style: Callable[[str], str] = lambda _: "") -> str:
     """Return the content of a ``math`` element as MathML of listed elements, attributes and text.
 
-    It is balanced and holds no element that leaves MathML, so browsers read what is written here
-    (HTML, 13.2.6.5). `write_style` filters the declarations of a style attribute.
+    It is balanced and contains no element that leaves MathML, so browsers parse it as written (HTML,
+    13.2.6.5). `write_style` filters the declarations of a style attribute.
     """
 
     def start(name: str, values: Attributes) -> str:

@@ -152,7 +152,7 @@ class ReportService:
     def do(self, act: ReportAction, url: str, addresses: str, *, reach: ReportReach, address: str) -> None:
         """Perform an action for a reader; `address`: the replacement, or the prefix of that reach.
 
-        The class of an InputError tells what is wrong; TransientError: too often, or the registry is away.
+        The class of an InputError identifies the fault; TransientError: too often, or the registry is away.
         """
         reporter = self.reporters().of_range(addresses)
         now, limits = self._clock.now(), self._voice.limits

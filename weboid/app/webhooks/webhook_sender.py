@@ -90,7 +90,7 @@ class WebhookSender:
         return len(claimed)
 
     async def send_all(self) -> int:
-        """Send what is due until nothing is; return the number of attempts. Errors of the store are logged."""
+        """Send all due deliveries; return the number of attempts. Errors of the store are logged."""
         count = 0
         try:
             while sent := await self.send_due():

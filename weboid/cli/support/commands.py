@@ -5,7 +5,7 @@
 def pause_command(*, reason: str = option("What `status` shows.", default="paused")) -> None: ...
 ```
 
-A parameter's name is the option's name, and its annotation tells flags, numbers and repeated options.
+A parameter's name is the option's name, and its annotation distinguishes flags, numbers and repeated options.
 """
 
 import gc
